@@ -199,7 +199,7 @@ func TestForeignProcessor(t *testing.T) {
 	}
 	for _, s := range otlp.spans {
 		if s.Name == "inner" && s.Parent.SpanID() != otlp.spans[1].SpanContext.SpanID() {
-			t.Error("the backend's span hangs under one that it does not have")
+			t.Error("the parent of the backend's span was not sent, want a sent parent")
 		}
 	}
 }
@@ -231,7 +231,7 @@ func TestOnlyExporters(t *testing.T) {
 	tel := newProvider(t, func(b *telemetry.TrainingTelemetryBuilder) { b.WithSpanExporter(otlp) })
 	tree := ai.NewTree(tel)
 	if tree.Compute.Start(context.Background()) != (ai.Scope{}) {
-		t.Error("a scope is recorded that nobody wants")
+		t.Error("an unselected scope was recorded")
 	}
 	if n := testing.AllocsPerRun(100, func() { tree.Compute.Start(context.Background()).End() }); n != 0 {
 		t.Errorf("it allocates %v times", n)
@@ -244,7 +244,7 @@ func TestDisabledRank(t *testing.T) {
 	})
 	tree := ai.NewTree(tel)
 	if tree.Compute.Start(context.Background()) != (ai.Scope{}) {
-		t.Error("a rank that is off records")
+		t.Error("a disabled rank recorded spans, want none")
 	}
 }
 

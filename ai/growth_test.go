@@ -85,10 +85,10 @@ func TestManyNodes(t *testing.T) {
 	}
 	tree.Root.Update(attribute.Int("known", 1))
 	if a, b := tree.NewNode("c", "n7"), tree.NewNode("c", "n7"); a != b {
-		t.Error("a node that is kept is another one the next time")
+		t.Error("Node returned a new node, want the same")
 	}
 	if a, b := tree.NewNode("c", "n4999"), tree.NewNode("c", "n4999"); a == b {
-		t.Error("a node beyond the bound is kept")
+		t.Error("a node beyond the bound was kept, want none")
 	}
 	tree.NewNode("c", "n7").Start(ctx).End()
 	tree.NewNode("c", "n4999").Start(ctx).End()

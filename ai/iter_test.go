@@ -181,13 +181,13 @@ func TestIteratorPassesContextAndTime(t *testing.T) {
 		fetch := blocks[ev.Parent]
 		epoch := blocks[fetch.Parent]
 		if fetch.Name != "fetch.block" || epoch.Name != "epoch.block" || ev.Level != 3 || ev.TID != epoch.TID {
-			t.Errorf("compute lies in %s in %s at level %d", fetch.Name, epoch.Name, ev.Level)
+			t.Errorf("compute has the ancestors %s, %s and level %d", fetch.Name, epoch.Name, ev.Level)
 		}
 	}
 	var before dftracer.Event
 	for _, ev := range got {
 		if ev.Name == "fetch.block" && before.Name == "fetch.iter" && before.End() > ev.TS {
-			t.Error("a block begins before the wait has ended")
+			t.Error("a block begins before the end of the wait, want after")
 		}
 		before = ev
 	}

@@ -77,11 +77,11 @@ func TestNamesOfEveryNode(t *testing.T) {
 func TestNodesAreKept(t *testing.T) {
 	tree := ai.NewTree(nil)
 	if tree.NewNode("compute", "forward") != tree.Compute.Forward || tree.NewNode("data", "data") != tree.Data.Node {
-		t.Error("a node that exists was made again")
+		t.Error("Node created an existing node again, want the same node")
 	}
 	custom, derived := tree.NewNode("x", "y"), tree.Data.Item.Derive("z")
 	if custom != tree.NewNode("x", "y") || derived != tree.Data.Item.Derive("z") {
-		t.Error("a node was made twice")
+		t.Error("Node created the node twice, want one")
 	}
 	if ai.NewNode("x", "y") == custom {
 		t.Error("trees share nodes")
@@ -180,7 +180,7 @@ func TestUpdate(t *testing.T) {
 	}
 	compute := find(t, got, "compute")
 	if a, _ := compute.Arg("epoch"); tracefile.KindOf(a) != tracefile.KindInt {
-		t.Error("epoch is no integer")
+		t.Error("epoch is not an integer")
 	}
 }
 
@@ -226,13 +226,13 @@ func TestScopes(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() != "panic" {
-					t.Error("the panic was not passed on")
+					t.Error("got no panic, want the panic of the function")
 				}
 			}()
 			_ = tree.Compute.Step.Do(ctx, func(context.Context) error { panic("panic") })
 		}()
 		if s := (ai.Scope{}); s.Context() != nil {
-			t.Error("the zero Scope does something")
+			t.Error("the zero Scope recorded, want a no-op")
 		}
 	})
 	if want := []string{"compute", "forward", "backward", "step"}; !slices.Equal(names(got), want) {
@@ -363,7 +363,7 @@ func TestMetadataOfSpans(t *testing.T) {
 func TestDefaultProvider(t *testing.T) {
 	ctx := context.Background()
 	if inner, s := ai.Compute.StartContext(ctx); inner != ctx || s != (ai.Scope{}) {
-		t.Error("something is recorded without a provider")
+		t.Error("got records without a provider, want none")
 	}
 	ai.Compute.NoteStart(ctx)
 	_, tel, path := newTree(t, "trace.pfw", nil)
@@ -392,7 +392,7 @@ func TestNilNode(t *testing.T) {
 	n.Enable()
 	n.NoteEnd(ctx)
 	if n.Derive("x") != nil || n.ForceOn() != nil || n.Init() != nil || n.String() != "" {
-		t.Error("a nil node has something")
+		t.Error("got values of a nil node, want zero values")
 	}
 	ran := 0
 	for range n.Range(ctx, 3) {

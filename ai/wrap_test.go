@@ -47,7 +47,7 @@ func TestWrap(t *testing.T) {
 
 		var none func()
 		if ai.Wrap(n, none) != nil || ai.Wrap(n, 3) != 3 || ai.Wrap[any](n, nil) != nil {
-			t.Error("what is no function was changed")
+			t.Error("a value that is not a function was changed")
 		}
 		tree.Compute.Disable() // it takes effect when the function is called
 		check("off", ai.Wrap(n, func(x int) int { return x })(3) == 3)
@@ -76,7 +76,7 @@ func panics(t *testing.T, f func()) {
 	t.Helper()
 	defer func() {
 		if recover() == nil {
-			t.Error("the panic was swallowed")
+			t.Error("got no panic, want the panic of the function")
 		}
 	}()
 	f()

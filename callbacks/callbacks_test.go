@@ -85,13 +85,13 @@ func TestPhases(t *testing.T) {
 				t.Errorf("the context carries %q", s.Name())
 			}
 			if _, err := p.start(ctx); err == nil {
-				t.Error("a second start of an open span is no error")
+				t.Error("got no error for a second start of an open span, want one")
 			}
 			if err := p.end(ctx, callbacks.End{Time: end, Err: failure}); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.end(ctx); err == nil {
-				t.Error("an end without a start is no error")
+				t.Error("got no error for an end without a start, want one")
 			}
 			got := sent.GetSpans()
 			if len(got) != 1 || got[0].Name != name || !got[0].StartTime.Equal(start) || !got[0].EndTime.Equal(end) ||

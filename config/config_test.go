@@ -170,7 +170,7 @@ func TestLogLevelsRise(t *testing.T) {
 	level := func(name string) slog.Level { return settings.Level(&config.Logger{Level: name}) }
 	levels := []string{"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
 	if !slices.IsSortedFunc(levels, func(a, b string) int { return int(level(a) - level(b)) }) {
-		t.Error("the levels do not rise")
+		t.Error("the levels are not in ascending order")
 	}
 	if level("") != slog.LevelInfo || level("CRITICAL") <= slog.LevelError {
 		t.Error("unset or critical level")
@@ -361,7 +361,7 @@ func TestPrometheusAddresses(t *testing.T) {
 func TestWhichOutputsAreOn(t *testing.T) {
 	cfg := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Endpoint: "http://c"}, File: config.File{Path: "f"}, Trace: config.Trace{Path: "t", Enabled: config.Value(false)}}}
 	if !settings.OTLPActive(&cfg) || !settings.FileActive(&cfg) || settings.TraceActive(&cfg) {
-		t.Error("a place switches an output on, and enabled: false off")
+		t.Error("got the wrong state: a path enables an output, enabled: false disables it")
 	}
 	cfg.OTel.SDKDisabled = config.Value(true)
 	if settings.OTLPActive(&cfg) {

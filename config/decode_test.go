@@ -117,7 +117,7 @@ func TestDecodeIntegers(t *testing.T) {
 		case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault) || b.WorldSize.IsSet()):
 			t.Errorf("%.40v: %v, want %q", c.value, err, c.fault)
 		case len(b.WorldSize.String()) > 300:
-			t.Errorf("an endless message")
+			t.Errorf("the message is too long")
 		}
 	}
 }

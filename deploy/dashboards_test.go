@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// panel is a graph: its queries by legend, all of the same unit.
+// panel is a graph: its queries by legend, all with the same unit.
 type panel struct {
 	title, unit, note string
 	queries           []query
@@ -22,10 +22,10 @@ func one(title, unit, expr, legend string) panel {
 const lost = `sum by (error_type) (rate(<< m "otel.sdk.processor.span.processed" >>{job=~"$job",error_type!=""}[$__rate_interval])
   or rate(<< m "otel.sdk.exporter.span.exported" >>{job=~"$job",error_type!=""}[$__rate_interval]))`
 
-// files is the note of a panel that only the files of a job have.
+// files is the note of a panel whose data only a job's files have.
 const files = "From the files of the job, over all its attempts: trainspan run --metrics, or trainspan alert --metrics."
 
-// ofJob are the panels of one job, by rank where that matters.
+// ofJob has the panels of one job, by rank where the rank matters.
 var ofJob = []panel{
 	{title: "What slows the job down", unit: "none", note: files, queries: []query{
 		{`<< m "training.diagnosis" >>{job=~"$job",kind!~"fine|unknown"}`, "{{kind}}, {{cause}}"},
@@ -73,7 +73,7 @@ var ofJob = []panel{
 	}},
 }
 
-// ofFleet are the panels of all jobs.
+// ofFleet has the panels for all jobs.
 var ofFleet = []panel{
 	one("Training jobs", "none", `count(max by (job) (<< m "training.loops.open" >>) == 1)`, "jobs"),
 	one("Processes, by job", "none", `sum by (job) (<< m "training.ranks" >>) or count by (job) (<< m "otel.sdk.span.live" >>)`, "{{job}}"),
@@ -90,7 +90,7 @@ var ofFleet = []panel{
 
 type object = map[string]any
 
-// dashboard returns what Grafana reads, from version 9 on.
+// dashboard returns the JSON text of a dashboard. Grafana 9 and later read it.
 func dashboard(uid, title string, withJob bool, panels []panel) string {
 	source := object{"type": "prometheus", "uid": "${source}"}
 	variables := []object{{"name": "source", "label": "Prometheus", "type": "datasource", "query": "prometheus"}}

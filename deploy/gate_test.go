@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// The script of the action gives its inputs to trainspan compare, shows the report, and fails
-// where a run is slower, or not known and that is asked for.
+// TestGate checks that the script of the action passes its inputs to trainspan
+// compare, shows the report, and fails if a run is slower, or if the result is
+// unknown and the caller asked for that check.
 func TestGate(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("there is no bash: the script of the action is not run")
@@ -47,7 +48,7 @@ func TestGate(t *testing.T) {
 			cmd.Env = append(cmd.Env, c.env...)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
-			_ = cmd.Run() // its status is compared
+			_ = cmd.Run() // the test compares the exit status
 			if got := cmd.ProcessState.ExitCode(); got != c.want || !strings.Contains(out.String(), c.says) {
 				t.Errorf("status %d, want %d and %q in %s", got, c.want, c.says, out.String())
 			}
@@ -55,7 +56,7 @@ func TestGate(t *testing.T) {
 				t.Errorf("the command got %s, want %s", args, c.args)
 			}
 			if strings.Contains(out.String(), "choose") {
-				return // it was not asked
+				return // the script did not call trainspan
 			}
 			summary, _ := os.ReadFile(filepath.Join(dir, "summary"))
 			output, _ := os.ReadFile(filepath.Join(dir, "output"))

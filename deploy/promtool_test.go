@@ -17,8 +17,9 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// cut returns the values of a series that is gone after some minutes: "a+bxn" parts, of
-// which those behind are left out, and a mark that the series has ended.
+// cut returns the values of a series that ends after some minutes: parts of the
+// form "a+bxn" without those after the end, and a mark that the series has
+// ended.
 func cut(values string, minutes int) string {
 	var parts []string
 	left := minutes
@@ -37,7 +38,7 @@ func cut(values string, minutes int) string {
 	return strings.Join(append(parts, "stale"), " ")
 }
 
-// TestPromtool runs the alerts through Prometheus's own checks and tests.
+// TestPromtool checks and tests the alerts with Prometheus's own tool.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -51,7 +52,7 @@ func TestPromtool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What an alert says is not compared, only that it does, and for whom.
+	// The test compares whether an alert fires and its labels, not its text.
 	text = regexp.MustCompile(`(?m)^        annotations:\n(          .*\n)+`).ReplaceAll(text, nil)
 	names := regexp.MustCompile(`- alert: (\w+)`).FindAllSubmatch(text, -1)
 	if len(names) != len(alerts) {

@@ -14,7 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the alerts and the dashboards")
 
-// prom returns the name in Prometheus of a metric of the table, which must be there.
+// prom returns the name in Prometheus of a metric. It fails the test if the
+// table has no such metric.
 func prom(name string) string {
 	for _, g := range metrics.Groups {
 		for _, m := range g.Metrics {
@@ -26,7 +27,7 @@ func prom(name string) string {
 	panic("no metric is called " + name)
 }
 
-// fill puts names of metrics into a text.
+// fill replaces the names of metrics in a text.
 func fill(text string) string {
 	var out bytes.Buffer
 	t := template.Must(template.New("").Delims("<<", ">>").Funcs(template.FuncMap{"m": prom}).Parse(text))
@@ -36,7 +37,7 @@ func fill(text string) string {
 	return out.String()
 }
 
-// written compares a file with what is made, or writes it.
+// written compares a file with the generated text, or writes it with -update.
 func written(t *testing.T, path, want string) {
 	t.Helper()
 	if there, err := os.ReadFile(path); err == nil && string(there) == want {
@@ -51,8 +52,8 @@ func written(t *testing.T, path, want string) {
 	}
 }
 
-// training is what an alert of a rank asks besides: that it trains now. A loop that is
-// over says 0, and a series that is gone is none.
+// training is an additional condition of the alerts of a rank: the rank trains
+// now. A closed loop reports 0; a series that has ended does not match.
 const training = `and on (job, instance) << m "training.loops.open" >> == 1`
 
 const rules = `# Alerts on training jobs and on the agents of nodes. Made from the table of metrics by
@@ -154,15 +155,15 @@ groups:
 
 func TestRules(t *testing.T) { written(t, "prometheus/rules.yaml", fill(rules)) }
 
-// minutes of a series that begins with one value and goes on by a step, as promtool
-// has them.
+// rising returns the values of a series in promtool's notation: they begin with
+// value and increase by step each minute.
 func rising(series, values string) string {
 	return "      - series: '" + series + "'\n        values: '" + values + "'\n"
 }
 
-// alerts are series that let each alert fire at a time, in minutes, and for whom. One of
-// them, gone, is what a process that ends takes away; over what it says when it has
-// completed its work and stays.
+// alerts has series that make each alert fire at a given minute, and the labels
+// of the alert. gone is the series that ends when the process ends; over has
+// the values that the process reports when it has completed its work and stays.
 var alerts = []struct {
 	name, labels string
 	series       map[string]string // values by series
@@ -175,7 +176,7 @@ var alerts = []struct {
 			`<< m "training.loops.open" >>{job="llm",instance="a"}`:             "1+0x200",
 			`<< m "training.loop.time" >>{job="llm",instance="a"}`:              "0+60x200",
 			`<< m "training.productive.time" >>{job="llm",instance="a"}`:        "0+30x200",
-			`<< m "training.loops.open" >>{job="young",instance="y"}`:           "_x70 1+0x130", // its first hour is not over
+			`<< m "training.loops.open" >>{job="young",instance="y"}`:           "_x70 1+0x130", // its first hour has not ended
 			`<< m "training.loop.time" >>{job="young",instance="y"}`:            "_x70 0+60x130",
 			`<< m "training.productive.time" >>{job="young",instance="y"}`:      "_x70 0+10x130",
 			`<< m "training.loops.open" >>{job="good",instance="b"}`:            "1+0x200",
@@ -253,7 +254,7 @@ var alerts = []struct {
 		series: map[string]string{
 			`<< m "training.startup.time" >>{job="llm",instance="a"}`: "0+60x200",
 			`<< m "training.iterations" >>{job="llm",instance="a"}`:   "0+0x200",
-			`<< m "training.startup.time" >>{job="llm",instance="b"}`: "0+60x35 2100+0x165", // took long, and is over
+			`<< m "training.startup.time" >>{job="llm",instance="b"}`: "0+60x35 2100+0x165", // it took long and has ended
 			`<< m "training.iterations" >>{job="llm",instance="b"}`:   "0+0x35 1+1x165",
 		},
 		over: map[string]string{`<< m "training.iterations" >>{job="llm",instance="a"}`: "0+10x200"},
@@ -294,8 +295,9 @@ var alerts = []struct {
 	},
 }
 
-// promtoolTest returns the file of tests that promtool reads: each alert fires, and is
-// silent for a job that has completed, and for series that vanish five minutes before.
+// promtoolTest returns promtool's test file: each alert fires, and does not
+// fire for a job that has completed, nor for series that end five minutes
+// before.
 func promtoolTest(rulesFile string) string {
 	var out strings.Builder
 	out.WriteString("rule_files: [" + rulesFile + "]\nevaluation_interval: 1m\ntests:\n")

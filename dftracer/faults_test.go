@@ -65,7 +65,7 @@ func TestOtherNameIsReported(t *testing.T) {
 		}
 	}
 	if len(told) != 2 || told[1] != "trace.run3.pfw.gz" {
-		t.Errorf("told %v", told)
+		t.Errorf("got reports %v", told)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if n < 100 || lost > 60000 || lost+n < 60100 || len(told) != 1 {
-		t.Errorf("%d events, %d lost, told %v", n, lost, told)
+		t.Errorf("%d events, %d lost, reports %v", n, lost, told)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestLanesIgnoreDeadHandles(t *testing.T) {
 	}
 	var none *dftracer.Lanes
 	if h, tid := none.Begin(a, 1); h != (dftracer.Lane{}) || tid != 0 || none.End(h, 2) != 0 || tracefile.LaneOf(none, a) != 0 || none.Count() != 0 {
-		t.Error("a nil Lanes must do nothing")
+		t.Error("a nil Lanes returned values, want a no-op")
 	}
 }
 

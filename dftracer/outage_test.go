@@ -186,7 +186,7 @@ func TestRemovedDirectory(t *testing.T) {
 			_ = w.Sync()
 			emit(w, 5)
 			if err := w.Close(); err == nil {
-				t.Error("close says that nothing was lost")
+				t.Error("Close returned no error, want one with the lost lines")
 			}
 			report := dftest.Check(t, w.Path())
 			if report.Lost < 50 || report.Counts["compute/step/X"] < 5 || report.Counts["dftracer/FH/M"] != 2 {
@@ -254,7 +254,7 @@ func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-done:
-			t.Error("the writer took everything although the disk took nothing")
+			t.Error("the writer accepted all lines of a stalled disk, want drops")
 		default:
 		}
 		if n := w.Stats().Buffered; n > 4<<20 {

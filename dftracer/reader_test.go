@@ -270,7 +270,7 @@ func TestTornEverywhere(t *testing.T) {
 		}
 	}
 	if most <= whole {
-		t.Errorf("nothing of the last member was ever read")
+		t.Errorf("got no records of the last member, want some")
 	}
 }
 

@@ -56,7 +56,7 @@ func FuzzRecover(f *testing.F) {
 		}
 		var wrong *dftracer.LineError
 		if _, err := dftracer.ValidateFile(path, nil); err != nil && !errors.As(err, &wrong) {
-			t.Fatalf("what is left cannot be read: %v", err)
+			t.Fatalf("cannot read the recovered trace: %v", err)
 		}
 	})
 }

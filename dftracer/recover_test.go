@@ -94,7 +94,7 @@ func TestRecoverAnyCut(t *testing.T) {
 			}
 		}
 		if whole == 0 || whole > 300 {
-			t.Errorf("%s: what is cut before byte %d is not recovered", name, whole)
+			t.Errorf("%s: cut at byte %d: not recovered", name, whole)
 		}
 	}
 }

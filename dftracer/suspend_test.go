@@ -39,7 +39,7 @@ func spread(t *testing.T, path string, o *dftracer.Options, between func(part in
 			t.Fatal(err)
 		}
 		if _, err := old.Resume(); err == nil {
-			t.Error("two writers go on in one file")
+			t.Error("two writers resumed one file, want one")
 		}
 	}
 	w.WriteComplete(&key, dftracer.Span{ID: parent, TS: 90, Dur: 100})
@@ -113,7 +113,7 @@ func TestSuspendedFileVanishes(t *testing.T) {
 		}
 	})
 	if err := w.Close(); err == nil {
-		t.Error("nobody says that lines are lost")
+		t.Error("no report of lost lines")
 	}
 	report, err := dftracer.ValidateFile(path, nil)
 	if err != nil || report.Events != 3+2 {
@@ -145,7 +145,7 @@ func TestSuspendedFileChanges(t *testing.T) {
 		t.Error(err)
 	}
 	if now, _ := os.ReadFile(path); string(now) != string(foreign) {
-		t.Error("the file of somebody else was changed")
+		t.Error("the file of another program was changed")
 	}
 	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
 	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {
@@ -188,7 +188,7 @@ func TestSuspendOnlyFiles(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	if _, err := w.Resume(); err == nil {
-		t.Error("a writer that was not suspended is resumed")
+		t.Error("Resume of a writer that is not suspended succeeded, want an error")
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)

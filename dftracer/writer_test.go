@@ -360,7 +360,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 	if _, err := dftracer.Create("/proc/none/trace.pfw", nil); err == nil {
-		t.Error("created a file where none can be")
+		t.Error("Create succeeded, want an error")
 	}
 }
 
@@ -393,7 +393,7 @@ func TestNilWriter(t *testing.T) {
 	tracefile.WriteCores(w, []int{1})
 	w.SetEnd(time.Time{})
 	if w.NextID() != 0 || w.Hash(tracefile.NameFileHash, "x") != 0 || w.Hash(tracefile.NameStringHash, "x") != 0 || w.Path() != "" || w.Stats() != (dftracer.Stats{}) {
-		t.Error("a nil Writer must do nothing")
+		t.Error("a nil Writer returned values, want a no-op")
 	}
 	if err := errors.Join(w.FlushContext(context.Background()), w.Sync(), w.Close()); err != nil {
 		t.Error(err)

@@ -1,11 +1,12 @@
-// Package docs holds the pages of the documentation, for the help of the command: who
-// installed a binary has no other copy of them.
+// Package docs holds the pages of the documentation for trainspan help. A user
+// who installed only the binary has no other copy.
 package docs
 
 import "embed"
 
-// Pages are the pages, by folder and name (guide/report.md), and the schemas, below
-// reference/schema. Names are unique without their folder: trainspan help finds pages by them.
+// Pages holds the pages by folder and name (guide/report.md), and the schemas
+// below reference/schema. Names are unique without their folder, because
+// trainspan help finds pages by name.
 //
 //go:embed */*.md reference/schema/*.json
 var Pages embed.FS

@@ -34,7 +34,7 @@ func TestTableRowsFindThemselves(t *testing.T) {
 func TestReferenceHasTwentySpans(t *testing.T) {
 	reference := slices.DeleteFunc(spans.All(), func(i spans.Info) bool { return i.Extension })
 	if len(reference) != 20 {
-		t.Errorf("%d spans that the reference knows, want 20", len(reference))
+		t.Errorf("%d spans of one-logger, want 20", len(reference))
 	}
 }
 

@@ -47,7 +47,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	}
 	check(t, tel.Shutdown(ctx))
 	if _, err := b.ConfigureProvider(ctx); err == nil {
-		t.Error("a spent builder made a second provider")
+		t.Error("a used builder created a second provider, want an error")
 	}
 }
 
@@ -141,7 +141,7 @@ func TestNilProviderDoesNothing(t *testing.T) {
 		t.Errorf("no provider allocates %v times", n)
 	}
 	if err := tel.Shutdown(ctx); err != nil || tel.Enabled() {
-		t.Error("a nil provider is not silent")
+		t.Error("a nil provider logged, want nothing")
 	}
 	_, s := tel.Tracer("x").Start(ctx, "y")
 	s.End()
@@ -174,7 +174,7 @@ func TestDefaultProvider(t *testing.T) {
 	}
 	undo()
 	if telemetry.Default() != nil {
-		t.Error("undo left the provider in place")
+		t.Error("the undo function did not reset the default provider")
 	}
 }
 

@@ -95,7 +95,7 @@ func TestShutdownWhateverHangs(t *testing.T) {
 		withHanging(t, "Shutdown", all, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
 			start := time.Now()
 			if err := tel.Shutdown(ctx); err == nil {
-				t.Error("an output that did not shut down is no error")
+				t.Error("got no error for an output that did not shut down, want one")
 			}
 			if took := time.Since(start); took != 3*time.Second {
 				t.Errorf("Shutdown took %v", took)
@@ -163,6 +163,6 @@ func TestOnAppEndGivesNoErrorsOfOutputs(t *testing.T) {
 	started(t)(cb.OnAppStart(context.Background()))
 	check(t, cb.OnAppEnd(context.Background()))
 	if err := tel.Shutdown(context.Background()); err == nil {
-		t.Error("Shutdown says nothing of it")
+		t.Error("the error of Shutdown lacks the cause")
 	}
 }

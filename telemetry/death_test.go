@@ -100,7 +100,7 @@ func TestDeath(t *testing.T) {
 				}
 			}
 			if err := cmd.Wait(); err == nil {
-				t.Error("the job ended well")
+				t.Error("the job exited with status 0, want a failure")
 			}
 			_, err = recovery.File(trace, nil)
 			check(t, err)

@@ -83,7 +83,7 @@ func everyKind(t *testing.T, tel *telemetry.Provider, tick func()) {
 				return errors.New("lost")
 			})
 			if err == nil {
-				t.Error("the error is gone")
+				t.Error("got no error, want the function's error")
 			}
 			tick()
 			check(t, cb.OnTrainingSingleIterationEnd(ictx))

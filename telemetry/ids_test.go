@@ -94,7 +94,7 @@ func TestProcessesOfAJobShareATrace(t *testing.T) {
 		t.Error("two runs with one session tag have one trace")
 	}
 	if one, another := trace(2, 0, ""), trace(2, 0, ""); one == another {
-		t.Error("two runs of which nothing is known but their session tag have one trace")
+		t.Error("two runs with only a session tag have one trace, want two")
 	}
 }
 

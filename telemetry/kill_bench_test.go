@@ -91,7 +91,7 @@ func killAfter(b *testing.B, dir string, run time.Duration) (steps []time.Time, 
 		}
 	}
 	if err := cmd.Wait(); err == nil {
-		b.Fatal("the job ended well")
+		b.Fatal("the job exited with status 0, want a failure")
 	}
 	return steps, killed
 }

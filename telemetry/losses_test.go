@@ -258,7 +258,7 @@ func reportedInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("%d lines tell the sums:\n%s", found, log)
+		t.Errorf("got %d lines with the sums, want 1:\n%s", found, log)
 	}
 }
 

@@ -329,7 +329,7 @@ func TestManyGoroutines(t *testing.T) {
 			delete(open, r.Span.SpanID)
 		case outputs.KindEvent:
 			if r.Event.Name == "e" && open[r.Span.SpanID] != "plain" {
-				t.Fatal("an event lies outside its span")
+				t.Fatal("an event is outside of its span")
 			}
 		}
 	}

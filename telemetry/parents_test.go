@@ -65,7 +65,7 @@ func TestCallbacksBelowAForeignSpan(t *testing.T) {
 				}
 			}
 			if app := j.stub(t, "application"); app.Parent.SpanID() != trace.SpanContextFromContext(ctx).SpanID() {
-				t.Error("the application does not hang under the foreign span")
+				t.Error("the parent of the application is not the foreign span")
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestOneErrorIsOneRecord(t *testing.T) {
 				}))
 			})
 			if got == nil {
-				t.Error("the error is gone")
+				t.Error("got no error, want the function's error")
 			}
 			if n := len(j.mem.events(spans.EventError)); n != 1 {
 				t.Errorf("%s, wrapped on its way %v: %d error records", name, wrap, n)

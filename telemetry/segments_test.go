@@ -134,7 +134,7 @@ func TestSegmentsOfAnOpenSpan(t *testing.T) {
 		t.Errorf("attributes %v", attrs)
 	}
 	if names["later"].Parent.SpanID() == loop.SpanContext.SpanID() {
-		t.Error("a later span hangs under a segment that is over")
+		t.Error("the parent of a later span is an ended segment, want the open one")
 	}
 	if err := j.cb.OnTrainEnd(j.ctx, callbacks.End{}); err != nil {
 		t.Fatal(err)

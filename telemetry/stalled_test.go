@@ -84,7 +84,7 @@ func TestStalledFiles(t *testing.T) {
 	within, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond) // any limit works: the pipes are not read
 	defer cancel()
 	if err := tel.Shutdown(within); err == nil {
-		t.Error("files that are not complete are no error")
+		t.Error("got no error for incomplete files, want one")
 	}
 	app.End()                   // after the end: does nothing
 	until.Nil(t, func() error { // Shutdown does not wait for the goroutine that gives up what waits for a pipe
@@ -97,7 +97,7 @@ func TestStalledFiles(t *testing.T) {
 	before := tel.Stats()
 	fill(tel, 10)
 	if after := tel.Stats(); after.Records != before.Records {
-		t.Error("something is recorded after the end")
+		t.Error("got records after the end, want none")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestOnAppEndWithStalledFiles(t *testing.T) {
 	fill(tel, 500)
 	check(t, cb.OnAppEnd(context.Background()))
 	if err := tel.Shutdown(context.Background()); err == nil {
-		t.Error("Shutdown says nothing of what is missing")
+		t.Error("the error of Shutdown lacks the missing records")
 	}
 }
 
@@ -136,10 +136,10 @@ func TestFilesAfterAStall(t *testing.T) {
 		t.Errorf("records: %d are there, %d are lost, of %d", spansRead, re.Lost, want)
 	}
 	if !strings.Contains(gotLines, "records are missing") {
-		t.Error("the JSON lines do not say what is missing")
+		t.Error("the JSON lines have no record of the losses")
 	}
 	if tr.Lost == 0 || !strings.Contains(gotTrace, "lost") {
-		t.Errorf("the trace does not say what is missing: %+v", tr)
+		t.Errorf("the trace has no record of the losses: %+v", tr)
 	}
 }
 

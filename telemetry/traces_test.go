@@ -154,7 +154,7 @@ func TestTracesOfALongRun(t *testing.T) {
 				}
 				for _, s := range in {
 					if s.Name == "custom" && !iterations[s.Parent.SpanID()] {
-						t.Fatal("an iteration was torn apart")
+						t.Fatal("the spans of an iteration are in two traces, want one")
 					}
 				}
 				if most := int(segment.Share(&tc.traces, 8)); most > 0 && len(in) > most {

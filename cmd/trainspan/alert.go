@@ -33,21 +33,22 @@ func newAlert(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "alert [RUN|DIR...]",
 		Short: "Notify a program or a URL when the diagnosis of a job changes",
-		Long: `Reads a running job again and again, as "trainspan top" does, and calls when its
-diagnosis or its outcome changes: a rank is slow, ranks hang, it failed, all is well
-again. The call gets what the first lines of the report say, as JSON: outcome,
-verdict and shares of the time.
+		Long: `Reads the files of a running job repeatedly, as "trainspan top" does, and sends a
+notification when the diagnosis or the outcome changes: a rank is slow, ranks hang,
+the job failed, the problem is gone. The notification is JSON with the first lines of
+the report: outcome, verdict and shares of the time.
 
-An answer counts when two readings in a row give it. One call is made at a time, and
-each is given up after --timeout; one that fails is made again, twice. What is
-new is told at once; what was told before is told again when the last call was --for
-ago, so that an answer that flaps makes one call in that time.
+A change is reported when two readings in a row show it. Notifications are sent one
+at a time; each ends after --timeout, and a failed one is sent again, twice. A new
+diagnosis is sent at once. A diagnosis that was sent before is sent again only if the
+last notification was at least --for ago, so a diagnosis that alternates causes one
+notification in that time.
 
---metrics lets a Prometheus server of this machine fetch the same, as "trainspan run
---metrics" does. The eight ranks furthest behind have series of their own; all others
+--metrics serves the same to a Prometheus server on this machine, as "trainspan run
+--metrics" does. The eight ranks furthest behind have their own series; the others
 are summed by host.
 
-It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C).`,
+The command waits for files in the directory, and runs until Ctrl-C.`,
 		Example: `  trainspan alert out/demo --exec 'jq -r .verdict.sentence | mail -s "job 4711" me@example.org'
   trainspan alert /shared/runs/4711 --webhook https://hooks.example.org/T0 --for 10m
   trainspan alert out/demo --metrics 127.0.0.1:9465`,
@@ -55,11 +56,11 @@ It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C)
 		RunE:              func(cmd *cobra.Command, args []string) error { return runAlert(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.exec, "exec", "", "run this `command` of the shell, with JSON on its standard input")
+	f.StringVar(&o.exec, "exec", "", "run this shell `command`, with JSON on its standard input")
 	f.StringVar(&o.webhook, "webhook", "", "post JSON to this `URL`")
 	f.StringVar(&o.metrics, "metrics", "", "serve metrics on this `address` of this machine, such as 127.0.0.1:9465")
-	f.DurationVar(&o.quiet, "for", 2*time.Minute, "an answer that was told before is not told again until the last call was so long ago")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long a call may take")
+	f.DurationVar(&o.quiet, "for", 2*time.Minute, "shortest time between the last notification and one with a diagnosis that was sent before")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "longest time of a notification")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "shortest time between two readings")
 	return cmd
 }
@@ -67,9 +68,9 @@ It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C)
 func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) error {
 	switch {
 	case o.exec == "" && o.webhook == "" && o.metrics == "":
-		return ui.Usage("nobody is told; add --exec COMMAND, --webhook URL or --metrics ADDRESS")
+		return ui.Usage("no receiver is given; add --exec COMMAND, --webhook URL or --metrics ADDRESS")
 	case o.quiet < 0 || o.timeout <= 0 || o.interval <= 0:
-		return ui.Usage("--for %v, --timeout %v, --interval %v: give times above 0", o.quiet, o.timeout, o.interval)
+		return ui.Usage("--for %v, --timeout %v, --interval %v: set times above 0", o.quiet, o.timeout, o.interval)
 	}
 	if o.webhook != "" {
 		if u, err := url.Parse(o.webhook); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -90,10 +91,10 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 			return err
 		}
 		defer m.Close(ctx) //nolint:errcheck // the command ends
-		a.Note("metrics are at %s", m.URL())
+		a.Note("serving metrics at %s", m.URL())
 		w.metrics = m
 	}
-	a.Note("watching %s; Ctrl-C ends it", reader.name())
+	a.Note("watching %s; press Ctrl-C to stop", reader.name())
 	for {
 		r := reader.read(ctx, false)
 		if ctx.Err() != nil {
@@ -173,7 +174,7 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	}
 	if err := w.call(ctx, messageOf(w.report, r.at)); err != nil {
 		w.failed++
-		return fmt.Errorf("call %d of %d: %w", w.failed, maxCalls, err)
+		return fmt.Errorf("notification failed (try %d of %d): %w", w.failed, maxCalls, err)
 	}
 	if w.told == nil {
 		w.told = make(map[string]bool)
@@ -224,7 +225,7 @@ func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) err
 		if err := report.JSON(&body, m); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than %v", o.timeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than --timeout %v", o.timeout))
 		defer cancel()
 		var errs []error
 		if o.exec != "" {
@@ -274,12 +275,12 @@ func post(ctx context.Context, to string, body []byte) error {
 	case inner != nil:
 		return fmt.Errorf("--webhook: %w", inner)
 	case err != nil:
-		return errors.New("--webhook: no answer")
+		return errors.New("--webhook: no response")
 	}
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // the response is ignored
 	_ = resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("--webhook: it answers %s", resp.Status)
+		return fmt.Errorf("--webhook: the server responded %s", resp.Status)
 	}
 	return nil
 }

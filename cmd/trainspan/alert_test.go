@@ -67,7 +67,7 @@ func TestAlertTellsChanges(t *testing.T) {
 					how = string(m.Outcome.How) + " "
 				}
 				if told = fmt.Sprint(how, m.Verdict.Rank.Kind, " ", m.Verdict.Rank.Ranks); m.Verdict.Rank.Ranking != nil {
-					t.Error("a row for each rank is sent")
+					t.Error("got a row for each rank, want none")
 				}
 				return nil
 			}}

@@ -92,7 +92,7 @@ func TestColumns(t *testing.T) {
 				}
 				for _, w := range part.FindAllString(l, -1) {
 					if !slices.Contains(known, w) {
-						t.Errorf("%s on %d columns: %q is a part of no word of the whole: %q", line, columns, w, l)
+						t.Errorf("%s on %d columns: %q is not part of a word of the full text: %q", line, columns, w, l)
 					}
 				}
 			}

@@ -41,10 +41,10 @@ func (o *compareOptions) check() (err error) {
 		return err
 	}
 	if o.marginShare == 0 {
-		return ui.Usage("--margin %s: give more than 0; runs of the same thing differ by some tenths of a percent", o.margin)
+		return ui.Usage("--margin %s: use more than 0; equal runs differ by some tenths of a percent", o.margin)
 	}
 	if o.floor < 0 {
-		return ui.Usage("--floor %s: give a time from 0", o.floor)
+		return ui.Usage("--floor %s: use a time of 0 or more", o.floor)
 	}
 	return nil
 }
@@ -54,22 +54,22 @@ func newCompare(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare BASE... NEW | BASE... -- NEW... | --pairs N -- COMMAND... -- COMMAND...",
 		Short: "Compare runs, and show where their times differ",
-		Long: `Compares the steps of a run with those of a base run, each given by its id in
-trainspan-runs (train.3, latest~1) or by its directory; profiles of PyTorch count as runs. A run is called slower
-when the whole 98 % interval of the change lies on one side of 0, and the nearer half of it
-beyond 1 % (--margin). The difference is divided by start, lost work and number of steps,
-and within steps by phase, rank and group.
+		Long: `Compares the steps of a run with those of a base run. Name each by its id in
+trainspan-runs (train.3, latest~1) or by its directory; PyTorch profiles count as runs.
+A run is reported as slower if the whole 98 % interval of the change is on one side of 0
+and its nearer half is beyond 1 % (--margin). The difference is divided into start, lost
+work and number of steps, and within steps into phases, ranks and groups.
 
-One run each does not show how much runs of the same thing differ. Several of each do: give
-the base runs, --, and the new ones; without -- the last is the new one. That what was changed
-made the difference is only said of two runs of each or more, or of the same hosts.
+One run of each does not show how much equal runs differ. Several of each do: write the
+base runs, --, and the new runs. Without --, the last run is the new one. Your change is
+named as the reason only with two or more runs of each, or with runs on the same hosts.
 
---pairs runs two commands in turns, the order reversed in every other pair, and compares
-the runs of each pair: what else the machine does then is in both. The files are in
+--pairs runs two commands alternately, in reverse order in every other pair, and compares
+the runs of each pair, so that other load on the machine affects both. The files are in
 trainspan-runs/pairs-TIME.
 
-Exit status: 0 no difference, or faster, or slower by less than --fail-over or --floor; 3
-slower; 4 the runs cannot be compared, or do not say enough.`,
+Exit status: 0 no difference, faster, or slower by less than --fail-over or --floor; 3
+slower; 4 the runs cannot be compared, or there is not enough data.`,
 		Example: `  trainspan compare out/base out/new
   trainspan compare out/base out/new --fail-over 3%
   trainspan compare train.1 train.2 --fail-over 3% --floor 2ms
@@ -100,10 +100,10 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.failOver, "fail-over", "0%", "the change from which on a slower run is status 3")
-	f.DurationVar(&o.floor, "floor", 0, "how much longer a step must take for status 3, such as 2ms")
-	f.IntVar(&o.pairs, "pairs", 0, "run two commands so many times in turns and compare them")
-	f.StringVar(&o.margin, "margin", "1%", "the change that does not matter")
+	f.StringVar(&o.failOver, "fail-over", "0%", "smallest slowdown of a step for exit status 3")
+	f.DurationVar(&o.floor, "floor", 0, "smallest time that a step must be slower for exit status 3, such as 2ms")
+	f.IntVar(&o.pairs, "pairs", 0, "run two commands alternately, this many times each, and compare them")
+	f.StringVar(&o.margin, "margin", "1%", "changes below this are ignored")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.BoolVar(&o.markdown, "markdown", false, "print a table for a pull request")
 	return cmd
@@ -112,7 +112,7 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 // runCompare compares the first base runs with the others.
 func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *compareOptions) error {
 	if base < 1 || base >= len(args) {
-		return ui.Usage("compare needs a base run and a new one; name two directories")
+		return ui.Usage("compare needs a base run and a new run; name two runs or directories")
 	}
 	if err := o.check(); err != nil {
 		return err
@@ -262,7 +262,7 @@ func parsePercent(flag, text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || !(v >= 0 && v <= 10) {
-		return 0, ui.Usage("%s %s: give a share such as 3%% or 0.03", flag, text)
+		return 0, ui.Usage("%s %s: use a share such as 3%% or 0.03", flag, text)
 	}
 	return v, nil
 }

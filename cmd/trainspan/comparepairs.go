@@ -34,11 +34,11 @@ func splitCommands(args []string, dash int) (base, next []string, err error) {
 // error.
 func runPairs(ctx context.Context, a *ui.App, pairs int, base, next []string) (bases, nexts []string, err error) {
 	if pairs < 2 || pairs > mostPairs {
-		return nil, nil, ui.Usage("--pairs %d: give 2 to %d", pairs, mostPairs)
+		return nil, nil, ui.Usage("--pairs %d: use 2 to %d", pairs, mostPairs)
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, fmt.Errorf("compare: find the program trainspan: %w", err)
+		return nil, nil, fmt.Errorf("compare: cannot find the trainspan program: %w", err)
 	}
 	dir := filepath.Join(rundir.Root, "pairs-"+time.Now().UTC().Format("20060102T150405.000"))
 	for i := range pairs {
@@ -64,7 +64,7 @@ func runPairs(ctx context.Context, a *ui.App, pairs int, base, next []string) (b
 				}
 				var ended *exec.ExitError
 				if errors.As(err, &ended) {
-					return nil, nil, fmt.Errorf("compare: the %s command of pair %d failed (%s): its files are in %s; only runs that complete are compared", s.name, i+1, ended.ProcessState, out)
+					return nil, nil, fmt.Errorf("compare: the %s command of pair %d failed (%s): its files are in %s; both commands of each pair must succeed", s.name, i+1, ended.ProcessState, out)
 				}
 				return nil, nil, fmt.Errorf("compare: %w", err)
 			}

@@ -27,7 +27,7 @@ func TestPairs(t *testing.T) {
 	}{
 		"two pairs":         {[]string{"--pairs", "2", "--", "runjob", "train", "60", "0", "--", "runjob", "train", "60", "0"}, -1, "pair 1 of 2: base, runjob|pair 1 of 2: new, runjob|pair 2 of 2: new, runjob|pair 2 of 2: base, runjob", 4},
 		"a command fails":   {[]string{"--pairs", "2", "--", "runjob", "train", "3", "0", "--", "false"}, 2, "the new command of pair 1 failed", 2},
-		"no training":       {[]string{"--pairs", "3", "--", "true", "--", "true"}, 1, "no process that trains", 1},
+		"no training":       {[]string{"--pairs", "3", "--", "true", "--", "true"}, 1, "no training process", 1},
 		"one command":       {[]string{"--pairs", "2", "--", "runjob", "train", "3", "0"}, 2, "takes two commands", 0},
 		"one pair":          {[]string{"--pairs", "1", "--", "true", "--", "true"}, 2, "give 2 to 100", 0},
 		"a flag that fails": {[]string{"--pairs", "2", "--fail-over", "much", "--", "true", "--", "true"}, 2, "--fail-over much", 0},

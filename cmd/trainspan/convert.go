@@ -31,22 +31,23 @@ func newConvert(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert FILE... --to FORMAT -o OUTPUT",
 		Short: "Write a trace in another dialect or format",
-		Long: `Writes a trace anew:
+		Long: `Writes a trace in another dialect or format:
 
   v1, v2, v22  a dialect of the trace format; hashes, phases and framing follow
   chrome       one JSON array with commas, for chrome://tracing, Perfetto and
-               tools that want strict JSON; file names stand for their hashes, and
+               tools that need strict JSON; file names replace their hashes, and
                arrows lead from launches to kernels and from forward to backward
   otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
                receiver or trainspan trace replay; one trace per process
-  parquet      a directory of Parquet files for DuckDB, Spark and other engines: a
-               table of the events and one of the goodput ledger, one run beside
-               the other. Without --run a run is named after the job. With --part
-               each node adds its ranks, and any one the ledger, from digests
+  parquet      a directory of Parquet files for DuckDB, Spark and other engines: one
+               table of the events and one of the goodput ledger, for any number
+               of runs. Without --run, the job's name is the run's name. With
+               --part each node adds its ranks, and one node adds the ledger, from
+               digests
 
-An output of chrome or otlp whose name ends in .gz is compressed. With several
-traces, -o is a directory. v22 holds no level and no p_idx unless
---nesting is given, so that converting back loses the parents.`,
+chrome and otlp outputs are compressed if the name ends in .gz. With several
+traces, -o is a directory. Without --nesting, v22 has no level and no p_idx, so
+converting back loses the parents.`,
 		Example: `  trainspan trace convert old.pfw.gz --to v2 -o new.pfw.gz
   trainspan trace convert trace.pfw.gz --to chrome -o trace.json.gz
   trainspan trace convert trace.pfw.gz --to chrome -o - | gzip > trace.json.gz
@@ -62,8 +63,8 @@ traces, -o is a directory. v22 holds no level and no p_idx unless
 	f := cmd.Flags()
 	f.StringVar(&o.to, "to", "", "format: v1, v2, v22, chrome, otlp or parquet")
 	f.StringVarP(&o.output, "output", "o", "", `file to write, or directory for several traces; "-" is standard output`)
-	f.StringVar(&o.run, "run", "", "name of the run in an output of parquet")
-	f.BoolVar(&o.part, "part", false, "what is given is some ranks of a run: add them to an output of parquet, or replace them there")
+	f.StringVar(&o.run, "run", "", "name of the run in a parquet output")
+	f.BoolVar(&o.part, "part", false, "the files are some ranks of a run: add them to the parquet output, or replace them in it")
 	f.BoolVar(&o.nesting, "nesting", false, "write level and p_idx in dialect v22 too")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per output")
@@ -88,7 +89,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 	if o.to == "parquet" && o.part {
 		digests, traces := digestsIn(args)
 		if len(digests) > 0 && traces {
-			return ui.Usage("%s: a digest has a ledger and no events; convert digests apart from traces", digests[0])
+			return ui.Usage("%s: a digest has a ledger and no events; convert digests and traces separately", digests[0])
 		}
 		if len(digests) > 0 {
 			return convertDigests(ctx, a, digests, o)
@@ -107,11 +108,11 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 	case o.to == "parquet":
 		return convertParquet(ctx, a, args, files, o)
 	case o.run != "":
-		return ui.Usage("--run %s: only an output of parquet has runs", o.run)
+		return ui.Usage("--run %s: use it with --to parquet only", o.run)
 	case o.part:
-		return ui.Usage("--part: only an output of parquet has parts")
+		return ui.Usage("--part: use it with --to parquet only")
 	case o.output == "-" && (o.json || len(files) > 1):
-		return ui.Usage("-o - takes one trace and no --json; write to files instead")
+		return ui.Usage("-o - works with one trace and without --json; write to files instead")
 	}
 	outputs, err := convertOutputs(files, o)
 	if err != nil {
@@ -156,7 +157,7 @@ func convertOutputs(files []string, o *convertOptions) ([]string, error) {
 	isDir := err == nil && info.IsDir()
 	if !isDir {
 		if len(files) > 1 {
-			return nil, ui.Usage("%s: is not a directory, which %d traces need; make it first", o.output, len(files))
+			return nil, ui.Usage("%s: %d traces need an output directory; create it first", o.output, len(files))
 		}
 		if o.output != "-" {
 			err = ui.CheckOutput(o.output, o.force, files)
@@ -173,7 +174,7 @@ func convertOutputs(files []string, o *convertOptions) ([]string, error) {
 	for _, f := range files {
 		path := filepath.Join(o.output, strings.TrimSuffix(strings.TrimSuffix(filepath.Base(f), ".gz"), ".pfw")+ext)
 		if slices.Contains(out, path) {
-			return nil, ui.Usage("%s: two traces would be written to it; convert them one by one", path)
+			return nil, ui.Usage("%s: two traces would be written to this file; convert them one by one", path)
 		}
 		if err := ui.CheckOutput(path, o.force, files); err != nil {
 			return nil, err

@@ -180,7 +180,7 @@ func TestReplayOfABackendThatIsAway(t *testing.T) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if _, err := os.Stat(file); err != nil {
-		t.Error("the spans are gone")
+		t.Error("got no spans, want those of the trace")
 	}
 	status, _, stderr = cli(t, "trace", "replay", dir)
 	if status != ui.StatusUse || !strings.Contains(stderr, "no receiver is given; add --endpoint") {

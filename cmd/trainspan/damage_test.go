@@ -60,7 +60,7 @@ func TestStatusOfDamage(t *testing.T) {
 				told = stdout.String() // the defects are its result
 			}
 			if status != ui.StatusData || !strings.Contains(told, in) {
-				t.Errorf("%s of a file with %q: status %d, want 1; told: %s", c, name, status, told)
+				t.Errorf("%s of a file with %q: status %d, want 1; stderr: %s", c, name, status, told)
 			}
 		}
 	}

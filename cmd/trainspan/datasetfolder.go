@@ -29,16 +29,16 @@ func openDataset(dir string, force bool) (*datasetFolder, error) {
 	info, err := os.Stat(dir)
 	switch {
 	case dir == "-":
-		return nil, ui.Usage("-o - takes no data set; name a directory")
+		return nil, ui.Usage("-o -: a data set is a directory; name one")
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(l.dir)); err != nil {
-			return nil, ui.Usage("%s: its directory does not exist; make it first", dir)
+			return nil, ui.Usage("%s: its directory does not exist; create it first", dir)
 		}
 		l.isNew = true
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, ui.Usage("%s: is a file, and a data set is a directory; choose another name", dir)
+		return nil, ui.Usage("%s: is a file, but a data set is a directory; choose another name", dir)
 	}
 	return l, nil
 }
@@ -80,7 +80,7 @@ func (l *datasetFolder) write(ctx context.Context, rows *dataset.Builder, steps 
 	}
 	defer func() {
 		if left := fswrite.RemoveDir(stage, dataset.IsPart); left != nil && err == nil && !errors.Is(left, fs.ErrNotExist) {
-			err = fmt.Errorf("what was replaced is kept: %w", left)
+			err = fmt.Errorf("the replaced files could not be deleted: %w", left)
 		}
 	}()
 	if err := os.Chmod(stage, 0o755); err != nil {
@@ -101,7 +101,7 @@ func (l *datasetFolder) write(ctx context.Context, rows *dataset.Builder, steps 
 		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
 	}
 	if events == 0 {
-		return nil, ui.BadData("no event is in these files, or the filter lets none through; only traces (.pfw, .pfw.gz) have events; see " + helptopic.NoTraining)
+		return nil, ui.BadData("these files have no events, or the filters exclude all; only traces (.pfw, .pfw.gz) have events; see " + helptopic.NoTraining)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -21,11 +21,10 @@ func newDemo(a *ui.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Record a small built-in job with two faults, and show its report",
-		Long: `Records a job of four processes on this machine, which needs nothing but this
-command: rank 2 gets its data late in every step, and after half of the steps all
-processes are killed and go on from their last checkpoint. It takes about ten
-seconds, uses little of a processor, and its files are in trainspan-runs, as those
-of any job under "trainspan run".`,
+		Long: `Records a job of four processes on this machine. It needs no other software. Rank 2
+gets its data late in every step. After half of the steps all processes are killed;
+they restart from their last checkpoint. The job takes about ten seconds and little
+processor time. Its files are in trainspan-runs, as for any job of "trainspan run".`,
 		Example: `  trainspan demo
   trainspan report demo --full
   trainspan open demo`,
@@ -48,7 +47,7 @@ func runDemo(ctx context.Context, a *ui.App) error {
 		if attempt == 0 {
 			a.Note("four processes train, and are killed after %d of %d steps", demo.Standard.KillAt, demo.Standard.Steps)
 		} else {
-			a.Note("they go on from their last checkpoint")
+			a.Note("they restart from their last checkpoint")
 		}
 		cmd := exec.CommandContext(ctx, self, args...)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Stdout, a.Stderr
@@ -89,7 +88,7 @@ func newDemoJob() *cobra.Command {
 			job.First, err1 = strconv.Atoi(args[0])
 			job.KillAt, err2 = strconv.Atoi(args[1])
 			if err := errors.Join(err1, err2); err != nil {
-				return ui.Usage("%s is started by trainspan demo: %v", demoCommand, err)
+				return ui.Usage("only trainspan demo starts %s: %v", demoCommand, err)
 			}
 			if len(args) == 3 {
 				return demo.Work(cmd.Context(), &job, args[2])

@@ -21,19 +21,19 @@ func newDigest(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "digest FILE... -o OUTPUT",
 		Short: "Reduce traces to what a report needs of them",
-		Long: `Reads telemetry (traces and JSON lines; folders with all that is below them) and
-writes what a report needs of it to one file: the ledger, the steps of each
-rank, and totals by name, without the spans; about 60 bytes for each step of
-each rank. It is made where the files are, by whatever starts jobs there;
-"trainspan report" takes digests in place of traces, and says the same.
+		Long: `Reads telemetry (traces and JSON lines; directories with everything below them) and
+writes the data that a report needs to one file: the ledger, the steps of each rank,
+and totals by name, without the spans. It has about 60 bytes per step and rank. Run
+it where the files are. "trainspan report" reads digests instead of traces, with the
+same result.
 
-Of a job with more than 100 million steps, those of each rank counted, the
-digest holds windows of 100 steps in place of most steps, with less than 4 bytes
-for a step of a rank; --windows does so for any job. Totals stay exact; the
-report says what does not.
+If a job has more than 100 million steps (summed over the ranks), the digest has
+windows of 100 steps instead of most single steps, with less than 4 bytes per step
+and rank; --windows does this for any job. Totals stay exact; the report names the
+figures that are not.
 
-All files of one process belong in one digest. Digests may be given too: the
-output is then the digest of all.`,
+Put all files of one process into one digest. Inputs may be digests: the output then
+combines them.`,
 		Example: `  trainspan trace digest /local/traces -o /shared/digests/$(hostname).digest
   trainspan report /shared/digests
   trainspan trace digest rack-*.digest -o job.digest`,
@@ -44,7 +44,7 @@ output is then the digest of all.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "file to write")
-	f.BoolVar(&o.windows, "windows", false, "hold windows of 100 steps in place of steps, whatever the size")
+	f.BoolVar(&o.windows, "windows", false, "write windows of 100 steps instead of single steps, for a job of any size")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	return cmd
 }

@@ -71,12 +71,12 @@ func TestDigests(t *testing.T) {
 		status int
 		say    string
 	}{
-		{[]string{"trace", "digest"}, ui.StatusUse, "no run is in trainspan-runs"},
+		{[]string{"trace", "digest"}, ui.StatusUse, "trainspan-runs has no run"},
 		{[]string{"trace", "digest", "a"}, ui.StatusUse, "no output is given"},
 		{[]string{"trace", "digest", "a", "-o", "all.digest"}, ui.StatusUse, "--force"},
 		{[]string{"trace", "digest", "a", "-o", "a"}, ui.StatusUse, "also an input"},
-		{[]string{"report", "empty"}, ui.StatusData, "none.digest: the digest cannot be read: it does not begin as one"},
-		{[]string{"report", "half.digest"}, ui.StatusData, "half.digest: the digest cannot be read: it is cut off"},
+		{[]string{"report", "empty"}, ui.StatusData, "none.digest: cannot read the digest: the file is not a digest"},
+		{[]string{"report", "half.digest"}, ui.StatusData, "half.digest: cannot read the digest: it is truncated"},
 		{[]string{"report", "none"}, ui.StatusUse, "no such file"},
 	} {
 		if status, _, stderr := cli(t, tt.args...); status != tt.status || !strings.Contains(stderr, tt.say) {

@@ -34,20 +34,18 @@ func newEvents(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events FILE...",
 		Short: "Print the events of a trace, one per line",
-		Long: `Prints every event of one or several traces, or of JSON lines, on a line of its
-own, in the order of the file: when it began, how long it took, the rank, category
-and name, and its arguments. --json prints a JSON object per line, --csv a table
-with a first line of names; their times are microseconds, since 1970 where they
-are moments. Memory does not grow with the size of the traces.
+		Long: `Prints the events of traces or JSON lines, one per line, in the order of the file:
+start, duration, rank, category, name and arguments. --json prints one JSON object
+per line, --csv a table with a header. Their times are in microseconds; points in
+time are microseconds since 1970. Memory does not grow with the size of the traces.
 
---sort duration prints the longest spans, the longest first: as a table, or with
---json and --csv in the form of the other events. It prints 20 unless --limit is
-given, and reports on standard error how many spans there are. What frames a run
-is left out unless --all is given: the application, loops, epochs and bodies of
-iterators.
+--sort duration prints the longest spans first: as a table, or with --json and --csv
+in the same form as other events. It prints 20 unless --limit is given, and reports
+the number of spans on standard error. Spans that enclose the whole run are omitted
+unless --all is given: the application, loops, epochs and bodies of iterators.
 
-Events more than 30 days from the other times of their file are set aside; --from
-and --to show them.`,
+Events more than 30 days from the other times of their file are omitted; --from and
+--to show them.`,
 		Example: `  trainspan trace events trace.pfw.gz --category 'checkpoint*' --rank 0
   trainspan trace events trace.pfw.gz --from +10m --to +10m5s
   trainspan trace events out/ --name forward --json | jq .dur_us
@@ -65,11 +63,11 @@ and --to show them.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print a JSON object per line")
 	f.BoolVar(&o.csv, "csv", false, "print comma-separated values")
-	f.BoolVar(&o.metadata, "metadata", false, "print metadata records and the framing too")
-	f.Int64Var(&o.limit, "limit", 0, "end after this many events; 0 is all (default with --sort duration: 20)")
+	f.BoolVar(&o.metadata, "metadata", false, "also print metadata records and the framing")
+	f.Int64Var(&o.limit, "limit", 0, "stop after this many events; 0 prints all (default with --sort duration: 20)")
 	f.Var(ui.NewChoice(&o.sort, sortFile, sortDuration), "sort", "order: file (as recorded) or duration (the longest spans first)")
 	ui.Words(cmd, "sort", sortFile, sortDuration)
-	f.BoolVar(&o.all, "all", false, "with --sort duration, also what frames the run")
+	f.BoolVar(&o.all, "all", false, "with --sort duration, also print spans that enclose the whole run")
 	o.filter.Flags(f)
 	return cmd
 }
@@ -87,15 +85,15 @@ func (o *eventsOptions) check() error {
 	case o.json && o.csv:
 		return ui.Usage("--json and --csv: choose one")
 	case o.limit < 0:
-		return ui.Usage("--limit %d: give 0 or more", o.limit)
+		return ui.Usage("--limit %d: use 0 or more", o.limit)
 	case o.sort != sortDuration && o.all:
-		return ui.Usage("--all: give --sort duration too; without it every event is printed")
+		return ui.Usage("--all needs --sort duration; without it all events are printed")
 	case o.sort == sortDuration && o.metadata:
 		return ui.Usage("--metadata and --sort duration: choose one; metadata records have no duration")
 	case o.sort == sortDuration && !o.limited:
 		o.limit = longestLimit
 	case o.sort == sortDuration && o.limit == 0:
-		return ui.Usage("--limit 0 with --sort duration: give 1 or more; that many spans are kept in memory")
+		return ui.Usage("--limit 0 with --sort duration: use 1 or more; this many spans are kept in memory")
 	}
 	return nil
 }
@@ -189,7 +187,7 @@ func (p *eventPrinter) read(ctx context.Context, a *ui.App, files []string) erro
 	if err == nil {
 		read.WarnOfTimes(a, &times)
 		for _, path := range slices.Sorted(maps.Keys(times.Medians)) {
-			a.Note("%s: its times change by more than 30 days; what was shown was chosen by those before it", path)
+			a.Note("%s: its times change by more than 30 days; the filters used the times before the change", path)
 		}
 	}
 	return err

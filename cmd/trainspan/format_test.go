@@ -15,7 +15,7 @@ import (
 func TestColourNeedsATerminalAndLeave(t *testing.T) {
 	a := &ui.App{}
 	if a.Paint(display.NewWriter(&bytes.Buffer{})).On {
-		t.Error("a buffer is no terminal")
+		t.Error("a buffer counts as a terminal, want not")
 	}
 	if got := (ui.Painter{On: true}).Bad("x\x1b[0m"); got != "\x1b[31mx·[0m\x1b[0m" {
 		t.Errorf("%q", got)
@@ -29,7 +29,7 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 	}
 	defer tty.Close() //nolint:errcheck // nothing was written
 	if !a.Paint(display.NewWriter(tty)).On {
-		t.Error("a terminal gets no colour")
+		t.Error("got no colour on a terminal, want colour")
 	}
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
 		a.Streams.Lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
@@ -40,7 +40,7 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 	a.NoBar = true
 	a.Streams.Err = tty
 	if a.StartProgress("x", nil) != nil || a.StartSpinner("x") != nil {
-		t.Error("--no-progress is not honoured")
+		t.Error("got a progress bar with --no-progress, want none")
 	}
 }
 
@@ -59,7 +59,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	a := &ui.App{Streams: ui.Streams{Err: tty}}
 	bar := a.StartProgress("reading", []string{path})
 	if bar == nil {
-		t.Fatal("no bar on a terminal")
+		t.Fatal("got no progress bar on a terminal, want one")
 	}
 	bar.File(path, 0)
 	if bar.Expect < 20 || bar.Expect > 200 {
@@ -84,7 +84,7 @@ func TestErrorsAreOneLineThatSaysWhatToDo(t *testing.T) {
 	}{
 		{&os.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, "x: there is no such file; check the name"},
 		{&os.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, "x: permission denied; ask its owner for access"},
-		{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, "x: no space left on the device; free some or write elsewhere"},
+		{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, "x: no space left on the device; free space or write elsewhere"},
 		{&os.PathError{Op: "read", Path: "x", Err: syscall.EISDIR}, "x: is a directory; name a file in it"},
 		{errors.New("dftracer: odd\nthing"), "odd; thing"},
 	} {

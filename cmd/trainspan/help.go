@@ -41,9 +41,9 @@ func newHelp(a *ui.App, root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "Help about a command, or a page or section of the documentation",
-		Long: `Prints the help of a command, a page of the documentation, or the section of it that
-a message names ("see trainspan help a-trace-is-damaged-or-cut-off"). Names that end in
-.json are schemas (JSON Schema 2020-12) of what --json prints.
+		Long: `Prints the help of a command, a page of the documentation, or the section that a
+message names ("see trainspan help a-trace-is-damaged-or-cut-off"). Names that end in
+.json are schemas (JSON Schema 2020-12) of the --json outputs.
 
 Pages: ` + strings.Join(pageNames(), ", ") + ".",
 		Example: "  trainspan help report\n  trainspan help trace summary\n  trainspan help goodput\n  trainspan help exit-status",
@@ -120,9 +120,9 @@ func runHelp(a *ui.App, root *cobra.Command, args []string) error {
 		}
 	}
 	if near := suggestion(root, word); near != "" {
-		return ui.Usage("no command and no topic is called %q; did you mean trainspan help %s?", word, strings.TrimPrefix(near, "trainspan "))
+		return ui.Usage("unknown command or topic %q; did you mean trainspan help %s?", word, strings.TrimPrefix(near, "trainspan "))
 	}
-	return ui.Usage("no command and no topic is called %q; trainspan help help lists the topics", word)
+	return ui.Usage("unknown command or topic %q; trainspan help help lists the topics", word)
 }
 
 // printPage prints a page, or the section of it with an anchor.

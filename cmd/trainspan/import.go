@@ -43,22 +43,22 @@ type importOptions struct {
 
 func (o *importOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "trace to write, .pfw.gz or .pfw; of rings, the folder to write to")
+	f.StringVarP(&o.output, "output", "o", "", "trace to write, .pfw.gz or .pfw; for rings, the output directory")
 	f.StringVar(&o.dialect, "dialect", "v2", "dialect to write: v1, v2 or v22")
 	f.BoolVar(&o.PythonStacks, "python-stacks", false, "also import the rows of Python functions")
-	f.BoolVar(&o.NoInference, "no-inference", false, "leave out events that are guesses")
-	f.BoolVar(&o.NoAlignment, "no-alignment", false, "keep the clocks of the ranks as they are")
-	f.DurationVar(&o.MaxSkew, "max-skew", 10*time.Minute, "by how much the clocks of ranks may differ at most")
+	f.BoolVar(&o.NoInference, "no-inference", false, "omit inferred events")
+	f.BoolVar(&o.NoAlignment, "no-alignment", false, "do not align the clocks of the ranks")
+	f.DurationVar(&o.MaxSkew, "max-skew", 10*time.Minute, "largest possible difference between the clocks of ranks")
 	f.StringArrayVar(&o.rule, "rule", nil, `rule for names, such as "kernel comm.all_reduce ^mylib::"; may be given several times`)
 	f.StringVar(&o.ruleFile, "rule-file", "", "file with one rule per line; --rules prints the built-in ones in its format")
-	f.StringVar(&o.Host, "host", "", "host name for traces that carry none")
-	f.Int64Var(&o.rank, "rank", -1, "rank of a trace that does not know its own")
-	f.Int64Var(&o.epoch, "epoch", -1, "epoch to put on every event (-1: none)")
-	f.Int64Var(&o.memory, "memory", 64, "MiB to use for sorting; the rest goes to a temporary file")
-	f.StringVar(&o.level, "span-level", "annotation", "how deep OTLP spans go: step, phase, annotation, op or kernel")
-	f.IntVar(&o.budget, "span-budget", 10000, "most OTLP spans; -1 for no limit")
-	f.StringVar(&o.job, "job", "", "name of the job, an attribute of OTLP spans")
-	o.otlp.add(f, "otlp-", "nothing is sent without it")
+	f.StringVar(&o.Host, "host", "", "host name for traces without one")
+	f.Int64Var(&o.rank, "rank", -1, "rank of a trace without one")
+	f.Int64Var(&o.epoch, "epoch", -1, "epoch of every event (-1: none)")
+	f.Int64Var(&o.memory, "memory", 64, "MiB of memory for sorting; the rest uses a temporary file")
+	f.StringVar(&o.level, "span-level", "annotation", "deepest level of OTLP spans: step, phase, annotation, op or kernel")
+	f.IntVar(&o.budget, "span-budget", 10000, "largest number of OTLP spans; -1 for no limit")
+	f.StringVar(&o.job, "job", "", "job name, an attribute of OTLP spans")
+	o.otlp.add(f, "otlp-", "without it nothing is sent")
 	ui.Words(cmd, "dialect", dialectWords...)
 	ui.Words(cmd, "span-level", "step", "phase", "annotation", "op", "kernel")
 	ui.Words(cmd, "otlp-protocol", "http/protobuf", "grpc")
@@ -68,26 +68,27 @@ func newImport(a *ui.App) *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE|DIRECTORY...",
-		Short: "Make traces of profiler files, compile logs and rings",
-		Long: `Reads what torch.profiler and torch.compile write (Chrome traces plain, .gz or as
-tar of ranks, and TORCH_TRACE logs) and writes one trace, sends OTLP spans, or both.
-Several ranks are put on one time axis. A directory stands for the profiler files in
-it. The report tells what was skipped, guessed and cannot be known.
+		Short: "Convert profiler files, compile logs and rings to traces",
+		Long: `Reads files of torch.profiler and torch.compile (Chrome traces, plain, .gz or in a tar
+of ranks, and TORCH_TRACE logs) and writes one trace, sends OTLP spans, or both. Several
+ranks are aligned on one time axis. A directory means the profiler files in it. The
+report lists what was skipped, what was inferred, and what is unknown.
 
-Rules say which annotations and operators become events of the AI categories, and what
-kind of work a kernel is. --rules prints them; --rule and --rule-file put others first.
+Rules decide which annotations and operators become events of the AI categories, and
+the kind of work of a kernel. --rules prints them; rules of --rule and --rule-file come
+first.
 
-The rings that Python processes left behind (.ring, with .names beside) become a trace
-and, where the program uses one-logger's callbacks, JSON lines for each process, in the
-folder that -o names or in that of the rings. The rings stay as they are.
+Rings that Python processes left behind (.ring, with .names) become one trace per
+process and, if the program uses one-logger's callbacks, JSON lines. The output is in
+the directory of -o, or that of the rings. The rings are not changed.
 
 The journal of an OTLP receiver that was killed (otlp.N.journal, in the directory of a
-trainspan run) holds spans that are in no trace yet: they are added to the traces of its
-directory, each once, and the journal is deleted.
+trainspan run) has spans that are not in a trace yet: each is added once to the traces
+of its directory, and the journal is deleted.
 
-OTLP spans are sent where --otlp-endpoint says, and only then; headers, protocol and
-certificates are those of the OTEL_EXPORTER_OTLP_ variables.
-The status is 1 when a file was refused or damaged; the others are imported.`,
+OTLP spans are sent only with --otlp-endpoint; headers, protocol and certificates come
+from the OTEL_EXPORTER_OTLP_ variables.
+The status is 1 if a file was rejected or damaged; the others are imported.`,
 		Example: `  trainspan trace import profiler/ -o run.pfw.gz
   trainspan trace import rank*.pt.trace.json.gz -o run.pfw.gz --quiet
   trainspan trace import rings/ -o traces/
@@ -102,8 +103,8 @@ The status is 1 when a file was refused or damaged; the others are imported.`,
 	o.flags(cmd)
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace the output when it exists")
 	cmd.Flags().BoolVarP(&o.quiet, "quiet", "q", false, "print no report")
-	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print everything that is known of each file")
-	cmd.Flags().BoolVar(&o.showRules, "rules", false, "print the tables of rules and do nothing else")
+	cmd.Flags().BoolVarP(&o.verbose, "verbose", "v", false, "print all details of each file")
+	cmd.Flags().BoolVar(&o.showRules, "rules", false, "print the rules and exit")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the report as JSON")
 	return cmd
 }
@@ -119,7 +120,7 @@ func (o *importOptions) settings(ctx context.Context, lookup func(string) (strin
 		return nil, nil, ui.Usage("--span-level %s: choose one of step, phase, annotation, op, kernel", o.level)
 	}
 	if o.memory < 1 {
-		return nil, nil, ui.Usage("--memory %d: give at least 1 MiB", o.memory)
+		return nil, nil, ui.Usage("--memory %d: use 1 MiB or more", o.memory)
 	}
 	rules, err := o.rules()
 	if err != nil {
@@ -175,17 +176,17 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	}
 	if o.output == "" && opts.Spans == nil {
 		if rundir.Any(paths...) {
-			a.Printf("nothing is left to import: what trainspan run has recorded is in its files\n")
+			a.Printf("nothing is left to import: all data that trainspan run recorded is in its files\n")
 			return nil
 		}
-		return ui.Usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
+		return ui.Usage("no output is given; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
 	sources, err := torch.Files(paths...)
 	if err != nil {
 		return err
 	}
 	if len(sources) == 0 {
-		return ui.Usage("%s: no profiler file is here; name the directory that PyTorch writes to", strings.Join(args, ", "))
+		return ui.Usage("%s: no profiler file found; name the directory that PyTorch writes to", strings.Join(args, ", "))
 	}
 	var out *traceFile
 	if o.output != "" {
@@ -305,7 +306,7 @@ func judgeImport(a *ui.App, r *torch.Report) {
 			a.Problem("%s: %s of damaged text skipped; see "+helptopic.Profile, f.Name, display.Bytes(f.SkippedBytes))
 		}
 		if f.Truncated {
-			a.Problem("%s: cut off at byte %d; the events before are imported; see "+helptopic.Profile, f.Name, f.TruncatedAt)
+			a.Problem("%s: truncated at byte %d; the events before it were imported; see "+helptopic.Profile, f.Name, f.TruncatedAt)
 		}
 	}
 	if s := r.Spans; s != nil && s.Err != nil {

@@ -20,14 +20,14 @@ import (
 func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
 	left, busy := otlpreceiver.FindJournals(paths...)
 	for _, path := range busy {
-		a.Problem("%s: is being recorded; import what is left when that has ended; see "+helptopic.InUse, path)
+		a.Problem("%s: is still being recorded; import the rest when the run has ended; see "+helptopic.InUse, path)
 	}
 	var ready []string
 	here := identity.HostName()
 	for _, j := range left {
 		// Locks may not be visible from another host.
 		if j.Host != "" && j.Host != here && !slices.Contains(paths, j.Path) {
-			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when that has ended, name the file itself; see "+helptopic.InUse, j.Path, j.Host)
+			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when the receiver has ended, name the file itself; see "+helptopic.InUse, j.Path, j.Host)
 			busy = append(busy, j.Path)
 			continue
 		}
@@ -37,13 +37,13 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 		return len(busy) > 0, nil
 	}
 	if o.output == "-" || fsread.NamedTrace(o.output) {
-		return true, ui.Usage("-o %s: each process that sent spans gets a trace of its own; name a folder, or leave it out", o.output)
+		return true, ui.Usage("-o %s: each process that sent spans gets its own trace; name a directory, or omit -o", o.output)
 	}
 	bar := a.StartSpinner("import")
 	st, err := otlpreceiver.Replay(ctx, ready, &otlpreceiver.ReplayOptions{Out: o.output, Logger: slog.New(slog.NewTextHandler(a.Stderr, nil))})
 	bar.Finish()
 	if st.Damaged > 0 {
-		a.Problem("%s of the journals are damaged: the spans in them are lost; see "+helptopic.Damaged, display.Bytes(st.Damaged))
+		a.Problem("%s of the journals are damaged: their spans are lost; see "+helptopic.Damaged, display.Bytes(st.Damaged))
 	}
 	if err != nil {
 		return true, importError(err)
@@ -56,7 +56,7 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	case o.quiet:
 		return true, nil
 	}
-	a.Printf("%s received by OTLP added, %s were in the traces already\n", display.Plural(st.Spans, "span"), display.Count(st.Placed))
+	a.Printf("%s received by OTLP added; %s were already in the traces\n", display.Plural(st.Spans, "span"), display.Count(st.Placed))
 	for _, path := range st.Files {
 		a.Printf("%s\n", path)
 	}
@@ -75,6 +75,6 @@ func noteJournals(a *ui.App, paths []string) {
 	}
 	slices.Sort(dirs)
 	for _, dir := range slices.Compact(dirs) {
-		a.Note("%s: spans that were received by OTLP wait in a journal, since their receiver was killed; add them with: trainspan trace import %s", dir, dir)
+		a.Note("%s: spans received by OTLP are still in a journal, because their receiver was killed; add them with: trainspan trace import %s", dir, dir)
 	}
 }

@@ -30,13 +30,13 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 	here := identity.HostName()
 	for _, left := range rundir.FindLeft(paths...) {
 		if host := left.Run.Host; host != "" && host != here {
-			a.Problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the folder of its rings: %s; see "+helptopic.InUse,
+			a.Problem("%s: was recorded on %s, where its processes may still run; import it there or, when they have ended, name the directory of its rings: %s; see "+helptopic.InUse,
 				left.Dir, host, strings.Join(left.Folders, ", "))
 			done = true
 			continue
 		}
 		if r := left.Run; r.State == rundir.Running && (proc.Alive(r.PID, 0) || proc.Alive(r.TelemetryPID, 0)) {
-			a.Problem("%s: is being recorded; import what is left when that has ended; see "+helptopic.InUse, left.Dir)
+			a.Problem("%s: is still being recorded; import the rest when the run has ended; see "+helptopic.InUse, left.Dir)
 			done = true
 			continue
 		}
@@ -52,7 +52,7 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 		var rings []string
 		for _, path := range all {
 			if pid, runs := pyring.Writer(path); runs {
-				a.Problem("%s: process %d still writes it; import it when that has ended; see "+helptopic.InUse, path, pid)
+				a.Problem("%s: process %d is still writing it; import it when the process has ended; see "+helptopic.InUse, path, pid)
 			} else {
 				rings = append(rings, path)
 			}
@@ -72,7 +72,7 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 		return err
 	}
 	if o.output == "-" || fsread.NamedTrace(o.output) {
-		return ui.Usage("-o %s: each Python process gets a trace of its own; name a folder, or leave it out", o.output)
+		return ui.Usage("-o %s: each Python process gets its own trace; name a directory, or omit -o", o.output)
 	}
 	r := left.Run
 	opts := pyring.Options{
@@ -92,7 +92,7 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 	}
 	removeFolders(left)
 	if err := rundir.Amend(left.Path, func(r *rundir.Run) { imported(r, &st) }); err != nil {
-		a.Problem("%s: does not tell of this import: %v; see "+helptopic.File, left.Path, err)
+		a.Problem("%s: cannot note the import: %v; see "+helptopic.File, left.Path, err)
 	}
 	return showRings(a, &st, o)
 }

@@ -30,7 +30,7 @@ func importRings(ctx context.Context, a *ui.App, paths []string, o *importOption
 		return true, err
 	}
 	if o.output == "-" || fsread.NamedTrace(o.output) {
-		return true, ui.Usage("-o %s: each Python process gets a trace of its own; name a folder", o.output)
+		return true, ui.Usage("-o %s: each Python process gets its own trace; name a directory", o.output)
 	}
 	d, err := parseDialect(o.dialect)
 	if err != nil {
@@ -83,7 +83,7 @@ func onlyRings(paths []string) error {
 		return nil
 	}
 	if sources, err := torch.Files(rest...); err == nil && len(sources) > 0 {
-		return ui.Usage("%s: rings of Python processes and profiler files are imported one after the other; name the files", strings.Join(rest, ", "))
+		return ui.Usage("%s: has rings and profiler files; import one kind at a time by naming its files", strings.Join(rest, ", "))
 	}
 	return nil
 }
@@ -96,10 +96,10 @@ func judgeRings(a *ui.App, st *pyring.Stats) {
 		a.Problem("%s lost before they were read; see "+helptopic.Python, display.Plural(st.Lost, "record"))
 	}
 	if st.Waiting > 0 {
-		a.Problem("%s could not be written and stay in their rings: make room, then import them again; see "+helptopic.File, display.Plural(st.Waiting, "span"))
+		a.Problem("%s could not be written and are still in their rings: free disk space, then import them again; see "+helptopic.File, display.Plural(st.Waiting, "span"))
 	}
 	if st.Bad > 0 {
-		a.Problem("%s left out that cannot be true; see "+helptopic.Damaged, display.Plural(st.Bad, "record"))
+		a.Problem("%s with impossible times or values dropped; see "+helptopic.Damaged, display.Plural(st.Bad, "record"))
 	}
 }
 
@@ -116,7 +116,7 @@ func showRings(a *ui.App, st *pyring.Stats, o *importOptions) error {
 		open = ", " + display.Plural(st.Open, "span") + " had not ended"
 	}
 	if st.Again > 0 {
-		open += ", " + display.Plural(st.Again, "span") + " had been written before and were left out"
+		open += ", " + display.Plural(st.Again, "span") + " were already written and were skipped"
 	}
 	a.Printf("%s of %s%s\n", display.Plural(st.Spans, "span"), display.Plural(int64(st.Processes), "process"), open)
 	for _, f := range st.Files {

@@ -50,7 +50,7 @@ func showImport(a *ui.App, report *torch.Report, o *importOptions, written bool)
 // one axis.
 func importTable(a *ui.App, to *display.Writer, r *torch.Report) {
 	t := &display.Table{
-		Heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock moved", "remarks"},
+		Heads: []string{"<file", "rank", "steps", "events", "window", "host", "device", "comm", "exposed", "idle", "clock shifted", "remarks"},
 		Empty: true,
 		Drop:  []string{"remarks", "host", "comm", "events", "steps", "window"},
 	}
@@ -76,14 +76,14 @@ func importTable(a *ui.App, to *display.Writer, r *torch.Report) {
 		_, _ = display.Fprintf(to, "%s sent, down to level %s\n", display.Plural(s.Exported, "span"), s.Used)
 	}
 	if remarks > 0 {
-		_, _ = display.Fprintf(to, "%s about what is damaged, or cannot be known: -v prints them; see "+helptopic.Profile+"\n", display.Plural(remarks, "remark"))
+		_, _ = display.Fprintf(to, "%s about damaged or unknown data: -v prints them; see "+helptopic.Profile+"\n", display.Plural(remarks, "remark"))
 	}
 }
 
 // rankLines writes how certain the common axis is.
 func rankLines(to *display.Writer, g *torch.RankReport) {
 	if g.Note != "" {
-		_, _ = display.Fprintf(to, "ranks are not on one axis: %s\n", g.Note)
+		_, _ = display.Fprintf(to, "the ranks are not on one time axis: %s\n", g.Note)
 		return
 	}
 	by := map[string]int{}
@@ -97,7 +97,7 @@ func rankLines(to *display.Writer, g *torch.RankReport) {
 	for _, c := range order {
 		parts = append(parts, fmt.Sprintf("%d %s", by[c], c))
 	}
-	_, _ = display.Fprintf(to, "%s on one axis by %s in common (%s); their ends differ by %s at most\n",
+	_, _ = display.Fprintf(to, "%s on one time axis by %s in common (%s); their ends differ by at most %s\n",
 		display.Plural(len(g.Ranks), "rank"), display.Plural(g.Matched, "collective"), strings.Join(parts, ", "), span(g.EndSpread))
 	for i, reason := range g.Reasons {
 		if reason != "" && i < len(g.Ranks) {

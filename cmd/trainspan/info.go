@@ -20,14 +20,14 @@ func newInfo(a *ui.App) *cobra.Command {
 	var q read.Filter
 	cmd := &cobra.Command{
 		Use:   "info FILE...",
-		Short: "Show what a trace has, and what is missing in it",
-		Long: `Shows for each trace: dialect, size, gzip members, time span, processes with
-their ranks, how many events each category has, and what a complete trace would
-have besides. Events are spans; the start and end records count as metadata. Events
-more than 30 days from the others are counted, but are no part of the time span.
-JSON lines of native telemetry are read too.
+		Short: "Show what a trace contains and lacks",
+		Long: `Shows for each trace: dialect, size, gzip members, time span, processes with their
+ranks, the number of events per category, and what is missing for a complete trace.
+Events are spans; start and end records count as metadata. Events more than 30 days
+from the others are counted, but do not extend the time span. JSON lines of native
+telemetry are read too.
 
-The status is 1 when a trace is damaged or holds lines that are no records.`,
+The status is 1 if a trace is damaged or has lines that are not records.`,
 		Example: `  trainspan trace info trace.pfw.gz
   trainspan trace info out/ --json | jq '.[] | select(.missing)'`,
 		ValidArgsFunction: read.Complete,
@@ -108,7 +108,7 @@ func showInfo(a *ui.App, f *read.FileInfo) {
 		stored = fmt.Sprintf("gzip, %s, %s of %s text", display.Plural(len(f.Members), "member"), display.Bytes(f.FileSize), display.Bytes(f.Text))
 	}
 	if f.Part {
-		stored = "a part of it, as asked for"
+		stored = "a part of it, as requested"
 	}
 	line("format", "%s, %s", f.Dialect, stored)
 	if f.Events > 0 {

@@ -85,7 +85,7 @@ func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOption
 		return take, func(*tracefile.Hashes) error { return nil }
 	})
 	if err == nil && !o.limited && n > o.limit {
-		a.Note("these are the %d longest of %s; --limit shows more", o.limit, display.Plural(n, "span"))
+		a.Note("the %d longest of %s; --limit shows more", o.limit, display.Plural(n, "span"))
 	}
 	slices.SortFunc(list, func(a, b longSpan) int { return compareLongest(&a, &b) })
 	return list, first, err
@@ -95,7 +95,7 @@ func readLongest(ctx context.Context, a *ui.App, files []string, o *eventsOption
 // several.
 func showLongest(a *ui.App, list longestSpans, first int64, several bool) {
 	if len(list) == 0 {
-		a.Printf("There are no such spans in the trace, or in this part of it.\n")
+		a.Printf("The trace, or this part of it, has no such spans.\n")
 		return
 	}
 	t := &display.Table{Heads: []string{"duration", "<start", "after", "<rank", "epoch", "step", "<category", "<name", "<file"}, Drop: []string{"start", "file", "epoch"}, Empty: true}

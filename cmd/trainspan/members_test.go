@@ -111,7 +111,7 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 			aligned = aligned && text[at-1] == '\n'
 		}
 		if got.Aligned != aligned {
-			t.Errorf("size %d: a line lies across members: %v, and %v is told", size, !aligned, !got.Aligned)
+			t.Errorf("size %d: lines cross members: %v; reported: %v", size, !aligned, !got.Aligned)
 		}
 	}
 }

@@ -26,14 +26,13 @@ func newMerge(a *ui.App) *cobra.Command {
 	var o mergeOptions
 	cmd := &cobra.Command{
 		Use:   "merge FILE... -o OUTPUT",
-		Short: "Put several traces into one",
-		Long: `Writes the events of several traces, such as those of the ranks of a job or the
-parts of a rotated trace, into one. Ids are renumbered so that each is unique, and
-so are processes of different hosts that have the same pid. The traces come one
-after the other, each in its own order; viewers and analyzers do not mind. A trace
-that cannot be read is told about and left out.
+		Short: "Merge several traces into one",
+		Long: `Writes the events of several traces, such as the ranks of a job or the parts of a
+rotated trace, into one. Ids are renumbered to be unique; processes on different hosts
+with the same pid too. The traces follow each other, each in its own order, which
+viewers and analyzers accept. A trace that cannot be read is reported and skipped.
 
-The dialect is that of the first trace unless --dialect says otherwise.`,
+Without --dialect, the dialect is that of the first trace.`,
 		Example: `  trainspan trace merge out/rank-*.pfw.gz -o job.pfw.gz
   trainspan trace merge out/ -o job.pfw.gz --dialect v2 --force`,
 		ValidArgsFunction: read.Complete,
@@ -66,7 +65,7 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 		return ui.Usage("no output is given; add -o job.pfw.gz")
 	}
 	if o.output == "-" && o.json {
-		return ui.Usage("--json and -o - both want standard output; choose one")
+		return ui.Usage("--json and -o - both use standard output; choose one")
 	}
 	if o.output != "-" {
 		if err := ui.CheckOutput(o.output, o.force, files); err != nil {

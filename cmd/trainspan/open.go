@@ -41,13 +41,14 @@ func newOpen(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "open [RUN|FILE...]",
 		Short: "Show a run in Perfetto",
-		Long: `Serves a run with all its ranks, or a trace, on this computer's loopback and opens Perfetto's page with it in the
-browser, or prints the link with --no-browser. The page is loaded from the internet;
-the trace is not sent there, the page in the browser fetches it from here. Only who
-has the link can: it holds a random word, which is another one each time. It ends
-on an interrupt (Ctrl-C), or with --once when the page has fetched the trace.
+		Long: `Serves a run with all its ranks, or a trace, on this computer's loopback address and
+opens Perfetto's page with it in the browser; --no-browser prints the link instead. The
+page is loaded from the internet. The trace is not sent there: the browser fetches it
+from this computer. The link contains a new random token each time, so only someone
+with the link can fetch the trace. The command runs until Ctrl-C; with --once it ends
+when the page has fetched the trace.
 
-Perfetto's page may fetch from port 9001 only; another one is for other viewers.`,
+Perfetto's page may fetch from port 9001 only; other ports are for other viewers.`,
 		Example: `  trainspan open
   trainspan open train.3
   trainspan open trace.pfw.gz
@@ -59,10 +60,10 @@ Perfetto's page may fetch from port 9001 only; another one is for other viewers.
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.noBrowser, "no-browser", false, "print the link and open nothing")
-	f.BoolVar(&o.once, "once", false, "end when the trace was fetched")
-	f.IntVar(&o.port, "port", 9001, "port on 127.0.0.1; 0 takes a free one")
-	f.StringVar(&o.viewer, "viewer", "https://ui.perfetto.dev", "page to open, and the only one that may fetch the trace")
+	f.BoolVar(&o.noBrowser, "no-browser", false, "print the link and do not open a browser")
+	f.BoolVar(&o.once, "once", false, "exit when the trace was fetched")
+	f.IntVar(&o.port, "port", 9001, "port on 127.0.0.1; 0 chooses a free one")
+	f.StringVar(&o.viewer, "viewer", "https://ui.perfetto.dev", "page to open; only this page may fetch the trace")
 	o.filter.Flags(f)
 	return cmd
 }
@@ -79,7 +80,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	}
 	viewer, err := url.Parse(o.viewer)
 	if err != nil || viewer.Host == "" {
-		return ui.Usage("--viewer %s: give the address of a page such as https://ui.perfetto.dev", o.viewer)
+		return ui.Usage("--viewer %s: use the address of a page such as https://ui.perfetto.dev", o.viewer)
 	}
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
@@ -102,7 +103,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
 	if err != nil {
-		return ui.Usage("port %d on 127.0.0.1 cannot be had: %v; end what uses it", o.port, err)
+		return ui.Usage("cannot listen on 127.0.0.1:%d: %v; stop the program that uses the port", o.port, err)
 	}
 	// The random path protects the trace from foreign pages and other users of this
 	// machine.
@@ -124,11 +125,11 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	}
 	if !o.noBrowser {
 		if err := browse("http://" + l.Addr().String() + h.start); err != nil {
-			a.Note("no browser could be started (%v); open the link yourself; see "+helptopic.Browser, err)
+			a.Note("cannot start a browser (%v); open the link yourself; see "+helptopic.Browser, err)
 		}
 	}
 	if !o.once {
-		a.Note("serving %s; Ctrl-C ends it", s.path)
+		a.Note("serving %s; press Ctrl-C to stop", s.path)
 		<-ctx.Done()
 		return nil
 	}
@@ -180,14 +181,14 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Referrer-Policy", "no-referrer")
 	switch from := r.Header.Get("Origin"); {
 	case r.Host != t.host: // another name for this address: DNS rebinding
-		http.Error(w, "not here", http.StatusForbidden)
+		http.Error(w, "not found", http.StatusForbidden)
 		return
 	case from != "" && from != t.origin:
-		http.Error(w, "not for this page", http.StatusForbidden)
+		http.Error(w, "this page may not fetch the trace", http.StatusForbidden)
 		return
 	case equalConstantTime(r.URL.Path, t.start):
 		if r.Method != http.MethodGet || !t.started.CompareAndSwap(false, true) {
-			http.Error(w, "this address works once; open the link that trainspan open has printed", http.StatusGone)
+			http.Error(w, "this address works once; open the link that trainspan open printed", http.StatusGone)
 			return
 		}
 		head.Set("Cache-Control", "no-store")
@@ -204,7 +205,7 @@ func (t *traceServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodHead:
 		head.Set("Content-Type", "application/json")
 	case r.Method != http.MethodGet:
-		http.Error(w, "GET only", http.StatusMethodNotAllowed)
+		http.Error(w, "use GET", http.StatusMethodNotAllowed)
 	default:
 		t.mu.Lock()
 		defer t.mu.Unlock()

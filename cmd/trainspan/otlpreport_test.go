@@ -205,7 +205,7 @@ func TestRanksNumberedByStart(t *testing.T) {
 		q := reportJSON(t, c.path)["data_quality"].(map[string]any)
 		screen := strings.Join(strings.Fields(want(t, "report", c.path)), " ")
 		named := strings.Contains(screen, " is pid ") && strings.Contains(screen, "part-")
-		if q["ranks_invented"] != c.invented || strings.Contains(screen, "No record has a rank: ranks are numbered by start.") != c.say || named != c.say {
+		if q["ranks_invented"] != c.invented || strings.Contains(screen, "No record has a rank: ranks are numbered in the order of start.") != c.say || named != c.say {
 			t.Errorf("ranks_invented %v, want %v: %s", q["ranks_invented"], c.invented, screen)
 		}
 	}

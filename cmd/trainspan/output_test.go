@@ -156,7 +156,7 @@ func TestForce(t *testing.T) {
 				}
 			}
 			if _, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
-				t.Error("a file was made through the link")
+				t.Error("a file was created through the symbolic link, want none")
 			}
 		})
 	}

@@ -36,7 +36,7 @@ type convertedRun struct {
 // convertParquet writes the jobs in some files to a data set.
 func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *convertOptions) error {
 	if o.nesting {
-		return ui.Usage("--nesting: only for traces; an output of parquet has the spans around each")
+		return ui.Usage("--nesting: use it for traces only; a parquet output always has the parents of each span")
 	}
 	lake, err := openDataset(o.output, o.force)
 	if err != nil {
@@ -51,7 +51,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 		return err
 	}
 	if o.part && !o.filter.All() {
-		return ui.Usage("--part: goes without filters; what they leave out could not be told from what was never written")
+		return ui.Usage("--part: remove the filters; filtered ranks would look like missing ranks")
 	}
 	spin := a.StartSpinner("convert")
 	defer func() { spin.Finish() }()
@@ -147,7 +147,7 @@ func judgeAttempts(a *ui.App, jobs []*job.Job) {
 	for _, j := range jobs {
 		for _, p := range j.Processes {
 			if !p.AttemptKnown {
-				a.Note("%s: no record says which attempt it is of; it counts as attempt %d, by what is in this part alone", strings.Join(p.Sources, ", "), p.Attempt)
+				a.Note("%s: no record has the number of its attempt; it counts as attempt %d, according to this part alone", strings.Join(p.Sources, ", "), p.Attempt)
 				return
 			}
 		}
@@ -260,7 +260,7 @@ func judgeJobs(a *ui.App, named []string, skipped []*job.FileError, procs []*job
 // runNames returns a unique name of each job, from its records.
 func runNames(accounts []account.Account, given string) ([]string, error) {
 	if given != "" && len(accounts) > 1 {
-		return nil, ui.Usage("--run %s: %d jobs are in these files; convert them one by one, or leave --run out", given, len(accounts))
+		return nil, ui.Usage("--run %s: these files have %d jobs; convert them one by one, or omit --run", given, len(accounts))
 	}
 	var names []string
 	for _, acc := range accounts {

@@ -45,7 +45,7 @@ func TestParquetRuns(t *testing.T) {
 		{"OTHER --run a/1 --force", ui.StatusOK, "301 events"},
 		{"OTHER --run b --category comm", ui.StatusOK, "0 rows of the ledger"},
 		{"DIR --run c --rank 0", ui.StatusOK, "run=c, 402 events"},
-		{"DIR --run d --rank 1", ui.StatusUse, "no process of that rank"},
+		{"DIR --run d --rank 1", ui.StatusUse, "no process with that rank"},
 	} {
 		args := []string{"trace", "convert", "--to", "parquet"}
 		if !strings.Contains(tc.args, "-o") {
@@ -63,7 +63,7 @@ func TestParquetRuns(t *testing.T) {
 		}
 	}
 	if bytesBelow(t, run1) == 0 {
-		t.Error("the first run is gone")
+		t.Error("the first run was deleted, want it kept")
 	}
 	if got := listing(t, dir); !slices.Equal(got, []string{"lake", "notes.jsonl", "other.pfw.gz", "trace.pfw.gz"}) {
 		t.Errorf("left %v", got)

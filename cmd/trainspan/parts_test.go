@@ -87,13 +87,13 @@ func TestParquetParts(t *testing.T) {
 		t.Errorf("no %s", index)
 	}
 	before := bytesBelow(t, dir)
-	do(ui.StatusUse, "rank 0 of attempt 1 is already there, by lake0", "trace convert node0 node1 --to parquet --part --run r -o lake0")
+	do(ui.StatusUse, "rank 0 of attempt 1 already exists, by lake0", "trace convert node0 node1 --to parquet --part --run r -o lake0")
 	do(ui.StatusUse, "without filters", "trace convert node0 --to parquet --part --run r -o lake0 --rank 1")
 	do(ui.StatusUse, "apart from traces", "trace convert digests0-0.digest node0 --to parquet --part --run r -o lake0")
 	do(ui.StatusUse, "add --part", "trace convert node0 --to parquet --run r -o lake0")
 	do(ui.StatusUse, "has parts", "trace convert node0 --to v2 --part -o x")
 	if bytesBelow(t, dir) != before {
-		t.Error("what was refused changed something")
+		t.Error("a rejected part changed the data set, want no change")
 	}
 	do(ui.StatusOK, "run=r", "trace convert node0 node1 node2 --to parquet --run r -o lake0 --force")
 	whole := tree(t, "lake0")

@@ -37,7 +37,7 @@ func TestRunPoison(t *testing.T) {
 				}
 			}
 			if s.err.Len() == 0 {
-				t.Error("it says nothing")
+				t.Error("got no output, want the report")
 			}
 			if label == "report" {
 				if !strings.Contains(s.err.String(), "Rank 1's data loading") {
@@ -79,7 +79,7 @@ func TestPoisonWithColours(t *testing.T) {
 		select {
 		case <-read:
 		case <-time.After(5 * time.Minute): // only a safeguard
-			t.Fatal("the terminal does not end")
+			t.Fatal("the program on the terminal does not exit")
 		}
 		_ = keyboard.Close()
 		text := strings.ReplaceAll(shown.String(), "\r\n", "\n")

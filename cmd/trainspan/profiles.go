@@ -50,7 +50,7 @@ func (im *profileImport) traces(profiles []string) (out []report.Imported, faile
 	}
 	for _, f := range r.Files {
 		if f.Truncated {
-			im.app.Note("%s: cut off at byte %d; the events before are used; see "+helptopic.Profile, f.Name, f.TruncatedAt)
+			im.app.Note("%s: truncated at byte %d; the events before it are used; see "+helptopic.Profile, f.Name, f.TruncatedAt)
 		}
 		if f.Skipped > 0 {
 			im.app.Note("%s: %s of damaged text skipped; see "+helptopic.Profile, f.Name, display.Bytes(f.SkippedBytes))
@@ -256,7 +256,7 @@ func withTraces(ctx context.Context, a *ui.App, args []string) (paths []string, 
 	}
 	im.from = strings.Join(from, ", ")
 	for _, f := range failed {
-		a.Note("left out: %v", f)
+		a.Note("skipped: %v", f)
 	}
 	a.Note("%s: %s, read as trainspan trace import does", im.from, display.Plural(len(profiles), "profile"))
 	for i := range imported {

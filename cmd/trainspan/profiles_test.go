@@ -75,7 +75,7 @@ func TestReportOfProfiles(t *testing.T) {
 	if err := os.WriteFile(torn, whole[:len(whole)-30], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, said := cli(t, "report", torn); status != 0 || !strings.Contains(said, "torn.json: cut off at byte") || !strings.Contains(out, "A step takes 1.00 ms") {
+	if status, out, said := cli(t, "report", torn); status != 0 || !strings.Contains(said, "torn.json: truncated at byte") || !strings.Contains(out, "A step takes 1.00 ms") {
 		t.Errorf("status %d: %s%s", status, out, said)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) != 0 {
@@ -146,7 +146,7 @@ func TestCompareProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, said := cli(t, "compare", base, next)
-	for _, want := range []string{"It cannot be said whether", "compute                0.25 ms  0.45 ms   +0.200 ms", "idle                   0.75 ms  0.55 ms   -0.200 ms", "kernel     base      new  difference\n    gemm  0.25 ms  0.45 ms   +0.200 ms"} {
+	for _, want := range []string{"Cannot decide whether", "compute                0.25 ms  0.45 ms   +0.200 ms", "idle                   0.75 ms  0.55 ms   -0.200 ms", "kernel     base      new  difference\n    gemm  0.25 ms  0.45 ms   +0.200 ms"} {
 		if status != 4 || !strings.Contains(out, want) {
 			t.Errorf("status %d, %q is not in %s%s", status, want, out, said)
 		}

@@ -25,11 +25,11 @@ func newRecover(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recover FILE...",
 		Short: "Repair the traces of programs that were killed",
-		Long: `Cuts each trace to its last whole line, closes the spans that were open with
-"truncated":1, puts a span named unfinished around children whose parent was never
-written, and writes the end. What is in damaged gzip members is saved as far
-as it can be read. A complete trace is left alone. Without -o the trace itself is
-replaced, in one step; the trace of a program that still runs is refused.`,
+		Long: `Cuts each trace after its last complete line, closes open spans with "truncated":1,
+adds a span named unfinished around children whose parent was never written, and
+writes the end. Readable data of damaged gzip members is kept. A complete trace is not
+changed. Without -o the trace itself is replaced atomically. The trace of a running
+program is rejected.`,
 		Example: `  trainspan trace recover trace.pfw.gz
   trainspan trace recover trace.pfw.gz -o repaired.pfw.gz
   trainspan trace recover 'out/*.pfw.gz' --json`,
@@ -69,13 +69,13 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 	}
 	if o.output != "" {
 		if len(files) != 1 {
-			return ui.Usage("-o takes one trace, not %d; run recover once for each", len(files))
+			return ui.Usage("-o works with one trace, not %d; run recover once for each", len(files))
 		}
 		if err := ui.CheckOutput(o.output, o.force, files); err != nil {
 			return err
 		}
 		if fswrite.AsIs(o.output) {
-			return ui.Usage("-o %s: a trace is repaired into a regular file; name one", o.output)
+			return ui.Usage("-o %s: not a regular file; name one", o.output)
 		}
 	}
 	all := make([]repaired, 0, len(files))
@@ -83,7 +83,7 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 		r, err := recovery.File(path, &recovery.Options{Output: o.output, Force: o.force, Stop: ctx.Err})
 		if err != nil {
 			if r.Lines == 0 && !ui.IsSystem(err) && !errors.Is(err, recovery.ErrInUse) && ctx.Err() == nil {
-				return ui.Usage("%s: not a trace: it holds no record; nothing was changed; see "+helptopic.NotATrace, path)
+				return ui.Usage("%s: not a trace: it has no record; nothing was changed; see "+helptopic.NotATrace, path)
 			}
 			if errors.Is(err, recovery.ErrInUse) {
 				return fmt.Errorf("%w; see %s", err, helptopic.InUse)
@@ -114,7 +114,7 @@ func runRecover(ctx context.Context, a *ui.App, args []string, o *recoverOptions
 			a.Printf(", %s marked unfinished", display.Plural(m.Unfinished, "span"))
 		}
 		if m.CutBytes > 0 {
-			a.Printf(", %s given up from byte %d on", display.Bytes(m.CutBytes), m.CutAt)
+			a.Printf(", %s lost from byte %d on", display.Bytes(m.CutBytes), m.CutAt)
 		}
 		a.Printf("\n")
 	}

@@ -31,9 +31,9 @@ func (o *otlpFlags) add(f *pflag.FlagSet, prefix, standard string) {
 	o.prefix = prefix
 	f.StringVar(&o.endpoint, prefix+"endpoint", "", "OTLP receiver, such as http://localhost:4318 ("+standard+")")
 	f.StringVar(&o.protocol, prefix+"protocol", "", "http/protobuf or grpc (default: OTEL_EXPORTER_OTLP_PROTOCOL)")
-	f.StringArrayVar(&o.headers, prefix+"header", nil, "request header as name=value; may be given several times")
+	f.StringArrayVar(&o.headers, prefix+"header", nil, "request header name=value; repeatable")
 	f.DurationVar(&o.timeout, prefix+"timeout", 0, "longest time of one request (default 10s)")
-	f.DurationVar(&o.retry, prefix+"retry", time.Minute, "how long to try a receiver that is away")
+	f.DurationVar(&o.retry, prefix+"retry", time.Minute, "how long to retry while the receiver is unreachable")
 }
 
 // asked returns the exporter for the endpoint of a flag, or nil: the
@@ -49,7 +49,7 @@ func (o *otlpFlags) asked(ctx context.Context, lookup func(string) (string, bool
 // unasked returns the error for flags that set how to send, but not where.
 func (o *otlpFlags) unasked() error {
 	if o.protocol != "" || len(o.headers) > 0 || o.timeout > 0 {
-		return ui.Usage("nothing is sent without --%sendpoint; give it, or leave the other flags of OTLP out", o.prefix)
+		return ui.Usage("--%sendpoint is missing; add it, or omit the other OTLP flags", o.prefix)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (o *otlpFlags) settings(lookup func(string) (string, bool)) (*otlp.Config, 
 	for _, h := range o.headers {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok || strings.TrimSpace(name) == "" {
-			return nil, ui.Usage("--%sheader: a header is written name=value", o.prefix)
+			return nil, ui.Usage("--%sheader: use name=value", o.prefix)
 		}
 		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
@@ -110,12 +110,12 @@ func newReplay(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay DIRECTORY|FILE...",
 		Short: "Send spilled OTLP spans to a receiver",
-		Long: `Sends the spans of the *.otlp.jsonl files of each directory to an OTLP receiver
-and deletes every file of an exporter (spans-*.otlp.jsonl) that it took in full.
-Such files are left by exporters whose receiver was away. Other files, such as
-those of trainspan trace convert --to otlp, and files that are named one by one, are
-sent and never changed. Files that a running program is writing are left alone.
-The status is 1 when spans are left.`,
+		Long: `Sends the spans of the *.otlp.jsonl files in each directory to an OTLP receiver, and
+deletes each exporter's file (spans-*.otlp.jsonl) that the receiver accepted in full.
+Exporters write these files while their receiver is unreachable. Other files, such as
+those of trainspan trace convert --to otlp, and files that you name directly are sent
+and not changed. Files that a running program is writing are skipped. The status is 1
+if spans are left.`,
 		Example: `  trainspan trace replay /var/spool/job --endpoint http://localhost:4318
   trainspan trace replay trace.otlp.jsonl --endpoint http://localhost:4318
   trainspan trace replay spill/ --endpoint https://collector:4317 --protocol grpc --header api-key=$KEY
@@ -135,7 +135,7 @@ The status is 1 when spans are left.`,
 
 func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJSON bool) error {
 	if len(paths) == 0 {
-		return ui.Usage("no directory is given; name the one that holds the *.otlp.jsonl files")
+		return ui.Usage("no directory is given; name the one with the *.otlp.jsonl files")
 	}
 	isDir := make(map[string]bool)
 	for _, path := range paths {
@@ -144,7 +144,7 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 			return err
 		}
 		if !info.IsDir() && (!info.Mode().IsRegular() || !strings.HasSuffix(path, read.SpillSuffix) && !fsread.Is(path, fsread.Spans)) {
-			return ui.Usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of these", path, read.SpillSuffix)
+			return ui.Usage("%s: is neither a directory nor a file of OTLP spans (*%s); name one of them", path, read.SpillSuffix)
 		}
 		isDir[path] = info.IsDir()
 	}
@@ -199,18 +199,18 @@ func runReplay(ctx context.Context, a *ui.App, paths []string, o *otlpFlags, asJ
 // judgeReplay reports what was not sent.
 func judgeReplay(a *ui.App, sum *otlp.ReplayResult) {
 	if sum.Rejected > 0 {
-		a.Problem("%s rejected by the receiver and gone; see "+helptopic.Delivery, display.Plural(sum.Rejected, "span"))
+		a.Problem("%s rejected by the receiver and lost; see "+helptopic.Delivery, display.Plural(sum.Rejected, "span"))
 	}
 	if sum.Left > 0 {
-		a.Problem("%s left to send; replay again later; see "+helptopic.Delivery, display.Plural(sum.Left, "span"))
+		a.Problem("%s not sent yet; replay again later; see "+helptopic.Delivery, display.Plural(sum.Left, "span"))
 	}
 	if sum.Broken > 0 {
-		a.Problem("%s cannot be read and left where they are; see "+helptopic.Damaged, display.Plural(sum.Broken, "line"))
+		a.Problem("%s unreadable and kept; see "+helptopic.Damaged, display.Plural(sum.Broken, "line"))
 	}
 	if sum.InUse > 0 {
-		a.Note("%s in use by a running program was left alone; see "+helptopic.InUse, display.Plural(sum.InUse, "file"))
+		a.Note("%s in use by a running program was skipped; see "+helptopic.InUse, display.Plural(sum.InUse, "file"))
 	}
 	if sum.Kept > 0 {
-		a.Note("%s that no exporter made was kept; a second replay sends it again", display.Plural(sum.Kept, "file"))
+		a.Note("%s that no exporter wrote was kept; a second replay sends it again", display.Plural(sum.Kept, "file"))
 	}
 }

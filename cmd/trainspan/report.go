@@ -45,20 +45,19 @@ func newReport(a *ui.App) *cobra.Command {
 		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts; or
 profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
 and answers on one screen: how the job ended, what costs most and why, what to do
-next, and where the time went. --full adds the tables behind it.
+next, and where the time went. --full adds the detailed tables.
 
-What is reported is a run by its id (train.3), the newest of a job (train), the one before
-(latest~1), or files. Without an argument it is the newest run in trainspan-runs.
+Name a run by its id (train.3), by its job for the newest run (train), relative to the
+newest (latest~1), or by its files. Without an argument, the newest run in
+trainspan-runs is reported.
 
---html also writes one file with pictures. It needs no network and holds no
-script from elsewhere.
+--html also writes one file with charts. It needs no network and loads nothing.
 
-Files of several jobs give a report of the one with the most processes, of several
-runs of it the latest, and the others are named.
+If the files have several jobs, the one with the most processes is reported; if it has
+several runs, the latest. The others are listed.
 
-With --check the exit status says whether a rank holds the others up: 0 none
-does; 3 one does, or something else found in the steps costs time; 4 the records
-do not suffice to say.`,
+With --check the exit status is the answer: 0 no slow rank; 3 a slow rank, or another
+problem that costs time in the steps; 4 not enough data.`,
 		Example: `  trainspan report
   trainspan report train.3
   trainspan report out/demo
@@ -75,12 +74,12 @@ do not suffice to say.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON with everything")
 	f.BoolVar(&o.full, "full", false, "print all tables: ledger, attempts, ranks, steps, checkpoints, files, data")
-	f.StringVar(&o.html, "html", "", "write a report with pictures to this `file`")
-	f.BoolVar(&o.check, "check", false, "end with status 3 or 4 when a rank is slow, or nothing can be said")
+	f.StringVar(&o.html, "html", "", "write a report with charts to this `file`")
+	f.BoolVar(&o.check, "check", false, "exit with status 3 if a rank is slow, with 4 if the data is not sufficient")
 	f.StringVar(&o.run, "run", "", "report the run with this `id`, as trainspan runs lists it")
 	f.BoolVar(&o.all, "all", false, "report all runs, one after the other, the latest first")
-	f.Float64Var(&o.flops, "flops-per-step", 0, "operations of a step, forward and backward, of all ranks: with --peak, MFU and what it would be without each loss")
-	f.Float64Var(&o.peak, "peak", 0, "operations of one device in a second, such as 989e12")
+	f.Float64Var(&o.flops, "flops-per-step", 0, "operations per step, forward and backward, of all ranks; with --peak the report has MFU, and MFU without each loss")
+	f.Float64Var(&o.peak, "peak", 0, "peak operations per second of one device, such as 989e12")
 	cmd.MarkFlagsMutuallyExclusive("run", "all")
 	cmd.MarkFlagsMutuallyExclusive("html", "all")
 	cmd.MarkFlagsMutuallyExclusive("full", "json")
@@ -125,7 +124,7 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 		if err := showStarts(a, only, o.json); err != nil || !o.check {
 			return err
 		}
-		return &ui.StatusError{Status: 4, Quiet: true, Err: errors.New("check: nothing trains")}
+		return &ui.StatusError{Status: 4, Quiet: true, Err: errors.New("check: no training process")}
 	}
 	switch {
 	case err != nil:
@@ -133,7 +132,7 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	case o.run != "":
 		i := slices.IndexFunc(found, func(j *report.Job) bool { return j.Job.Label == o.run })
 		if i < 0 {
-			return ui.Usage("--run %s: no such run is here; trainspan runs %s lists them", o.run, strings.Join(args, " "))
+			return ui.Usage("--run %s: no such run; trainspan runs %s lists all runs", o.run, strings.Join(args, " "))
 		}
 		return showReport(a, found[i], o)
 	case !o.all:
@@ -160,7 +159,7 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 func (o *reportOptions) limits(lookup func(string) (string, bool)) (account.Basis, error) {
 	for flag, v := range map[string]float64{"--flops-per-step": o.flops, "--peak": o.peak} {
 		if !(v >= 0) || math.IsInf(v, 0) {
-			return account.Basis{}, ui.Usage("%s %v: give a number of operations, such as 989e12", flag, v)
+			return account.Basis{}, ui.Usage("%s %v: use a number of operations, such as 989e12", flag, v)
 		}
 	}
 	b := account.Basis{ModelFLOPs: o.flops, PeakFLOPs: o.peak}
@@ -249,10 +248,10 @@ func leaveOut(a *ui.App, found []*report.Job) {
 	const most = 4
 	for i, other := range found[1:] {
 		if i == most && len(found) > most+2 {
-			a.Note("left out: %d more; trainspan runs lists them", len(found)-1-most)
+			a.Note("not reported: %d more; trainspan runs lists them", len(found)-1-most)
 			break
 		}
-		a.Note("left out: another job in the same files, session %q, id %q, %d processes; give its files alone, or --run %s, to see it; see "+helptopic.SeveralJobs,
+		a.Note("not reported: another job in the same files, session %q, id %q, %d processes; name only its files, or use --run %s; see "+helptopic.SeveralJobs,
 			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label)
 	}
 }
@@ -279,7 +278,7 @@ func helpers(found []*report.Job) (out []*job.Process) {
 }
 
 // errNoProcess means that files have records, but of no training process.
-var errNoProcess = errors.New("no process that trains is in these files")
+var errNoProcess = errors.New("these files have no training process")
 
 // findJobs reads all jobs below some paths, the largest first, and reports the
 // defects of their files to a. With a nil a nothing is reported, because files
@@ -306,7 +305,7 @@ func jobsOf(a *ui.App, named []string, state *report.State, err error) ([]*repor
 // notPage returns why a page does not get its name.
 func notPage(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
-		return ui.Usage("%s is there and is no report of trainspan: name another file after --html", path)
+		return ui.Usage("--html %s: this file exists and is not a report of trainspan; name another file", path)
 	}
 	return err
 }

@@ -51,13 +51,13 @@ func TestReport(t *testing.T) {
 		{[]string{"report", fine, "--check", "--html", page}, 0, "NO PROBLEM FOUND", ""},
 		{[]string{"report", hidden, "--check"}, 4, "do not say", ""},
 		{[]string{"report", slow, "--json", "--check"}, 3, `"version": 1`, ""},
-		{[]string{"report"}, 2, "", "no run is in trainspan-runs"},
+		{[]string{"report"}, 2, "", "trainspan-runs has no run"},
 		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
 		{[]string{"report", page}, 2, "", "no trace file"},
 		{[]string{"report", fine, "--html", filepath.Join(dir, "none", "x.html")}, 2, "", "none"},
 		{[]string{"report", fine, "--html", page}, 0, "NO PROBLEM FOUND", ""}, // an earlier page may be replaced
-		{[]string{"report", fine, "--html", notes}, 2, "", "is no report of trainspan"},
-		{[]string{"report", fine, "--html", dir}, 2, "", "is no report of trainspan"},
+		{[]string{"report", fine, "--html", notes}, 2, "", "is not a report of trainspan"},
+		{[]string{"report", fine, "--html", dir}, 2, "", "is not a report of trainspan"},
 	} {
 		code, out, problems := call(c.args...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
@@ -129,7 +129,7 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", base, slow, "--json"}, 3, `"kind": "slower"`, ""},
 		{[]string{"compare", base, slow}, 3, "transfers  ", ""},
 		{[]string{"compare", base, same, "--", slow, slower}, 3, "with 2 runs of one and 2 of the other", ""},
-		{[]string{"compare", base, same, slow, slower}, 4, "4 runs say little about their spread", ""},
+		{[]string{"compare", base, same, slow, slower}, 4, "4 runs are too few to measure their spread", ""},
 		{[]string{"compare", base, "--"}, 2, "", "two directories"},
 		{[]string{"compare", "--", base}, 2, "", "two directories"},
 		{[]string{"compare", base, other}, 4, "world size", ""},

@@ -44,16 +44,16 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 
 const rootLong = `trainspan reports where the time of a training job goes and which rank is slow.
 It records any job, and reads DFTracer files (.pfw, .pfw.gz), JSON lines, OTLP
-spans, and what PyTorch's profiler and compiler write.
+spans, PyTorch profiles and compile logs.
 
 A run is named by its id, as trainspan runs lists it, or by its files: names,
-globs ("out/*.pfw.gz") or directories, which stand for every trace in them.
-Without one, commands take the newest run. Unreadable files are reported and
+globs ("out/*.pfw.gz") or directories, which mean all traces in them.
+Without a name, commands use the newest run. Unreadable files are reported and
 skipped.
 
-Exit status: 0 all is well; 1 the data has problems, which are told on standard
-error; 2 wrong use, interrupted, nothing that could be read, or an output that
-cannot be written.`
+Exit status: 0 success; 1 the data has problems, which are reported on standard
+error; 2 wrong use, interrupted, no readable input, or an output that cannot be
+written.`
 
 func newRoot(a *ui.App) *cobra.Command {
 	root := &cobra.Command{
@@ -97,9 +97,9 @@ func newRoot(a *ui.App) *cobra.Command {
 func newTrace(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Look into trace files, check, repair, rewrite and import them",
-		Long: `The tools for trace files. Reports need none of them: trainspan report reads the
-files of a run as they are.`,
+		Short: "Inspect, check, repair, convert and import trace files",
+		Long: `Tools for trace files. Reports do not need them: trainspan report reads the files of
+a run as they are.`,
 		Example: `  trainspan trace summary train.3
   trainspan trace validate out/
   trainspan trace import profiler/ -o run.pfw.gz`,
@@ -111,7 +111,7 @@ files of a run as they are.`,
 		title string
 		tools []*cobra.Command
 	}{
-		{"Look into traces:", []*cobra.Command{newSummary(a), newInfo(a), newSteps(a), newEvents(a)}},
+		{"Inspect traces:", []*cobra.Command{newSummary(a), newInfo(a), newSteps(a), newEvents(a)}},
 		{"Check and repair:", []*cobra.Command{newValidate(a), newRecover(a)}},
 		{"Write other files:", []*cobra.Command{newConvert(a), newMerge(a), newSplit(a), newDigest(a)}},
 		{"Import and send:", []*cobra.Command{newImport(a), newWatch(a), newReplay(a)}},

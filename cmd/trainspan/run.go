@@ -36,29 +36,29 @@ func newRun(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a training job and record it",
-		Long: `Runs a command with the terminal, streams, working directory, environment and signals
-that it would have had, ends as it does, and records it meanwhile: the phases of
-PyTorch, spans sent by OTLP, files of PyTorch's profiler, what its processes use,
-and how it ended. Nothing that goes wrong with telemetry keeps the command from running.
+		Long: `Runs a command and records it: the phases of PyTorch, spans sent by OTLP, files of
+PyTorch's profiler, the resources that its processes use, and how it ended. The command
+keeps its terminal, streams, working directory, environment, signals and exit status.
+A failure of telemetry never stops the command.
 
-The files are in trainspan-runs/NAME/attempt-N/HOST-PID. A start that
-goes on where one of the same NAME died is another attempt of its run: restarts and
-lost work add up in the report, which is shown at the end. What a launcher says (Slurm, torchrun, MPI, Kubernetes) makes processes
-share an attempt.
+The files are in trainspan-runs/NAME/attempt-N/HOST-PID. A command that continues a
+failed run of the same NAME is another attempt of that run; the report at the end sums
+restarts and lost work over all attempts. Processes of one launcher (Slurm, torchrun,
+MPI, Kubernetes) share an attempt.
 
-It is put in front of a launcher, or behind one in front of each rank:
+Put trainspan run in front of a launcher, or after it in front of each rank:
   trainspan run -- torchrun --nproc-per-node 8 train.py
   torchrun --nproc-per-node 8 --no-python trainspan run -- python train.py
 
-The exit status is that of the command, 128 and the number of the signal that ended
-it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong use.`,
+The exit status is that of the command, 128 plus the number of the signal that ended
+it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong use.`,
 		Example: `  trainspan run -- python train.py --lr 0.1
   trainspan run --name llama --otlp -- torchrun --nproc-per-node 8 train.py
   trainspan run --profiles profiler/ --quiet -- srun python train.py
   trainspan run --inject rank=2,data=50ms,from=100 -- torchrun --nproc-per-node 4 train.py`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return ui.Usage("run takes a command; write trainspan run -- COMMAND")
+				return ui.Usage("no command is given; write trainspan run -- COMMAND")
 			}
 			if err := addInjections(&set, inject); err != nil {
 				return err
@@ -69,21 +69,21 @@ it, 127 if there is no such program, 126 if it cannot be run, and 2 for wrong us
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command belong to it
 	f.StringVar(&set.Name, "name", "", "name of the job (default: that of the script or program)")
-	f.StringVar((*string)(&set.Dir), "dir", "", "`directory` for the files of this start")
-	f.IntVar(&set.Attempt, "attempt", -1, "number of this start; one that is there is joined (default: the next)")
-	f.BoolVar(&set.OTLP, "otlp", false, "receive spans by OTLP on loopback, and point the command there")
-	f.StringVar((*string)(&set.TokenFile), "otlp-token-file", "", "`file` with the token that OTLP senders give (default: a random one, which the command gets)")
-	f.BoolVar(&set.NoToken, "otlp-no-token", false, "take spans of whoever can connect to loopback; implies --otlp, as does a token")
-	f.StringVar(&set.Forward, "forward", "", "send received spans on to this OTLP `endpoint`; implies --otlp")
-	f.StringVar((*string)(&set.Profile), "profiles", "", "import what PyTorch's profiler writes to this `directory`")
+	f.StringVar((*string)(&set.Dir), "dir", "", "`directory` for the files of this command")
+	f.IntVar(&set.Attempt, "attempt", -1, "number of the attempt; an existing attempt is joined (default: the next)")
+	f.BoolVar(&set.OTLP, "otlp", false, "receive OTLP spans on the loopback address, and give the command the address")
+	f.StringVar((*string)(&set.TokenFile), "otlp-token-file", "", "`file` with the token that OTLP senders must send (default: a random token, given to the command)")
+	f.BoolVar(&set.NoToken, "otlp-no-token", false, "accept spans from any local sender, without a token; implies --otlp")
+	f.StringVar(&set.Forward, "forward", "", "forward received spans to this OTLP `endpoint`; implies --otlp")
+	f.StringVar((*string)(&set.Profile), "profiles", "", "import the files that PyTorch's profiler writes to this `directory`")
 	f.BoolVar(&set.NoTorch, "no-torch", false, "do not watch PyTorch")
 	f.StringSliceVar(&set.Only, "only", nil, "watch only these `phases` of PyTorch")
 	f.StringSliceVar(&set.Without, "without", nil, "do not watch these `phases` of PyTorch")
 	f.StringArrayVar(&inject, "inject", nil, "delay a phase of PyTorch to test the diagnosis, as `rank=2,data=50ms,from=100`; repeatable")
-	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample the use of processor, memory, disks and GPUs")
+	f.BoolVar(&set.NoUsage, "no-resources", false, "do not sample processor, memory, disk and GPU use")
 	f.StringVar(&set.Metrics, "metrics", "", "serve metrics of the job on this `address` of this machine, such as 127.0.0.1:9477 (default: $"+environ.Metrics+")")
-	f.BoolVarP(&set.Quiet, "quiet", "q", false, "make no report at the end")
-	f.BoolVarP(&set.Verbose, "verbose", "v", false, "let every Python process say that it is recorded")
+	f.BoolVarP(&set.Quiet, "quiet", "q", false, "print no report at the end")
+	f.BoolVarP(&set.Verbose, "verbose", "v", false, "each Python process reports that it is recorded")
 	cmd.MarkFlagsMutuallyExclusive("otlp-token-file", "otlp-no-token")
 	return cmd
 }
@@ -100,17 +100,17 @@ func addInjections(set *session.Settings, texts []string) error {
 			hook := all[k].Hook()
 			switch {
 			case set.NoTorch:
-				return ui.Usage("--inject %s: --no-torch leaves out the client that makes the delay", text)
+				return ui.Usage("--inject %s: remove --no-torch; the client of PyTorch makes the delay", text)
 			case len(set.Only) > 0 && !slices.Contains(set.Only, hook):
-				return ui.Usage("--inject %s: %s needs the phase %s of PyTorch, which --only leaves out", text, all[k].Phase, hook)
+				return ui.Usage("--inject %s: %s needs the PyTorch phase %s; add it to --only", text, all[k].Phase, hook)
 			case slices.Contains(set.Without, hook):
-				return ui.Usage("--inject %s: %s needs the phase %s of PyTorch, which --without leaves out", text, all[k].Phase, hook)
+				return ui.Usage("--inject %s: %s needs the PyTorch phase %s; remove it from --without", text, all[k].Phase, hook)
 			}
 		}
 		set.Inject = append(set.Inject, all...)
 	}
 	if len(set.Inject) > 0 && session.Nested() {
-		return ui.Usage("--inject: this is below another trainspan run, which records the command; give --inject there")
+		return ui.Usage("--inject: an outer trainspan run records this command; use --inject there")
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func newRunTelemetry() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			in, out := os.NewFile(pipeIn, "in"), os.NewFile(pipeOut, "out")
 			if in == nil || out == nil {
-				return ui.Usage("%s is started by trainspan run", helperCommand)
+				return ui.Usage("only trainspan run starts %s", helperCommand)
 			}
 			session.Serve(in, out)
 			return nil
@@ -133,7 +133,7 @@ func newRunTelemetry() *cobra.Command {
 // runCommand runs the command and returns its status.
 func runCommand(a *ui.App, args []string, set session.Settings) error {
 	if set.Attempt < -1 {
-		return ui.Usage("--attempt %d: give a number from 0", set.Attempt)
+		return ui.Usage("--attempt %d: use a number of 0 or more", set.Attempt)
 	}
 	if set.Metrics != "" {
 		if err := jobmetrics.Check(set.Metrics); err != nil {
@@ -143,7 +143,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	set.Metrics = cmp.Or(set.Metrics, os.Getenv(environ.Metrics)) // an invalid variable does not stop the command
 	for _, phase := range slices.Concat(set.Only, set.Without) {
 		if known := pyclient.Phases(); !slices.Contains(known, phase) {
-			return ui.Usage("%q is no phase of PyTorch; there are %s", phase, strings.Join(known, ", "))
+			return ui.Usage("%q is not a phase of PyTorch; use %s", phase, strings.Join(known, ", "))
 		}
 	}
 	path, status, err := launch.Find(args[0])

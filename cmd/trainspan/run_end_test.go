@@ -241,7 +241,7 @@ func TestRunPythons(t *testing.T) {
 				case name == "-S":
 					why = map[bool]string{true: "with -S it does not load the client"}[old]
 				case old && why == "":
-					why = "the client needs Python 3.8, and this is " + v
+					why = "the client needs Python 3.8 or later, and this is " + v
 				}
 				if saw := !strings.Contains(ours, "Python ran and was not recorded: "); saw != (why == "") || !strings.Contains(ours, why) {
 					t.Errorf("it says %q, want %q", ours, why)
@@ -268,9 +268,9 @@ func TestRunFrameworks(t *testing.T) {
 	}{
 		"nothing is recorded": {
 			program: "import jax, keras",
-			want:    "Python ran and was not recorded: jax and keras were imported, and no step is on record: " + page,
+			want:    "Python ran and was not recorded: jax and keras were imported, and no step was recorded: " + page,
 		},
-		"a module that imports it": {program: "import own", want: "jax was imported, and no step is on record"},
+		"a module that imports it": {program: "import own", want: "jax was imported, and no step was recorded"},
 		"it fails":                 {program: "import jax; 1/0", not: page},
 		"only looked for":          {program: "import importlib.util; importlib.util.find_spec('jax')", want: "it trained nothing with PyTorch", not: page},
 		"not installed":            {program: "try: import lightgbm\nexcept ImportError: pass", want: "it trained nothing with PyTorch", not: page},

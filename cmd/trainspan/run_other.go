@@ -10,10 +10,10 @@ import (
 func newRun(*ui.App) *cobra.Command {
 	return &cobra.Command{
 		Use:                "run [flags] -- COMMAND [ARGUMENT...]",
-		Short:              "Run a training job and record it, whatever it is written in",
+		Short:              "Run a training job and record it",
 		DisableFlagParsing: true,
 		RunE: func(*cobra.Command, []string) error {
-			return ui.Usage("run needs a Unix system: signals and exit statuses are passed on its way")
+			return ui.Usage("run needs a Unix system")
 		},
 	}
 }
@@ -25,7 +25,7 @@ func newDemo(*ui.App) *cobra.Command {
 		Use:   "demo",
 		Short: "Record a small built-in job with two faults, and show its report",
 		RunE: func(*cobra.Command, []string) error {
-			return ui.Usage("demo needs a Unix system, as trainspan run does")
+			return ui.Usage("demo needs a Unix system")
 		},
 	}
 }

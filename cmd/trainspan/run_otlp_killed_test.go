@@ -83,7 +83,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 		return string(out)
 	}
 	before := spansByName(t, at)
-	if out := run("report", at); !strings.Contains(out, "wait in a journal") || !strings.Contains(out, "trainspan trace import "+at) {
+	if out := run("report", at); !strings.Contains(out, "are still in a journal") || !strings.Contains(out, "trainspan trace import "+at) {
 		t.Errorf("report: %s", out)
 	}
 	out := run("trace", "import", at)
@@ -93,7 +93,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 	if out := run("trace", "import", at); !strings.Contains(out, "nothing is left to import") {
 		t.Errorf("a second import: %s", out)
 	}
-	if out := run("report", at); strings.Contains(out, "wait in a journal") {
+	if out := run("report", at); strings.Contains(out, "are still in a journal") {
 		t.Errorf("report after it: %s", out)
 	}
 	list := taken()

@@ -277,7 +277,7 @@ func TestRunForwards(t *testing.T) {
 	}
 	backend.Close()
 	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
-	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 of 6 spans were not sent on") {
+	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 of 6 spans were not forwarded") {
 		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
 	}
 	// An error is reported without the contents, and the spans are recorded.

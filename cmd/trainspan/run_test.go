@@ -244,7 +244,7 @@ func TestRunStatus(t *testing.T) {
 			}
 			if c.by == "" {
 				if _, err := os.Stat(filepath.Join(dir, rundir.Root)); err == nil {
-					t.Error("a directory was made for nothing")
+					t.Error("got a directory for a command that was not started, want none")
 				}
 				return
 			}
@@ -354,7 +354,7 @@ func TestRunWritesNoSecrets(t *testing.T) {
 		}
 		text = gziptest.Text(t, text)
 		if bytes.Contains(text, []byte("hunter")) || bytes.Contains(text, []byte("sleep 1.2")) {
-			t.Errorf("%s tells a secret", path)
+			t.Errorf("%s contains a secret", path)
 		}
 		return nil
 	})

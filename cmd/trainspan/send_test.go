@@ -52,7 +52,7 @@ func TestReadersSendNothing(t *testing.T) {
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
 		args, known := how[calledAs(cmd)]
 		if !known {
-			t.Errorf("%s: whether it sends is not told here", calledAs(cmd))
+			t.Errorf("%s: this table does not have whether it sends", calledAs(cmd))
 		}
 		if args == "" {
 			continue
@@ -78,7 +78,7 @@ func TestReadersSendNothing(t *testing.T) {
 		}
 		var wrong bytes.Buffer
 		args = append(strings.Fields(words.Replace(line)), "-o", filepath.Join(dir, "unsent.pfw.gz"), "--otlp-header", "a=b")
-		if status := run(context.Background(), args, ui.Streams{Out: &bytes.Buffer{}, Err: &wrong, Lookup: os.LookupEnv}); status != ui.StatusUse || !strings.Contains(wrong.String(), "nothing is sent without --otlp-endpoint") {
+		if status := run(context.Background(), args, ui.Streams{Out: &bytes.Buffer{}, Err: &wrong, Lookup: os.LookupEnv}); status != ui.StatusUse || !strings.Contains(wrong.String(), "--otlp-endpoint is missing") {
 			t.Errorf("%v: status %d: %s", args, status, &wrong)
 		}
 	}

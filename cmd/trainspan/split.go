@@ -36,11 +36,11 @@ func newSplit(a *ui.App) *cobra.Command {
 	var o splitOptions
 	cmd := &cobra.Command{
 		Use:   "split FILE -o DIRECTORY",
-		Short: "Cut a trace into several",
-		Long: `Cuts a trace by process, epoch, category or time. Each piece is a complete trace
-with the names, ranks and other metadata of the whole. A span belongs to the piece in
-which it starts; except by process its parent may be in another one, and the pieces
-say so by a trace.part record. Spans without an epoch go to a piece of their own.`,
+		Short: "Split a trace into several",
+		Long: `Splits a trace by process, epoch, category or time. Each part is a complete trace
+with the names, ranks and other metadata of the whole trace. A span belongs to the part
+in which it starts. Except with --by process, its parent may be in another part; a
+trace.part record marks such parts. Spans without an epoch have their own part.`,
 		Example: `  trainspan trace split job.pfw.gz -o ranks/
   trainspan trace split job.pfw.gz -o epochs/ --by epoch
   trainspan trace split job.pfw.gz -o minutes/ --by time --every 1m`,
@@ -50,11 +50,11 @@ say so by a trace.part record. Spans without an epoch go to a piece of their own
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.dir, "output", "o", "", "directory to write to; it is made when it does not exist")
-	f.StringVar(&o.by, "by", "process", "what makes a piece: process, epoch, category or time")
-	f.DurationVar(&o.every, "every", time.Minute, "length of the pieces with --by time")
-	f.BoolVar(&o.force, "force", false, "replace pieces that exist")
-	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per piece")
+	f.StringVarP(&o.dir, "output", "o", "", "directory to write to; created if it does not exist")
+	f.StringVar(&o.by, "by", "process", "split by process, epoch, category or time")
+	f.DurationVar(&o.every, "every", time.Minute, "length of each part with --by time")
+	f.BoolVar(&o.force, "force", false, "replace existing parts")
+	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per part")
 	ui.Words(cmd, "by", splitWords...)
 	o.filter.Flags(f)
 	return cmd
@@ -99,11 +99,11 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	}
 	switch {
 	case len(files) != 1:
-		return ui.Usage("split takes one trace, not %d; merge them first", len(files))
+		return ui.Usage("split works with one trace, not %d; merge them first", len(files))
 	case o.dir == "":
 		return ui.Usage("no directory is given; add -o pieces/")
 	case o.every <= 0:
-		return ui.Usage("--every %v: give a time above 0", o.every)
+		return ui.Usage("--every %v: use a time above 0", o.every)
 	case !strings.Contains(" "+strings.Join(splitWords, " ")+" ", " "+o.by+" "):
 		return ui.Usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
 	}
@@ -142,7 +142,7 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 		a.Printf("%s: %s\n", p.File, display.Plural(p.Events, "event"))
 	}
 	if len(s.order) == 0 {
-		a.Problem("%s: holds no events; nothing was written; see "+helptopic.NoTraining, files[0])
+		a.Problem("%s: has no events; nothing was written; see "+helptopic.NoTraining, files[0])
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (s *splitter) piece(ev *dftracer.Event) (*splitPiece, error) {
 		return p, nil
 	}
 	if len(s.order) == maxPieces {
-		return nil, ui.Usage("%s: there would be more than %d pieces; choose larger ones", s.from.path, maxPieces)
+		return nil, ui.Usage("%s: the split would have more than %d parts; choose larger parts", s.from.path, maxPieces)
 	}
 	p := &splitPiece{File: filepath.Join(s.o.dir, s.stem+"-"+name+".pfw.gz"), now: &clock{}}
 	p.now.us.Store(ev.TS)

@@ -59,7 +59,7 @@ func TestReportOfStarts(t *testing.T) {
 		t.Errorf("compare: status %d: %s", status, said)
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
-		t.Error("a page without a training was written")
+		t.Error("got a page without training, want none")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestReportOfStarts(t *testing.T) {
 // is reported.
 func TestReportOfTheNewest(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "no run is in trainspan-runs") {
+	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "trainspan-runs has no run") {
 		t.Errorf("status %d: %s", status, said)
 	}
 	for i, name := range []string{"new job", "old"} {

@@ -33,13 +33,12 @@ func newSteps(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "steps FILE...",
 		Short: "Show each training step and its phases",
-		Long: `Prints one row per step and rank: how long it took and how long its phases were,
-as columns. Which spans are steps is decided as for the report: spans that are
-called an iteration, or else the steps of PyTorch's profiler, or else the bodies of
-the loop over the data loader, or else what lies between the ends of the steps of
-the optimizer. A span belongs to the step in which it begins, a collective to the
-one that it names. The phases of a row are sums of spans: what ran side by side
-counts for each. Steps come in order.`,
+		Long: `Prints one row per step and rank, with the duration of the step and of its phases.
+Steps are chosen as in the report, the first of these that the trace has: spans named
+iteration, steps of PyTorch's profiler, bodies of the loop over the data loader, or the
+intervals between the ends of optimizer steps. A span belongs to the step in which it
+begins, a collective to the step that it names. The phases of a row are sums of spans,
+so concurrent spans count several times. Rows are in the order of steps.`,
 		Example: `  trainspan trace steps trace.pfw.gz
   trainspan trace steps out/ --step 100-110
   trainspan trace steps out/ --csv > steps.csv`,
@@ -138,9 +137,9 @@ func runSteps(ctx context.Context, a *ui.App, args []string, o *stepsOptions) er
 	}
 	switch {
 	case rules == "" && len(remarks) == 0:
-		a.Note("no span is a training step; see " + helptopic.NoTraining)
+		a.Note("found no training step; see " + helptopic.NoTraining)
 	case rules != "" && n == 0:
-		a.Note("no training step is left by the flags; see " + helptopic.NoTraining)
+		a.Note("no training step matches the flags; see " + helptopic.NoTraining)
 	}
 	return nil
 }

@@ -31,20 +31,18 @@ func newSummary(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "summary FILE...",
 		Short: "Show the time by category, name and rank",
-		Long: `Adds up the time of one or several traces of a job, or of JSON lines.
+		Long: `Sums the time in traces of a job, or in JSON lines.
 
-Per rank and per epoch: how long something was computed, how long I/O,
-communication and copies took, and the stalls: how long there was I/O or
-communication while nothing was computed. Idle is none of the four. Each moment
-counts once there, however many spans it is in. The attempts of a rank add up, those
-of different runs do not.
+Per rank and per epoch: time of compute, I/O, communication and copies, and the
+stalls: time with I/O or communication, but without compute. Idle is the rest. Each
+moment counts once, even if several spans cover it. The attempts of a rank are summed,
+attempts of different runs are not.
 
-A rank with kernels in its PyTorch profile computes while one of these runs, those
-of collectives aside; with --compute the categories alone decide.
+A rank with kernels in its PyTorch profile computes while a kernel runs, except those
+of collectives; with --compute only the categories decide.
 
-Per category and name: how often, the time in all, the time without the spans
-that ran inside on the same lane (self), and how it is spread. Percentiles are
-exact to 1.6 %.
+Per category and name: count, total time, time without child spans on the same lane
+(self), and the distribution. Percentiles are exact to 1.6 %.
 
 Memory does not grow with the size of the traces.`,
 		Example: `  trainspan trace summary trace.pfw.gz
@@ -60,13 +58,13 @@ Memory does not grow with the size of the traces.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.top, "top", 25, "how many names to show; 0 shows all")
+	f.IntVar(&o.top, "top", 25, "number of names to show; 0 shows all")
 	f.StringVar(&o.sort, "sort", "self", "order of the names: self, total, count, mean, p99 or name")
 	f.BoolVar(&o.json, "json", false, "print JSON with everything, times in microseconds")
-	f.StringSliceVar(&o.classes.Compute, "compute", nil, "categories that are computing; without, those that mean it")
-	f.StringSliceVar(&o.classes.IO, "io", nil, "categories that are I/O; without, those that mean it")
-	f.StringSliceVar(&o.classes.Comm, "comm", nil, "categories that are communication; without, those that mean it")
-	f.StringSliceVar(&o.classes.Copy, "copy", nil, "categories that are copies between host and device; without, those that mean it")
+	f.StringSliceVar(&o.classes.Compute, "compute", nil, "categories that count as compute (default: the known ones)")
+	f.StringSliceVar(&o.classes.IO, "io", nil, "categories that count as I/O (default: the known ones)")
+	f.StringSliceVar(&o.classes.Comm, "comm", nil, "categories that count as communication (default: the known ones)")
+	f.StringSliceVar(&o.classes.Copy, "copy", nil, "categories that count as copies between host and device (default: the known ones)")
 	o.filter.Flags(f)
 	ui.Words(cmd, "sort", sortWords...)
 	return cmd
@@ -80,7 +78,7 @@ type fileSummary struct {
 
 func runSummary(ctx context.Context, a *ui.App, args []string, o *summaryOptions) error {
 	if o.top < 0 {
-		return ui.Usage("--top %d: give 0 or more", o.top)
+		return ui.Usage("--top %d: use 0 or more", o.top)
 	}
 	order, ok := sortOrders[o.sort]
 	if !ok {
@@ -146,12 +144,12 @@ func showSummary(a *ui.App, files []string, r *spanstats.Result, top int, sort s
 	}
 	a.Printf("%s  %s, %s\n", p.Head(what), display.Plural(r.Events, "event"), display.Plural(len(r.Processes), "process"))
 	if r.Events == 0 {
-		a.Printf("There are no spans in the trace, or in this time of it.\n")
+		a.Printf("The trace, or this part of it, has no spans.\n")
 		return
 	}
 	a.Printf("%s, from %s\n", display.Micros(float64(r.End-r.Start)), ui.Moment(r.Start))
 	if slices.ContainsFunc(files, func(path string) bool { return fsread.Is(path, fsread.Records) }) {
-		a.Printf("JSON lines hold what was exported, often without single steps: idle may be work.\n")
+		a.Printf("JSON lines have only exported spans, often without single steps, so idle time may be work.\n")
 	}
 	showUse(a, r, p)
 	showEpochs(a, r, p)
@@ -162,14 +160,14 @@ func showSummary(a *ui.App, files []string, r *spanstats.Result, top int, sort s
 	}
 	title := "Names"
 	if names < len(r.Names) {
-		title = fmt.Sprintf("Names, the first %d of %s by %s (--top 0 shows all)", names, display.Count(len(r.Names)), sort)
+		title = fmt.Sprintf("Names: the first %d of %s by %s (--top 0 shows all)", names, display.Count(len(r.Names)), sort)
 	}
 	showNames(a, title, r.Names, names, p)
 	if r.UnionError > 0 {
-		a.Printf("\nUnions may be up to %s too long: gaps were closed to bound memory.\n", display.Micros(float64(r.UnionError)))
+		a.Printf("\nTimes per rank may be up to %s too long: small gaps were closed to limit memory.\n", display.Micros(float64(r.UnionError)))
 	}
 	if r.TooDeep > 0 {
-		a.Printf("\n%s deeper than 4,096 levels: the time without what ran inside (self) is too long there.\n", display.Plural(r.TooDeep, "span"))
+		a.Printf("\n%s deeper than 4,096 levels: their self time is too long.\n", display.Plural(r.TooDeep, "span"))
 	}
 }
 
@@ -224,13 +222,13 @@ func showUse(a *ui.App, r *spanstats.Result, p ui.Painter) {
 	}
 	a.Table(a.Stdout, t)
 	if attempts {
-		a.Printf("  the mean is that of the ranks; the attempts of a rank add up\n")
+		a.Printf("  mean over ranks; the attempts of a rank are summed\n")
 	}
 	if slices.ContainsFunc(r.Processes, func(x spanstats.ProcessStat) bool { return x.Kernels }) {
-		a.Printf("  compute is the time of kernels on devices; --compute compute,ai_framework takes\n  that of the host instead\n")
+		a.Printf("  compute is the time of kernels on devices; --compute compute,ai_framework uses\n  the host time instead\n")
 	}
 	if len(r.Processes) > maxRows {
-		a.Printf("  %s more are in --json and in the mean\n", display.Count(len(r.Processes)-maxRows))
+		a.Printf("  %s more: see --json (the mean includes them)\n", display.Count(len(r.Processes)-maxRows))
 	}
 }
 
@@ -251,7 +249,7 @@ func showEpochs(a *ui.App, r *spanstats.Result, p ui.Painter) {
 	}
 	a.Table(a.Stdout, t)
 	if len(means) > maxRows {
-		a.Printf("  %s more are in --json\n", display.Count(len(means)-maxRows))
+		a.Printf("  %s more: see --json\n", display.Count(len(means)-maxRows))
 	}
 }
 

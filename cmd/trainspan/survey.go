@@ -57,7 +57,7 @@ func surveyAll(ctx context.Context, a *ui.App, path string, q *read.Filter, bar 
 		return s, err
 	}
 	if copies && s.aside > 0 {
-		a.Note("%s: %s kept whose times are wrong: more than 30 days from the other times of the file, or ending before the begin; see "+helptopic.Damaged, path, display.Plural(s.aside, "event"))
+		a.Note("%s: %s with wrong times kept: they are more than 30 days from the other times of the file, or end before they begin; see "+helptopic.Damaged, path, display.Plural(s.aside, "event"))
 	}
 	if !copies {
 		read.WarnOfSetAside(a, path, s.aside)

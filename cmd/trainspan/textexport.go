@@ -46,7 +46,7 @@ func exportText(ctx context.Context, a *ui.App, s *survey, output string, o *con
 	}
 	n, err := writeText(ctx, s, format, to, bar)
 	if otlp, ok := format.(*otlpFormat); ok && otlp.aside > 0 {
-		a.Problem("%s: %s left out: OTLP cannot say their times; see "+helptopic.Damaged, s.path, display.Plural(otlp.aside, "span"))
+		a.Problem("%s: %s dropped: OTLP cannot represent their times; see "+helptopic.Damaged, s.path, display.Plural(otlp.aside, "span"))
 	}
 	if zip != nil {
 		if closeErr := zip.Close(); err == nil {

@@ -20,7 +20,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		steps.WriteString(line(int(i+10), base+i*1000, 900))
 		relative.WriteString(line(int(i+10), i*1000, 900))
 	}
-	const aside = "set aside: more than 30 days"
+	const aside = "ignored: more than 30 days"
 	for _, test := range []struct {
 		name, text, told string
 		status           int
@@ -29,7 +29,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		{"one in 2255", steps.String() + line(1, 9_000_000_000_000_000, 5), "1 event " + aside, 1},
 		{"the first in 1970", line(1, 5, 5) + steps.String(), "1 event " + aside, 1},
 		{"one that ends before it begins", steps.String() + line(1, base, -5), "1 event " + aside, 1},
-		{"near zero", relative.String(), "relative to something", 0},
+		{"near zero", relative.String(), "times are relative", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.pfw")
@@ -41,7 +41,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 				t.Errorf("status %d: %s\n%s", status, errs, out)
 			}
 			status, out, errs = cli(t, "report", "--full", path)
-			if word := strings.ReplaceAll(strings.ReplaceAll(test.told, "event", "record"), "relative to something", "with times that are relative"); !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
+			if word := strings.ReplaceAll(strings.ReplaceAll(test.told, "event", "record"), "times are relative", "with relative times"); !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
 				t.Errorf("report: status %d: %s\n%s", status, errs, out)
 			}
 			_, out, errs = cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path)
@@ -54,7 +54,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 	if err := os.WriteFile(path, []byte("[\n"+line(1, 1<<62, 5)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, out, errs := cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path); strings.Contains(out, `Nano":"-`) || !strings.Contains(errs, "1 span left out") {
+	if _, out, errs := cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path); strings.Contains(out, `Nano":"-`) || !strings.Contains(errs, "1 span dropped") {
 		t.Errorf("convert: %s\n%s", errs, out)
 	}
 }
@@ -72,7 +72,7 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 		relative.WriteString(line(int(i+10), 1+i*1000, 900))
 		wild.WriteString(line(int(i+100), base+(i+31)*25*3600_000_000, 900))
 	}
-	const aside, kept = " set aside: more than 30 days", " kept whose times are wrong: more than 30 days"
+	const aside, kept = " ignored: more than 30 days", " with wrong times kept: they are more than 30 days"
 	const sample = `{"name":"cpu","cat":"sys","pid":7,"tid":1,"ts":9000000000000000,"ph":"C","args":{"hhash":"h","x":1}}` + "\n"
 	files := []struct {
 		name, text string
@@ -124,10 +124,10 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 					t.Errorf("status %d: %s", status, errs)
 				}
 				if file.aside > 0 && !strings.Contains(errs, fmt.Sprintf("%d event", file.aside)) {
-					t.Errorf("it tells %s", errs)
+					t.Errorf("it reports %s", errs)
 				}
 				if !verb.copies && (file.name == "near zero") != strings.Contains(errs, "relative") {
-					t.Errorf("it tells %s", errs)
+					t.Errorf("it reports %s", errs)
 				}
 				if n := strings.Count(out, verb.events); verb.events != "" && file.aside >= 0 && (verb.copies && n < 50 || !verb.copies && n != 50) {
 					t.Errorf("%d events: %.600s", n, out)

@@ -28,18 +28,18 @@ func newTop(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [RUN|DIR...]",
 		Short: "Show the report of a running job, and refresh it",
-		Long: `Shows the screen of "trainspan report" for a job that is running, and renews it
-as its files grow: of one rank or of a thousand, on the machine that trains or
-wherever the files can be read. An empty directory is waited for.
+		Long: `Shows the screen of "trainspan report" for a running job and refreshes it as the files
+grow, for one rank or a thousand, on any machine that can read the files. It waits for
+files in an empty directory.
 
-Without an argument it shows the newest run in trainspan-runs, running ones first,
-and goes over to a newer one when that begins.
+Without an argument it shows the newest run in trainspan-runs, running ones first, and
+switches to a newer run when that begins.
 
-It reads all files again when they have changed, and takes at most a fifth of one
-processor core for that: after a reading that took long it waits longer. The
-first line says when the files were read and when they will be next.
+It reads all files again when they have changed, and uses at most a fifth of one
+processor core: after a slow reading it waits longer. The first line has the time of
+the last reading and of the next.
 
-Keys: q ends it, r reads at once, ? lists all keys.`,
+Keys: q quits, r reads at once, ? lists all keys.`,
 		Example: `  trainspan top
   trainspan top train.3
   trainspan top out/demo
@@ -53,14 +53,14 @@ Keys: q ends it, r reads at once, ? lists all keys.`,
 
 func runTop(ctx context.Context, a *ui.App, args []string, interval time.Duration) error {
 	if interval <= 0 {
-		return ui.Usage("--interval %v: give a time above 0", interval)
+		return ui.Usage("--interval %v: use a time above 0", interval)
 	}
 	reader, err := newTopReader(ctx, args, interval)
 	if err != nil {
 		return err
 	}
 	if v, _ := a.Env("TERM"); !ui.Terminal(a.Streams.Out) || v == "dumb" {
-		return ui.Usage("top draws on a terminal, and standard output is none; trainspan report prints the same screen once")
+		return ui.Usage("top needs a terminal as standard output; trainspan report prints the same screen once")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends a reading in progress, whose result is not needed
@@ -154,7 +154,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // topHelp lists the keys.
-const topHelp = `q, Ctrl-C        end
+const topHelp = `q, Ctrl-C        quit
 r                read the files now
 ↑ ↓  k j         one line up, down
 PgUp PgDn Space  one page up, down
@@ -162,11 +162,11 @@ Home End  g G    first line, last line
 Ctrl-Z           suspend
 ?                this help
 
-The first line says when the files were read, the newest record in them, and
-when they will be read next. Reading takes at most a fifth of one core: large
-jobs are read less often.
+The first line has the time of the last reading, of the newest record, and of
+the next reading. Reading uses at most a fifth of one core, so large jobs are
+read less often.
 
-trainspan help screen says how to read it.`
+trainspan help screen explains the screen.`
 
 func (m *topModel) key(key string) tea.Cmd {
 	page := max(m.room()-1, 1)
@@ -362,9 +362,9 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	found, err := findAnyJobs(ctx, ui.New(ui.Streams{Out: io.Discard, Err: io.Discard}), t.paths) // what is wrong may be mended by the next reading
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry):
-		out.waiting = fmt.Sprintf("there is no trace file and no JSON lines file yet (%s)", display.Plural(files, "file"))
+		out.waiting = fmt.Sprintf("no trace file and no JSON lines file yet (%s)", display.Plural(files, "file"))
 	case errors.Is(err, errNoProcess):
-		out.waiting = fmt.Sprintf("no process has written a span of its training yet (%s)", display.Plural(files, "file"))
+		out.waiting = fmt.Sprintf("no process has written a training span yet (%s)", display.Plural(files, "file"))
 	case err != nil:
 		out.err = err
 	default:

@@ -128,7 +128,7 @@ func (x *terminalOf) end() {
 		if x.givenBack() {
 			return nil
 		}
-		return fmt.Errorf("the terminal was not given back:\n%s", x.screen)
+		return fmt.Errorf("the terminal was not restored:\n%s", x.screen)
 	})
 }
 

@@ -39,7 +39,7 @@ func screenOf(t *testing.T, m *topModel) []string {
 	t.Helper()
 	v := m.View()
 	if !v.AltScreen {
-		t.Error("the screen of the shell would be written over")
+		t.Error("top does not use the alternate screen")
 	}
 	lines := strings.Split(v.Content, "\n")
 	if len(lines) > max(m.height, 1) {
@@ -95,7 +95,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "↑↓") || len(lines) != 60 {
-		t.Errorf("%d lines, of which none is out of sight:\n%s", len(lines), got)
+		t.Errorf("%d lines, want some below the screen:\n%s", len(lines), got)
 	}
 	// On a narrow screen a long name does not cut off the times.
 	m.reader.paths = []string{"/shared/runs/of/the/team/2026-11-20/large-model/out/job-with-a-long-name"}
@@ -187,7 +187,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 		t.Fatal("nothing is read at the start")
 	}
 	if update(m, key("r")) != nil || update(m, topDue{m.turn}) != nil {
-		t.Error("a second reading begins beside the first")
+		t.Error("got a second reading during the first, want one at a time")
 	}
 	if update(m, topSlow{m.turn}); !m.slow {
 		t.Error("a long reading is not shown")
@@ -197,14 +197,14 @@ func TestTopReadsOneAtATime(t *testing.T) {
 	}
 	old := m.turn
 	if update(m, key("r")) == nil {
-		t.Error("r reads nothing")
+		t.Error("got no reading after r, want one")
 	}
 	update(m, topReading{at: noon})
 	if update(m, topDue{old}) != nil {
 		t.Error("a timer from before r starts a reading")
 	}
 	if update(m, topDue{m.turn}) == nil {
-		t.Error("the timer starts no reading")
+		t.Error("got no reading after the timer, want one")
 	}
 }
 
@@ -344,7 +344,7 @@ func TestTopNeedsATerminal(t *testing.T) {
 		want string
 	}{
 		{[]string{"top", dir}, "trainspan report"},
-		{[]string{"top"}, "no run is in trainspan-runs"},
+		{[]string{"top"}, "trainspan-runs has no run"},
 		{[]string{"top", filepath.Join(dir, "none")}, "there is no such file"},
 		{[]string{"top", dir, "--interval", "0s"}, "above 0"},
 	} {

@@ -27,15 +27,15 @@ func newValidate(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check traces against every rule of the format",
-		Long: `Checks that every line is strict JSON with the right types, the framing, the
-order of the first records, that ids are unique and parents exist, that spans
-lie inside their parents and do not overlap partially on a lane. Problems are grouped
-by the rule they break, each with its count and its first line; --show lists single
-ones. Of JSON lines it checks that each is a record.
+		Long: `Checks that every line is strict JSON with the right types, the framing, the order of
+the first records, that ids are unique and parents exist, that spans are inside their
+parents, and that spans on a lane do not overlap partially. Problems are grouped by
+rule, with a count and the first line; --show lists single problems. For JSON lines it
+checks that each line is a record.
 
-The status is 0 when every trace is in order and 1 when one is not. Memory does
-not grow with the number of events: large traces are sorted in temporary files,
-about 60 bytes per event, in the directory that TMPDIR names.`,
+The status is 0 if all traces are valid, else 1. Memory does not grow with the number
+of events: large traces are sorted in temporary files in TMPDIR, with about 60 bytes per
+event.`,
 		Example: `  trainspan trace validate out/*.pfw.gz
   trainspan trace validate --unfinished running.pfw.gz
   trainspan trace validate --foreign trace-of-dftracer.pfw.gz
@@ -47,12 +47,12 @@ about 60 bytes per event, in the directory that TMPDIR names.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.AllowUnfinished, "unfinished", false, "accept a trace without end, such as that of a running job")
+	f.BoolVar(&o.AllowUnfinished, "unfinished", false, "accept a trace without an end, such as that of a running job")
 	f.BoolVar(&o.AllowMissingParents, "missing-parents", false, "accept parents that are not in the trace")
 	f.BoolVar(&o.AllowOutliving, "outliving", false, "accept spans that are not inside their parent")
-	f.BoolVar(&o.AllowForeign, "foreign", false, "accept what other producers and their tools do: repeated ids, no or repeated framing, overlaps, unknown parents")
-	f.IntVar(&o.show, "show", 10, "list this many problems of a trace, at most 100")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing about traces that are in order")
+	f.BoolVar(&o.AllowForeign, "foreign", false, "accept deviations of other producers: repeated ids, no or repeated framing, overlaps, unknown parents")
+	f.IntVar(&o.show, "show", 10, "list this many problems per trace, at most 100")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing about valid traces")
 	f.BoolVar(&o.json, "json", false, "print a JSON array with one object per file")
 	return cmd
 }
@@ -97,7 +97,7 @@ type checked struct {
 
 func runValidate(ctx context.Context, a *ui.App, args []string, o *validateOptions) error {
 	if o.show < 0 || o.show > 100 {
-		return ui.Usage("--show %d: give a number from 0 to 100", o.show)
+		return ui.Usage("--show %d: use a number from 0 to 100", o.show)
 	}
 	files, err := read.ExpandTraces(ctx, args)
 	if err != nil {
@@ -152,7 +152,7 @@ func checkTrace(ctx context.Context, path string, o *validateOptions) (c checked
 		c.add("not a trace", "not a trace: %v", c.err)
 		c.err = nil
 	} else if c.err == nil && c.Events+c.Metadata == 0 {
-		c.add("not a trace", "not a trace: there is no record in it")
+		c.add("not a trace", "not a trace: it has no record")
 	}
 	return c
 }
@@ -189,10 +189,10 @@ func checkRecords(ctx context.Context, path string) (c checked) {
 	}
 	for _, p := range procs {
 		if p.Bad > 0 {
-			c.add("not a record", "%s that are no records", display.Plural(p.Bad, "line"))
+			c.add("not a record", "%s that are not records", display.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
-			c.add("cut off", "the last record is cut off")
+			c.add("cut off", "the last record is truncated")
 		}
 	}
 	return c

@@ -23,12 +23,12 @@ func newWatch(a *ui.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch DIRECTORY",
 		Short: "Import PyTorch profiler files as they appear",
-		Long: `Watches the directory that PyTorch's profiler writes to and imports each file when
-it is finished: once, in order, and never again after a restart. It ends on an
-interrupt (Ctrl-C), with the trace complete.
+		Long: `Watches the directory that PyTorch's profiler writes to and imports each finished file
+once, in order, also across restarts of the command. It runs until Ctrl-C and then
+completes the trace.
 
 The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.gz.
---once looks twice, an interval apart, imports what is finished and ends.`,
+--once checks twice, one interval apart, imports the finished files and exits.`,
 		Example: `  trainspan trace watch profiler/ -o live.pfw.gz
   trainspan trace watch profiler/ --otlp-endpoint http://localhost:4318
   trainspan trace watch profiler/ -o out.pfw.gz --once --interval 1s`,
@@ -37,19 +37,19 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return ui.Usage("watch takes one directory; name the one that PyTorch writes to")
+				return ui.Usage("watch needs one directory; name the one that PyTorch writes to")
 			}
 			if interval <= 0 {
-				return ui.Usage("--interval %v: give a time above 0", interval)
+				return ui.Usage("--interval %v: use a time above 0", interval)
 			}
 			return runWatch(cmd.Context(), a, args[0], &o, torch.WatchOptions{Interval: interval, StateFile: state, Retry: retry}, once)
 		},
 	}
 	o.flags(cmd)
 	f := cmd.Flags()
-	f.DurationVar(&interval, "interval", 2*time.Second, "time between two looks")
-	f.BoolVar(&once, "once", false, "import what is there and end")
-	f.BoolVar(&retry, "retry", false, "import files again whose import was interrupted or failed; their first events stay in the trace of that import")
+	f.DurationVar(&interval, "interval", 2*time.Second, "time between two checks")
+	f.BoolVar(&once, "once", false, "import the existing files and exit")
+	f.BoolVar(&retry, "retry", false, "import files again after an interrupted or failed import; events of the first try stay in its trace")
 	f.StringVar(&state, "state", "", "file that remembers what was imported (default: .trainspan-imported.json in the directory)")
 	return cmd
 }
@@ -67,11 +67,11 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 		return err
 	}
 	if o.output == "" && opts.Spans == nil {
-		return ui.Usage("nothing to write to; add -o trace.pfw.gz or --otlp-endpoint URL")
+		return ui.Usage("no output is given; add -o trace.pfw.gz or --otlp-endpoint URL")
 	}
 	if o.output != "" {
 		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-			return ui.Usage("%s: its directory does not exist; make it first", o.output)
+			return ui.Usage("%s: its directory does not exist; create it first", o.output)
 		}
 		var trace *dftracer.Writer
 		opts.Begin = func(start time.Time) (torch.Sink, error) {
@@ -118,7 +118,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 	if once {
 		return watchOnce(ctx, w, wo.Interval)
 	}
-	a.Note("watching %s; Ctrl-C ends it", dir)
+	a.Note("watching %s; press Ctrl-C to stop", dir)
 	if err := w.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/data"
 )
 
-// validationDue tells, after a step, whether it is time to validate.
+// validationDue reports, after a step, whether a validation is due.
 func (t *trainer) validationDue() bool {
 	if t.opts.validateSteps == 0 {
 		return false
@@ -32,14 +32,14 @@ func (t *trainer) finishValidation(losses []float64) {
 	t.report.line("step %d: validation loss %.4f", t.pos.Step, mean(losses))
 }
 
-// finishTest reports the mean loss and what it means.
+// finishTest reports the mean loss and its meaning.
 func (t *trainer) finishTest(losses []float64) {
 	loss := mean(losses)
 	t.report.line("test: loss %.4f, %.2f bits per character, perplexity %.2f", loss, loss/math.Ln2, math.Exp(loss))
 }
 
-// firstBatches ranges over the first batches of a loader, which are the same every
-// time, and closes it at the end of the loop, however that ends.
+// firstBatches ranges over the first batches of a loader, which are the same at
+// each call, and closes it at the end of the loop, also on an early exit.
 func firstBatches(ctx context.Context, l *data.Loader, count int) iter.Seq2[data.Batch, error] {
 	return func(yield func(data.Batch, error) bool) {
 		it := l.Epoch(ctx, 0, 0, count)

@@ -11,12 +11,12 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// runJob is the whole job. Its phases are spans of telemetry; in the loop that runs
-// for every batch, spans of package ai and a plain OpenTelemetry span nest below
-// them. A provider that is nil makes all of it plain function calls.
+// runJob runs the whole job. Its phases are spans of telemetry; in the loop
+// over the batches, spans of package ai and a plain OpenTelemetry span nest
+// below them. With a nil provider they are plain function calls.
 func (t *trainer) runJob(ctx context.Context) error {
 	return t.tel.Run(ctx, spans.Application, func(ctx context.Context) error {
-		// The writer's last checkpoint belongs to the application too.
+		// The writer's last checkpoint is part of the application too.
 		return errors.Join(t.runPhases(ctx), t.close())
 	})
 }
@@ -59,8 +59,8 @@ func (t *trainer) runTraining(ctx context.Context) error {
 	return nil
 }
 
-// runEpoch trains to the end of the epoch, or to the step in which the job is asked
-// to stop.
+// runEpoch trains to the end of the epoch, or to the step in which the job is
+// asked to stop.
 func (t *trainer) runEpoch(ctx context.Context) error {
 	t.startEpoch(ctx)
 	defer t.endEpoch()
@@ -106,7 +106,7 @@ func (t *trainer) runEpoch(ctx context.Context) error {
 
 var zeroGrad = ai.Compute.Step.Derive("zero_grad")
 
-// learn is the part of a step behind the forward pass.
+// learn runs the part of a step after the forward pass.
 func (t *trainer) learn(ctx context.Context) error {
 	if err := zeroGrad.Do(ctx, t.zeroGrad); err != nil {
 		return err
@@ -150,8 +150,8 @@ func (t *trainer) runTest(ctx context.Context) error {
 	return err
 }
 
-// evaluate returns the losses of the first batches of a loader, each in a span of its
-// own.
+// evaluate returns the losses of the first batches of a loader, with a span for
+// each.
 func (t *trainer) evaluate(ctx context.Context, iteration string, l *data.Loader, batches int) (losses []float64, err error) {
 	for batch, err := range firstBatches(ctx, l, batches) {
 		if err != nil {

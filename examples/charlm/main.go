@@ -1,17 +1,18 @@
 // Charlm trains a small character-level language model on the source files of
-// the Go standard library, with nothing but plain Go. It has every part of a
-// real training job: workers that read from disk, data-parallel replicas with an
-// all-reduce, validation, checkpoints written in the foreground or in the
-// background, resuming, and a test at the end.
+// the Go standard library, in plain Go. It has every part of a real training
+// job: workers that read from disk, data-parallel replicas with an all-reduce,
+// validation, checkpoints in the foreground or in the background, resuming, and
+// a test at the end.
 //
 //	go run ./examples/charlm -out out
 //	go run ./examples/charlm -out out -resume -epochs 5
 //
 // It records itself: out holds a DFTracer trace of every run and a JSON-lines
-// file with the records of all of them, and the spans go to an OTLP backend when
-// OTEL_EXPORTER_OTLP_ENDPOINT names one. loop.go has all that is recorded: spans of
-// telemetry around the phases, and in the loop that runs for every batch spans of
-// package ai and of plain OpenTelemetry. Package callbacks has an example of its own.
+// file with the records of all runs, and the spans go to an OTLP backend if
+// OTEL_EXPORTER_OTLP_ENDPOINT names one. loop.go has all recorded spans: spans
+// of telemetry around the phases, and in the loop over the batches spans of
+// package ai and of plain OpenTelemetry. Package callbacks has a separate
+// example.
 package main
 
 import (
@@ -30,14 +31,14 @@ import (
 )
 
 func main() {
-	// The first signal asks the job to end after the step; the second one, with
-	// the default handler back, ends it at once.
+	// The first signal asks the job to end after the step; the second one ends it
+	// at once, because the default handler is back.
 	asked, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(asked, restore)
 	os.Exit(run(context.Background(), os.Args[1:], asked.Done(), os.Stdout, os.Stderr))
 }
 
-// run returns the whole program; it returns the exit status.
+// run runs the program and returns the exit status.
 func run(ctx context.Context, args []string, stop <-chan struct{}, stdout, stderr io.Writer) int {
 	opts, err := parseOptions(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {

@@ -20,8 +20,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram in the environment turns the test binary into the program, so that
-// a test can send it a signal.
+// asProgram is the environment variable that makes the test binary run the
+// program, so that a test can send it a signal.
 const asProgram = "CHARLM_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// sourceTree writes small Go files with text that can be learned.
+// sourceTree writes small Go files with text that the model can learn.
 func sourceTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,8 +49,8 @@ func sourceTree(t *testing.T) string {
 	return dir
 }
 
-// small are flags of a model that trains in no time, under the race detector
-// too.
+// small returns flags of a model that trains fast, also under the race
+// detector.
 func small(out, text string, more ...string) []string {
 	return append([]string{
 		"-out", out, "-text", text, "-epochs", "2", "-steps", "20", "-batch", "16", "-context", "5",
@@ -59,7 +59,7 @@ func small(out, text string, more ...string) []string {
 	}, more...)
 }
 
-// runOK runs the program and returns what it printed.
+// runOK runs the program and returns its output.
 func runOK(t *testing.T, stop <-chan struct{}, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -101,8 +101,8 @@ func TestLossFallsOnTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// TestResumeIsExact compares the last checkpoints of an unbroken run and of one
-// that was stopped on the way: they are the same file, byte for byte.
+// TestResumeIsExact compares the last checkpoints of an unbroken run and of a
+// stopped and resumed one: they are equal, byte for byte.
 func TestResumeIsExact(t *testing.T) {
 	text := sourceTree(t)
 	for _, tt := range []struct {
@@ -119,7 +119,7 @@ func TestResumeIsExact(t *testing.T) {
 			whole, broken := t.TempDir(), t.TempDir()
 			runOK(t, nil, small(whole, text, tt.more...)...)
 
-			// The validation line is how the run is caught at the right step.
+			// The validation line shows the step at which the test stops the run.
 			stop := make(chan struct{})
 			var once sync.Once
 			watch := writerFunc(func(p []byte) {
@@ -219,7 +219,7 @@ func TestProgressBarIsDrawn(t *testing.T) {
 	}
 }
 
-// TestInterrupt sends a real signal to a real process.
+// TestInterrupt sends a signal to a process.
 func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("os.Process.Signal cannot interrupt on Windows")
@@ -259,7 +259,7 @@ func TestInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatalf("exit: %v\n%s", err, printed.String())
 		}
-	case <-time.After(5 * time.Minute): // only a stop
+	case <-time.After(5 * time.Minute): // limits a test that hangs
 		_ = cmd.Process.Kill()
 		<-exited
 		t.Fatal("still running minutes after the signal")

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
 )
 
-// options are the settings of one run, as the flags give them.
+// options holds the flags of one run.
 type options struct {
 	out      string
 	text     string
@@ -45,7 +45,7 @@ func (o *options) modelConfig() model.Config {
 }
 
 // parseOptions reads args. The error of a bad or missing value names its flag;
-// flag.ErrHelp means that the usage was asked for and printed.
+// flag.ErrHelp means that the usage was requested and printed.
 func parseOptions(args []string, usage io.Writer) (options, error) {
 	var o options
 	f := flag.NewFlagSet("charlm", flag.ContinueOnError)

@@ -9,11 +9,11 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/checkpoint"
 )
 
-// lineEvery is how often the loss is printed where there is no progress bar.
+// lineEvery is the interval of the loss lines if there is no progress bar.
 const lineEvery = 3 * time.Second
 
-// reporter shows how the run goes: a bar on a terminal, a line now and then
-// elsewhere.
+// reporter shows the progress of the run: a bar on a terminal, otherwise a line
+// in intervals.
 type reporter struct {
 	out    io.Writer
 	barOut io.Writer // nil for plain lines
@@ -38,7 +38,7 @@ func (r *reporter) begin(done, total int64) {
 		progressbar.OptionSetWidth(24),
 		progressbar.OptionThrottle(100*time.Millisecond),
 	)
-	_ = r.bar.Set64(done) // a bar that cannot be drawn must not stop the training
+	_ = r.bar.Set64(done) // an error of the bar must not stop the training
 }
 
 // step counts one step.
@@ -64,7 +64,7 @@ func (r *reporter) step(pos checkpoint.Position, loss float64, rows int) {
 	r.since, r.tokens, r.losses, r.steps = time.Now(), 0, 0, 0
 }
 
-// line prints a message, above the bar when there is one.
+// line prints a message, above the bar if there is one.
 func (r *reporter) line(format string, args ...any) {
 	if r.bar != nil {
 		_ = r.bar.Clear()

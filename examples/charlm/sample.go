@@ -30,7 +30,7 @@ func (t *trainer) sample(prompt string, n int, temperature float64) (string, err
 	return out.String(), nil
 }
 
-// draw picks the character at which the running sum of probs passes u.
+// draw returns the character at which the running sum of probs exceeds u.
 func draw(probs []float32, u float32) uint8 {
 	best := 0
 	for i, p := range probs {
@@ -41,5 +41,5 @@ func draw(probs []float32, u float32) uint8 {
 			best = i
 		}
 	}
-	return uint8(best) // rounding left a little of u
+	return uint8(best) // because of rounding, the sum stayed below u
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/checkpoint"
 )
 
-// checkpointDue tells, after a step, whether it is time to save.
+// checkpointDue reports, after a step, whether a checkpoint is due.
 func (t *trainer) checkpointDue() bool {
 	return t.opts.checkpointEvery > 0 && t.pos.Step%int64(t.opts.checkpointEvery) == 0
 }
@@ -23,10 +23,10 @@ func (t *trainer) saveSync(context.Context) (checkpoint.Saved, error) {
 	return saved, err
 }
 
-// saveAsync copies the state, hands the copy to the background writer and
-// returns. It blocks for the copy, and for the save before when that is still
-// being written. finished, when not nil, is called from the writer's goroutine.
-// An error is that of an earlier background save.
+// saveAsync copies the state, passes the copy to the background writer and
+// returns. It blocks for the copy, and for the previous save if that is still
+// in progress. The writer's goroutine calls finished unless it is nil. An error
+// is that of an earlier background save.
 func (t *trainer) saveAsync(_ context.Context, finished func(checkpoint.Result)) error {
 	if t.writer == nil {
 		t.writer = checkpoint.NewWriter(t.store)
@@ -46,10 +46,11 @@ func (t *trainer) awaitWriter() error {
 	return w.Close()
 }
 
-// finalSaveDue tells whether the last steps are not in any checkpoint yet.
+// finalSaveDue reports whether the last steps are in no checkpoint yet.
 func (t *trainer) finalSaveDue() bool { return t.pos.Step != t.lastSaved }
 
-// state refers to the live weights of replica 0; all replicas have the same.
+// state returns a state with the slices of replica 0; all replicas have the
+// same weights.
 func (t *trainer) state() *checkpoint.State {
 	r := t.replicas[0]
 	return &checkpoint.State{

@@ -14,8 +14,7 @@ func (t *trainer) beginTraining() {
 	t.report.begin(t.pos.Step, int64(t.opts.epochs)*int64(t.stepsPerEpoch))
 }
 
-// endTraining ends the progress report and the workers of an epoch that was cut
-// short.
+// endTraining ends the progress report and the workers of an incomplete epoch.
 func (t *trainer) endTraining() {
 	t.report.end()
 	t.batches.Close()
@@ -27,14 +26,14 @@ func (t *trainer) startEpoch(ctx context.Context) {
 	t.batches = t.train.Epoch(ctx, t.pos.Epoch, t.pos.Batch, t.stepsPerEpoch-t.pos.Batch)
 }
 
-// epochGoesOn tells whether the epoch has steps left, and the job is not asked
-// to stop before them.
+// epochGoesOn reports whether the epoch has steps left and the job is not asked
+// to stop.
 func (t *trainer) epochGoesOn() bool {
 	return t.pos.Batch < t.stepsPerEpoch && !t.stopping()
 }
 
-// endEpoch stops the workers and, unless the epoch was cut short, moves on to
-// the next one.
+// endEpoch stops the workers and, if the epoch is complete, moves on to the
+// next one.
 func (t *trainer) endEpoch() {
 	t.batches.Close()
 	t.batches = nil
@@ -53,13 +52,14 @@ func (t *trainer) nextBatch(ctx context.Context) (data.Batch, error) {
 	return t.batches.Next(ctx)
 }
 
-// batchesLeft returns a batch for every step that is left of the epoch, until the
-// job is asked to stop. failure tells afterwards why there were not all.
+// batchesLeft returns the batches for the remaining steps of the epoch, until
+// the job is asked to stop. failure returns afterwards the error that ended it
+// early.
 func (t *trainer) batchesLeft(ctx context.Context) (batches iter.Seq[data.Batch], failure func() error) {
 	var err error
 	batches = func(yield func(data.Batch) bool) {
 		for t.epochGoesOn() {
-			t.tel.Progress().SetStep(t.pos.Step) // the wait belongs to the step that it is for
+			t.tel.Progress().SetStep(t.pos.Step) // the wait belongs to the step of the batch
 			var batch data.Batch
 			if batch, err = t.nextBatch(ctx); err != nil || !yield(batch) {
 				return
@@ -105,7 +105,7 @@ func (t *trainer) forward(context.Context) (float64, error) {
 	return loss, nil
 }
 
-// zeroGrad forgets the gradients of the step before.
+// zeroGrad resets the gradients of the previous step.
 func (t *trainer) zeroGrad(context.Context) error {
 	return t.each(func(rank int) error {
 		t.replicas[rank].net.ZeroGrad()
@@ -113,8 +113,8 @@ func (t *trainer) zeroGrad(context.Context) error {
 	})
 }
 
-// backward leaves each replica with its share of the mean's gradient, so that
-// their sum is the gradient of the whole batch.
+// backward computes each replica's share of the mean's gradient, so that their
+// sum is the gradient of the whole batch.
 func (t *trainer) backward(context.Context) error {
 	return t.each(func(rank int) error {
 		t.replicas[rank].net.Backward(1 / float32(t.rows))
@@ -129,7 +129,7 @@ func (t *trainer) allReduce(context.Context) error {
 	})
 }
 
-// optimizerStep moves every replica by the same gradient, so all stay equal.
+// optimizerStep applies the same gradient to every replica, so all stay equal.
 func (t *trainer) optimizerStep(context.Context) error {
 	return t.each(func(rank int) error {
 		r := t.replicas[rank]

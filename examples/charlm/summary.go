@@ -14,12 +14,12 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// category is what a trace says of one category of events.
+// category has the totals of one category of events in a trace.
 type category struct {
 	name  string
 	count int
-	total time.Duration // of all events; those at one time or inside each other add up
-	busy  time.Duration // in which at least one event went on
+	total time.Duration // of all events; overlapping events count each
+	busy  time.Duration // in which at least one event was open
 }
 
 // interval is the time of one event, in microseconds.
@@ -73,8 +73,8 @@ func covered(times []interval) (sum int64) {
 	return sum
 }
 
-// printSummary prints where the time of the run went: of each category how
-// many events it has, their times added up, and the part of the run in which it
+// printSummary prints how the time of the run was used: for each category the
+// number of its events, their total time, and the share of the run in which it
 // was busy.
 func printSummary(w io.Writer, categories []category, run time.Duration) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

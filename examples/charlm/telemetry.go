@@ -16,17 +16,16 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// recording is the telemetry of one run and where it goes.
+// recording is the telemetry of one run and its outputs.
 type recording struct {
-	tel     *telemetry.Provider // nil when telemetry is off
+	tel     *telemetry.Provider // nil if telemetry is off
 	records string              // path of the JSON lines, empty without them
 	trace   string              // path of the trace, empty without one
 	otlp    string              // URL of the OTLP backend, empty without one
 }
 
-// setUpTelemetry makes the provider for the job that opts describes. What the
-// file named by TRAINSPAN_CONFIG and the environment say comes first; opts fills
-// in the rest.
+// setUpTelemetry returns the provider for the job with opts. The file named by
+// TRAINSPAN_CONFIG and the environment take precedence; opts has the defaults.
 func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 	if opts.telemetry == "off" {
 		return &recording{}, nil
@@ -43,7 +42,7 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 		return nil, err
 	}
 	if !r.tel.Enabled() {
-		return r, nil // of this rank nothing is recorded
+		return r, nil // nothing is recorded for this rank
 	}
 	out, rank := &cfg.Outputs, strconv.Itoa(cfg.Ranks.Rank.Or(0))
 	if out.File.Enabled.Or(true) {
@@ -58,7 +57,7 @@ func setUpTelemetry(ctx context.Context, opts options) (*recording, error) {
 	return r, nil
 }
 
-// describeJob fills in what neither the file nor the environment has said.
+// describeJob sets the values that neither the file nor the environment has.
 func describeJob(cfg *config.Config, opts options) error {
 	out, err := filepath.Abs(opts.out)
 	if err != nil {
@@ -81,7 +80,7 @@ func describeJob(cfg *config.Config, opts options) error {
 	setDefault(&t.SeqLength, 1) // a sample predicts one character
 	setDefault(&t.FlopsPerSample, int(opts.modelConfig().FLOPsPerSample()))
 	setDefault(&t.IsLogThroughputEnabled, true)
-	if opts.steps > 0 { // else it is known once the text is
+	if opts.steps > 0 { // otherwise it is known after the text is read
 		setDefault(&t.TrainIterationsTarget, opts.epochs*opts.steps)
 		setDefault(&t.TrainSamplesTarget, opts.epochs*opts.steps*opts.batch)
 	}
@@ -91,7 +90,7 @@ func describeJob(cfg *config.Config, opts options) error {
 		t.SaveCheckpointStrategy = config.CheckpointSync
 	}
 	if cfg.Export.UsesDefaultNames() {
-		// The trace has every span; the records do without those of every step.
+		// The trace has every span; the JSON lines leave out those of every step.
 		cfg.Export.SpanNames = append(spans.DefaultBlacklist(), "transfer", "all_reduce", "item", "preprocess")
 	}
 	return placeOutputs(&cfg.Outputs, opts)
@@ -103,8 +102,8 @@ func setDefault[T any](v *config.Var[T], value T) {
 	}
 }
 
-// placeOutputs puts what has no other place into -out: records are added to one
-// file, and every run has a trace of its own. -fresh removes those of earlier
+// placeOutputs puts outputs without a path into -out: records are appended to
+// one file, and every run has a separate trace. -fresh removes those of earlier
 // runs.
 func placeOutputs(outs *config.Outputs, opts options) error {
 	records := filepath.Join(opts.out, "telemetry-0.jsonl")
@@ -152,7 +151,7 @@ func tracePath(dir string, n int) string {
 	return filepath.Join(dir, fmt.Sprintf("trace-%d.pfw.gz", n))
 }
 
-// loopStart tells telemetry where the training starts and where it is to end.
+// loopStart returns the first and the last step of the training for telemetry.
 func (t *trainer) loopStart() telemetry.LoopStart {
 	steps := t.opts.epochs * t.stepsPerEpoch
 	return telemetry.LoopStart{
@@ -162,14 +161,14 @@ func (t *trainer) loopStart() telemetry.LoopStart {
 	}
 }
 
-// finish writes and sends what is still held back, prints where everything is
-// and where the time went.
+// finish writes and sends all buffered records, prints the paths and URLs of
+// the outputs, and prints how the time was used.
 func (r *recording) finish(ctx context.Context, report *reporter) error {
 	if r.tel == nil {
 		return nil
 	}
 	if err := r.tel.Shutdown(ctx); err != nil {
-		// The training is done; only what it recorded may have gaps.
+		// The training is complete; only its record may have gaps.
 		report.line("telemetry: %v", err)
 	}
 	if r.records != "" {

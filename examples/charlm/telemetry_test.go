@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// record is a line of the JSON-lines file, as far as the tests look at it.
+// record has the fields of a line of the JSON-lines file that the tests use.
 type record struct {
 	Type   string
 	ID     string
@@ -46,12 +46,12 @@ func records(t *testing.T, path string) []record {
 	return all
 }
 
-// events lists the events of a name.
+// events returns the events with a name.
 func events(all []record, name string) []record {
 	return slices.DeleteFunc(slices.Clone(all), func(r record) bool { return r.Event.Name != name })
 }
 
-// checkPairs checks that every span that starts stops once, after its start.
+// checkPairs checks that every started span stops once, after its start.
 func checkPairs(t *testing.T, all []record) map[string]int {
 	t.Helper()
 	open, counts := map[string]string{}, map[string]int{}
@@ -77,8 +77,8 @@ func checkPairs(t *testing.T, all []record) map[string]int {
 	return counts
 }
 
-// TestJobIsRecorded runs a job with every phase: it is stopped, resumed, validated,
-// saved and tested.
+// TestJobIsRecorded runs a job with every phase: it is stopped, resumed,
+// validated, saved and tested.
 func TestJobIsRecorded(t *testing.T) {
 	text := sourceTree(t)
 	for _, async := range []bool{false, true} {
@@ -140,13 +140,14 @@ func TestJobIsRecorded(t *testing.T) {
 	}
 }
 
-// TestTelemetryChangesNothing compares the last checkpoints of a job with telemetry on
-// and off with that of a loop with nothing around it, byte for byte.
+// TestTelemetryChangesNothing compares the last checkpoints of a job with
+// telemetry on and off with that of a loop without telemetry calls, byte for
+// byte.
 func TestTelemetryChangesNothing(t *testing.T) {
 	text := sourceTree(t)
 	plain := ready(t, text)
 	for epoch := range plain.opts.epochs {
-		if epoch > 0 { // the first has begun
+		if epoch > 0 { // the first epoch has begun
 			plain.startEpoch(t.Context())
 		}
 		for plain.epochGoesOn() {
@@ -175,7 +176,7 @@ func TestTelemetryChangesNothing(t *testing.T) {
 	}
 }
 
-// TestFailedSaveIsRecorded takes the checkpoints' directory away.
+// TestFailedSaveIsRecorded removes the checkpoints' directory.
 func TestFailedSaveIsRecorded(t *testing.T) {
 	text := sourceTree(t)
 	for _, async := range []bool{false, true} {
@@ -186,7 +187,7 @@ func TestFailedSaveIsRecorded(t *testing.T) {
 				args = append(args, "-async-checkpoint")
 			}
 			saboteur := writerFunc(func(p []byte) {
-				if strings.Contains(string(p), "step 10: validation") { // right before the first save
+				if strings.Contains(string(p), "step 10: validation") { // directly before the first save
 					if err := os.RemoveAll(filepath.Join(out, "checkpoints")); err != nil {
 						t.Error(err)
 					}
@@ -240,7 +241,7 @@ func TestFileAndEnvironmentConfigureTelemetry(t *testing.T) {
 	}
 }
 
-// TestSpansGoToTheEndpoint names a backend by the standard variable.
+// TestSpansGoToTheEndpoint names a backend with the standard variable.
 func TestSpansGoToTheEndpoint(t *testing.T) {
 	var requests, size, logs, metrics atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -259,7 +260,7 @@ func TestSpansGoToTheEndpoint(t *testing.T) {
 		default:
 			t.Errorf("a request for %s", r.URL)
 		}
-		w.Header().Set("Content-Type", "application/x-protobuf") // an empty answer: all taken
+		w.Header().Set("Content-Type", "application/x-protobuf") // an empty answer accepts all
 	}))
 	defer backend.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL)

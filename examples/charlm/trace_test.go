@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// TestTracesAreValid checks the trace against a strict reader,
-// and counts its events.
+// TestTracesAreValid checks the trace with a strict reader, and counts its
+// events.
 func TestTracesAreValid(t *testing.T) {
 	text := sourceTree(t)
 	for _, async := range []bool{false, true} {
@@ -62,8 +62,8 @@ func TestTracesAreValid(t *testing.T) {
 	}
 }
 
-// layers are those of DFAnalyzer's "ai" preset that a job in one process can
-// fill, by the words that the preset asks for.
+// layers are the layers of DFAnalyzer's "ai" preset that a job in one process
+// can have, by the words that the preset searches.
 var layers = map[string]func(cat, name string) bool{
 	"app":         func(cat, name string) bool { return name == "ai_root" },
 	"training":    func(cat, name string) bool { return cat == "pipeline" && name == "train" },
@@ -78,9 +78,9 @@ var layers = map[string]func(cat, name string) bool{
 	"posix":       func(cat, name string) bool { return strings.Contains(strings.ToLower(cat), "posix") },
 }
 
-// checkFiles checks what DFAnalyzer's "posix" preset makes its columns of: the
-// file, what the call returned and, for the bytes, the names of the calls that
-// read. Each file that the loader opens is read once and closed.
+// checkFiles checks the values that DFAnalyzer's "posix" preset uses: the file,
+// the result of the call and, for the bytes, the names of the calls that read.
+// Each file that the loader opens is read once and closed.
 func checkFiles(t *testing.T, events []dftracer.Event) {
 	t.Helper()
 	paths, calls := map[string]string{}, map[string]int{}
@@ -120,7 +120,8 @@ func checkFiles(t *testing.T, events []dftracer.Event) {
 }
 
 // checkLayers checks that no layer is empty, that each epoch is one event, and
-// that no compute event lies in another one, whose time would count twice.
+// that no compute event is inside another one, because its time would count
+// twice.
 func checkLayers(t *testing.T, events []dftracer.Event) {
 	t.Helper()
 	counts := map[string]int{}
@@ -140,7 +141,7 @@ func checkLayers(t *testing.T, events []dftracer.Event) {
 			}
 		}
 		if ev.Cat == "compute" && cats[ev.Parent] == "compute" {
-			t.Errorf("%s lies in another compute event", ev.Name)
+			t.Errorf("%s is inside another compute event", ev.Name)
 		}
 	}
 	for layer := range layers {
@@ -153,7 +154,7 @@ func checkLayers(t *testing.T, events []dftracer.Event) {
 	}
 }
 
-// checkSteps checks that what happens in a step says in which one.
+// checkSteps checks that the events of a step have its number.
 func checkSteps(t *testing.T, events []dftracer.Event) {
 	t.Helper()
 	slices.SortStableFunc(events, func(a, b dftracer.Event) int { return cmp.Compare(a.TS, b.TS) })
@@ -172,7 +173,8 @@ func checkSteps(t *testing.T, events []dftracer.Event) {
 	}
 }
 
-// TestEveryRunHasItsOwnTrace resumes in one directory, then starts anew.
+// TestEveryRunHasItsOwnTrace resumes in one directory, then starts from the
+// beginning.
 func TestEveryRunHasItsOwnTrace(t *testing.T) {
 	text, out := sourceTree(t), t.TempDir()
 	traces := func() string {
@@ -225,7 +227,7 @@ func TestCoveredTime(t *testing.T) {
 	}
 }
 
-// TestSummaryTable reads the printed table back: its columns add up.
+// TestSummaryTable reads the printed table: its columns add up.
 func TestSummaryTable(t *testing.T) {
 	printed := runOK(t, nil, small(t.TempDir(), sourceTree(t))...)
 	_, table, ok := strings.Cut(printed, "category  events")
@@ -255,7 +257,7 @@ func TestSummaryTable(t *testing.T) {
 			t.Errorf("no row %s in\n%s", name, printed)
 		}
 	}
-	if rows["compute"] <= 0 || rows["pipeline"] < rows["compute"] { // how much depends on the disk
+	if rows["compute"] <= 0 || rows["pipeline"] < rows["compute"] { // the amount depends on the disk
 		t.Errorf("shares %v", rows)
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// trainer is one training job. Each of its phases is a method; loop.go calls them
-// in order, from one goroutine, and records them.
+// trainer is one training job. Each of its phases is a method; loop.go calls
+// them in order, from one goroutine, and records them.
 type trainer struct {
 	opts   options
-	stop   <-chan struct{} // closed when the job is asked to end after the step
+	stop   <-chan struct{} // closed to ask the job to end after the step
 	report *reporter
-	tel    *telemetry.Provider // nil when nothing is recorded
+	tel    *telemetry.Provider // nil if nothing is recorded
 
 	group    *comm.Group
 	replicas []*replica
@@ -52,7 +52,7 @@ func newTrainer(opts options, report *reporter, stop <-chan struct{}) *trainer {
 	return &trainer{opts: opts, report: report, stop: stop}
 }
 
-// initDistributed connects the replicas and waits until all of them are there.
+// initDistributed connects the replicas and waits for all of them.
 func (t *trainer) initDistributed(context.Context) error {
 	var err error
 	if t.group, err = comm.NewGroup(t.opts.replicas); err != nil {
@@ -122,7 +122,7 @@ func (t *trainer) initModel(context.Context) error {
 	return nil
 }
 
-// initOptimizer gives every replica a fresh Adam.
+// initOptimizer gives every replica a new Adam.
 func (t *trainer) initOptimizer(context.Context) error {
 	for _, r := range t.replicas {
 		r.adam = model.NewAdam(len(r.net.Params()), t.opts.lr)
@@ -137,7 +137,7 @@ func (t *trainer) loadCheckpoint(context.Context) (err error) {
 		return err
 	}
 	if !t.opts.resume {
-		return t.startAnew()
+		return t.startFresh()
 	}
 	state, path, skipped, err := t.store.LoadNewest()
 	if err != nil {
@@ -157,8 +157,10 @@ func (t *trainer) loadCheckpoint(context.Context) (err error) {
 	return nil
 }
 
-// startAnew refuses to mix two runs in one directory.
-func (t *trainer) startAnew() error {
+// startFresh prepares the directory for a new run. It removes the checkpoints of
+// an earlier run if the flag -fresh is set, and otherwise returns an error if
+// there are any.
+func (t *trainer) startFresh() error {
 	if t.opts.fresh {
 		return t.store.Clear()
 	}
@@ -185,7 +187,7 @@ func (t *trainer) restore(state *checkpoint.State) error {
 		r.adam.Step = state.AdamStep
 	}
 	t.pos = state.Position
-	t.turnEpoch() // it may have been saved right at the end of one
+	t.turnEpoch() // the checkpoint may be from the end of an epoch
 	t.lastSaved = t.pos.Step
 	return nil
 }
@@ -197,8 +199,8 @@ func (t *trainer) runIdentity() checkpoint.Run {
 	}
 }
 
-// close ends the workers and waits for a background save. It reports the
-// failure of a save that nobody has seen yet.
+// close ends the workers and waits for a background save. It returns the error
+// of a save that was not reported yet.
 func (t *trainer) close() error {
 	t.batches.Close()
 	t.batches = nil
@@ -208,7 +210,7 @@ func (t *trainer) close() error {
 	return t.writer.Close()
 }
 
-// stopping tells that the job was asked to end.
+// stopping reports whether the job was asked to end.
 func (t *trainer) stopping() bool {
 	select {
 	case <-t.stop:

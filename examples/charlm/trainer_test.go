@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/checkpoint"
 )
 
-// ready sets a small trainer up to the point where it can train.
+// ready returns a small trainer that is prepared for training.
 func ready(t *testing.T, text string, more ...string) *trainer {
 	t.Helper()
 	opts, err := parseOptions(small(t.TempDir(), text, more...), io.Discard)
@@ -42,7 +42,7 @@ func ready(t *testing.T, text string, more ...string) *trainer {
 	return tr
 }
 
-// half does a step up to the all-reduce and returns the loss.
+// half runs a step up to the all-reduce and returns the loss.
 func half(t *testing.T, tr *trainer) float64 {
 	t.Helper()
 	ctx := t.Context()
@@ -72,7 +72,7 @@ func half(t *testing.T, tr *trainer) float64 {
 }
 
 // TestReplicasTrainAsOne checks that three replicas with unequal shares get the
-// gradient that one gets from the whole batch, and that they stay equal.
+// gradient of the whole batch, and that they stay equal.
 func TestReplicasTrainAsOne(t *testing.T) {
 	text := sourceTree(t)
 	one := ready(t, text, "-replicas", "1")
@@ -107,11 +107,12 @@ func TestReplicasTrainAsOne(t *testing.T) {
 	}
 }
 
-// TestAsyncSaveHoldsTheStepItWasAskedFor trains on while the file is written.
+// TestAsyncSaveHoldsTheStepItWasAskedFor continues the training while the file
+// is written.
 func TestAsyncSaveHoldsTheStepItWasAskedFor(t *testing.T) {
 	tr := ready(t, sourceTree(t))
 	var want []float32
-	var results []checkpoint.Result // appended to by the one writer goroutine, read after awaitWriter
+	var results []checkpoint.Result // appended by the only writer goroutine, read after awaitWriter
 	for step := range 3 {
 		loss := half(t, tr)
 		if err := tr.optimizerStep(t.Context()); err != nil {
@@ -150,7 +151,8 @@ func TestAsyncSaveHoldsTheStepItWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestEvaluationLearnsNothing also finds the same batches every time.
+// TestEvaluationLearnsNothing also checks that an evaluation uses the same
+// batches each time.
 func TestEvaluationLearnsNothing(t *testing.T) {
 	tr := ready(t, sourceTree(t))
 	before := slices.Clone(tr.replicas[0].net.Params())
@@ -171,7 +173,7 @@ func TestEvaluationLearnsNothing(t *testing.T) {
 	if len(first) != 2 || !slices.Equal(first, pass()) {
 		t.Errorf("two validations of the same weights differ: %v", first)
 	}
-	for b := range firstBatches(t.Context(), tr.test, tr.opts.testSteps) { // a loop that is left early closes its loader
+	for b := range firstBatches(t.Context(), tr.test, tr.opts.testSteps) { // an early exit from a loop closes its loader
 		if _, err := tr.lossOf(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}

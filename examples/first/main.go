@@ -1,5 +1,5 @@
-// First fits one number by gradient descent and records how. It is the README's first
-// program: the environment or a configuration file may choose where it writes.
+// First fits one number by gradient descent and records it. It is the README's
+// first program: the environment or a configuration file may set its outputs.
 package main
 
 import (
@@ -14,7 +14,7 @@ func main() {
 	ctx := context.Background()
 	tel, err := trainspan.Start(ctx)
 	if err != nil {
-		log.Print(err) // the training goes on without telemetry
+		log.Print(err) // the training continues without telemetry
 	}
 	defer tel.Shutdown(ctx)
 
@@ -36,7 +36,8 @@ func main() {
 	}
 }
 
-// measure returns how far weight is from 3, over samples of x and 3x. Put your model here.
+// measure returns the loss of weight and its slope, over samples of x and 3x.
+// Put your model here.
 func measure(weight float64) (loss, slope float64) {
 	const samples = 300_000
 	for i := range samples {

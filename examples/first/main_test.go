@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// The program leaves a trace and JSON lines in a directory of this run.
+// The program writes a trace and JSON lines to a directory of this run.
 func Example() {
 	dir, err := os.MkdirTemp("", "first")
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package killed kills programs that record themselves and looks for what is missing.
+// Package killed kills programs that record themselves and checks their files
+// for missing records.
 package killed
 
 import (
@@ -24,25 +25,25 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
-// The age of a record is how many pulses its process had after it. A process that
-// gets no processor has no pulses, so that a busy machine makes nothing older.
+// The age of a record is the number of pulses of its process after it. A
+// process without CPU time has no pulses, so load does not make records older.
 const (
 	pulse   = 10 * time.Millisecond
 	promise = int(fswrite.FlushInterval / pulse)
-	// patience is for what a record passes on its way to the file: the goroutines
-	// that compress and write, each of which has its turn like the one of the pulse.
+	// patience allows for the path of a record to the file: the goroutines that
+	// compress and write must run, like that of the pulse.
 	patience = 15
 	most     = promise + patience
 )
 
-// program is one that is killed.
+// program is a program to kill.
 type program struct {
 	name  string
 	build func(t *testing.T, dir string) string // the path of the executable
 	args  []string
 	step  string // name of a step in the trace
 	lines bool   // it writes JSON lines
-	run   bool   // it is below trainspan run
+	run   bool   // it runs under trainspan run
 }
 
 var programs = []program{
@@ -53,9 +54,10 @@ var programs = []program{
 	{name: "trainspan run", build: command, step: "forward", run: true},
 }
 
-// What a killed program has recorded is in its files, but for what is younger than
-// the flush interval. The first kill of each program comes when its trace has not
-// grown for longer than that, if there is such a moment; the others at random.
+// TestKilled checks that the files of a killed program have all records that
+// are older than the flush interval. The first kill of each program comes when
+// its trace has not grown for longer than that, if that happens; the others at
+// random.
 func TestKilled(t *testing.T) {
 	kills := 20
 	if testing.Short() {
@@ -79,7 +81,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// missing is what was missing of one kind of file after all kills.
+// missing has the missing records of one kind of file after all kills.
 type missing struct {
 	steps, lost int
 	pulses      int // age of the oldest
@@ -93,12 +95,12 @@ func (m *missing) String() string {
 	return fmt.Sprintf("%d ms, %d pulses (%d steps in all)", m.age.Milliseconds(), m.pulses, m.lost)
 }
 
-// kill starts the program, kills it after so many pulses, or after 0 when its trace does
-// not grow, and looks for its steps.
+// kill starts the program, kills it after the given number of pulses, or for 0
+// when its trace does not grow, and looks for its steps.
 func (p *program) kill(t *testing.T, exe string, after int, trace, lines *missing) {
 	t.Helper()
 	dir := t.TempDir()
-	text, err := filepath.Abs("../charlm") // what the demo learns
+	text, err := filepath.Abs("../charlm") // training text of the demo
 	if err == nil {
 		err = os.Symlink(text, filepath.Join(dir, "text"))
 	}
@@ -168,7 +170,7 @@ func (p *program) kill(t *testing.T, exe string, after int, trace, lines *missin
 	dftest.Check(t, path)
 }
 
-// strike kills the process that trains.
+// strike kills the training process.
 func (p *program) strike(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	pid := cmd.Process.Pid
@@ -198,7 +200,7 @@ func childOf(t *testing.T, parent int) (child int) {
 	return child
 }
 
-// look compares the steps of the journal with how many a file has.
+// look compares the steps of the journal with the number in a file.
 func (p *program) look(t *testing.T, what, journal string, have int, m *missing) {
 	t.Helper()
 	f, err := os.Open(journal)
@@ -216,7 +218,7 @@ func (p *program) look(t *testing.T, what, journal string, have int, m *missing)
 		kind, text, _ := strings.Cut(s.Text(), " ")
 		at, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			break // the kill cut the line
+			break // the kill truncated the line
 		}
 		if last = max(last, at); kind == "pulse" {
 			beats++
@@ -236,13 +238,13 @@ func (p *program) look(t *testing.T, what, journal string, have int, m *missing)
 	}
 }
 
-// pulses counts those that the process had so far.
+// pulses returns the number of pulses of the process so far.
 func pulses(journal string) int {
 	text, _ := os.ReadFile(journal)
 	return bytes.Count(text, []byte("pulse"))
 }
 
-// path returns the trace below a folder, empty while there is none.
+// path returns the trace below a folder, empty if there is none yet.
 func (*missing) path(dir string) (path string) {
 	_ = filepath.WalkDir(dir, func(at string, _ os.DirEntry, _ error) error {
 		if strings.HasSuffix(at, ".pfw.gz") && filepath.Base(at) != "resources.pfw.gz" {
@@ -253,7 +255,8 @@ func (*missing) path(dir string) (path string) {
 	return path
 }
 
-// steps counts those in a trace that was cut off, which are in order.
+// steps returns the number of steps in a truncated trace, which must be in
+// order.
 func steps(t *testing.T, path, name string) (n int) {
 	t.Helper()
 	r, err := dftracer.OpenReader(path, nil)
@@ -269,7 +272,7 @@ func steps(t *testing.T, path, name string) (n int) {
 	return n
 }
 
-// stops counts the ends of steps in JSON lines.
+// stops returns the number of step ends in JSON lines.
 func stops(t *testing.T, dir string) (n int) {
 	t.Helper()
 	_ = filepath.WalkDir(dir, func(at string, _ os.DirEntry, _ error) error {
@@ -291,8 +294,8 @@ func stops(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// overlay builds a package of the examples with the journal, and with each text of
-// a file, which must be there once, replaced by another.
+// overlay builds a package of the examples with the journal, and with
+// replacements in a file; each old text must occur once.
 func overlay(t *testing.T, dir, pkg, file string, replace ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", pkg, file))
@@ -317,7 +320,7 @@ func testdata(t *testing.T, name string) []byte {
 	return text
 }
 
-// build builds a package with other files.
+// build builds a package with replaced files.
 func build(t *testing.T, dir, pkg string, files map[string][]byte) string {
 	t.Helper()
 	var o struct{ Replace map[string]string }
@@ -351,7 +354,7 @@ func library(t *testing.T, dir string) string {
 		"../library_program/main.go": testdata(t, "library.go.txt"), "../library_program/journal.go": testdata(t, "journal.go.txt")})
 }
 
-// frontDoor returns the README's program, which goes on for ever.
+// frontDoor returns the path of the README's program with an endless loop.
 func frontDoor(t *testing.T, dir string) string {
 	return overlay(t, dir, "first", "main.go", "range 200 {", "range 1 << 40 {", "\t\tstep.End()\n", "\t\ttime.Sleep(2 * time.Millisecond)\n\t\tstep.End()\n\t\trecorded()\n",
 		"\t\"log\"\n", "\t\"log\"\n\t\"time\"\n")

@@ -1,7 +1,7 @@
-// Otel shows that instrumentation made with the plain OpenTelemetry API joins
-// the telemetry of a training job: a training loop gets its batches over HTTP
-// from a server of its own, and the spans of the requests are children of the
-// iterations that made them.
+// Otel shows that instrumentation with the plain OpenTelemetry API becomes part
+// of the telemetry of a training job: a training loop gets its batches over
+// HTTP from a server in the same process, and the spans of the requests are
+// children of the iterations that made them.
 //
 //	go run ./examples/otel
 package main
@@ -86,7 +86,8 @@ func fetch(ctx context.Context, client *http.Client, url string) (err error) {
 
 var headers propagation.TraceContext
 
-// clientSpans makes a span of every request and tells the server which.
+// clientSpans makes a span of every request and sends its context to the
+// server.
 type clientSpans struct {
 	tracer trace.Tracer
 	next   http.RoundTripper
@@ -108,8 +109,8 @@ func (c *clientSpans) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// serverSpans makes a span of every request that comes in, under the span of
-// the client that sent it.
+// serverSpans makes a span of every received request, below the span of the
+// client that sent it.
 func serverSpans(tracer trace.Tracer, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := headers.Extract(r.Context(), propagation.HeaderCarrier(r.Header))

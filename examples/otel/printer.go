@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// printer is a span processor that keeps what it sees, to print it as a tree.
+// printer is a span processor that stores spans to print them as a tree.
 type printer struct {
 	mu    sync.Mutex
 	spans []sdktrace.ReadOnlySpan

@@ -14,8 +14,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// TestHang: a rank that waits forever in its loader, and ranks that take collectives in
-// another order, are named while the job goes on, and in the report after it was killed.
+// TestHang checks that a rank that waits forever in its loader, and ranks that
+// call collectives in another order, are named while the job runs, and in the
+// report after it was killed.
 func TestHang(t *testing.T) {
 	for _, tt := range []struct {
 		how, outcome, cause, dump string
@@ -64,8 +65,8 @@ func TestHang(t *testing.T) {
 				if err := json.Unmarshal(text, &m); err != nil {
 					return err
 				}
-				if m.Verdict.Straggler.Kind != "hang" { // it had another answer before
-					return fmt.Errorf("told: %s", m.Verdict.Sentence)
+				if m.Verdict.Straggler.Kind != "hang" { // an earlier verdict may differ
+					return fmt.Errorf("notified: %s", m.Verdict.Sentence)
 				}
 				return nil
 			})
@@ -84,7 +85,7 @@ func TestHang(t *testing.T) {
 				t.Errorf("%+v", m)
 			}
 			if waited := m.Verdict.Straggler.Evidence.Waited; waited > 60e3 {
-				t.Errorf("told after %v ms", waited)
+				t.Errorf("notified after %v ms", waited)
 			}
 			until.True(t, "the stacks of each rank that is asked", func() bool {
 				found, err := filepath.Glob(filepath.Join(j.dir, "stacks-rank*.txt"))

@@ -1,5 +1,5 @@
-// Package pytorch holds a job in Python, and tests that run it below
-// trainspan run. They are skipped where there is no PyTorch.
+// Package pytorch holds a job in Python, and tests that run it with trainspan
+// run. They are skipped without PyTorch.
 package pytorch
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// interpreter is one that has PyTorch.
+// interpreter returns the path of a Python interpreter with PyTorch.
 var interpreter = sync.OnceValues(func() (string, error) {
 	path := os.Getenv("TRAINSPAN_TORCH_PYTHON")
 	if path == "" {
-		path = "/usr/bin/python3" // for which Debian has it
+		path = "/usr/bin/python3" // Debian's PyTorch is for this one
 	}
 	if out, err := exec.Command(path, "-c", "import torch").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s has no torch: %s", path, out)
@@ -36,7 +36,7 @@ var interpreter = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// job is train.py below trainspan run.
+// job is train.py under trainspan run.
 type job struct {
 	*exec.Cmd
 	dir, data string
@@ -53,7 +53,7 @@ func newJob(t *testing.T, ranks int, args ...string) *job {
 		t.Skip(err)
 	}
 	path := built.Command(t)
-	// The text is this folder's own, so that every machine has it.
+	// The text is that of this folder, so that every machine has it.
 	data := t.TempDir()
 	for i := range 40 {
 		if err := os.WriteFile(filepath.Join(data, fmt.Sprintf("%d.md", i)), []byte(strings.Repeat("for x, y in train: optimizer.zero_grad()\n", 400)), 0o600); err != nil {
@@ -75,10 +75,10 @@ func newJob(t *testing.T, ranks int, args ...string) *job {
 	return j
 }
 
-// process is what one process of the job recorded.
+// process holds the records of one process of the job.
 type process struct {
 	count map[string]int
-	sum   map[string]int64 // µs of the spans of a name
+	sum   map[string]int64 // µs of the spans by name
 	first int64
 	last  int64
 	steps []string // of the iterations
@@ -131,7 +131,7 @@ func read(t *testing.T, path string) *process {
 		}
 		name := ev.Cat + "/" + ev.Name
 		if async, ok := ev.Arg("async"); ok && async.Int64() != 0 {
-			name += " (async)" // of DistributedDataParallel, where PyTorch tells
+			name += " (async)" // for DistributedDataParallel, if PyTorch reports it
 		}
 		p.count[name]++
 		p.sum[name] += ev.Dur
@@ -146,7 +146,7 @@ func read(t *testing.T, path string) *process {
 	}
 }
 
-// report is what trainspan report --json says.
+// report is the output of trainspan report --json.
 type report struct{ Verdict verdict }
 
 type verdict struct {
@@ -177,8 +177,9 @@ func (j *job) report(t *testing.T) (r report) {
 	return r
 }
 
-// TestSlowRank: two ranks, one with a slow data set. Every phase is there, the
-// counts are exact, the sums fit, and the report names the rank and the cause.
+// TestSlowRank runs two ranks, one with a slow dataset. Every phase is
+// recorded, the counts are exact, the sums agree, and the report names the rank
+// and the cause.
 func TestSlowRank(t *testing.T) {
 	const epochs, steps = 2, 25
 	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30")
@@ -229,8 +230,8 @@ func TestSlowRank(t *testing.T) {
 	}
 }
 
-// TestSlowRankHidden: the same where ranks meet inside of backward only, and in
-// collectives of the program once an epoch.
+// TestSlowRankHidden checks the same if ranks synchronize only inside of
+// backward, and in collectives of the program once an epoch.
 func TestSlowRankHidden(t *testing.T) {
 	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30", "--keep-buffers")
 	j.Env = append(j.Env, "SLOW_RANK=1")
@@ -243,10 +244,10 @@ func TestSlowRankHidden(t *testing.T) {
 	}
 }
 
-// TestSlowBackward: a rank is slow in backward, where all ranks meet, by ten times what
-// a busy machine takes from any of them.
+// TestSlowBackward has a rank that is slow in backward, where all ranks
+// synchronize, by ten times the delays from load.
 func TestSlowBackward(t *testing.T) {
-	for range 3 { // where the machine is too busy to tell, nobody is named
+	for range 3 { // on a machine with too much load no rank is named
 		j := newJob(t, 2, "--epochs", "1", "--steps", "30", "--slow-ms", "150", "--slow-in", "backward", "--keep-buffers")
 		j.Env = append(j.Env, "SLOW_RANK=1")
 		if err := j.Run(); err != nil {
@@ -272,9 +273,9 @@ func TestSlowBackward(t *testing.T) {
 	t.Error("rank 1 is not named in any of three runs")
 }
 
-// TestSlowIn: one rank of two is slow in one phase, by ten times what a step takes. It is
-// named for that phase; where the machine is too busy to tell, nobody is, and the job runs
-// once more.
+// TestSlowIn has one rank of two that is slow in one phase, by ten times the
+// time of a step. The report names it for that phase; if load prevents this, it
+// names no rank, and the job runs once more.
 func TestSlowIn(t *testing.T) {
 	for _, tc := range []struct {
 		phase, cause string
@@ -306,7 +307,7 @@ func TestSlowIn(t *testing.T) {
 	}
 }
 
-// TestFourRanks: more ranks, workers that are spawned.
+// TestFourRanks runs more ranks, with spawned workers.
 func TestFourRanks(t *testing.T) {
 	j := newJob(t, 4, "--epochs", "1", "--steps", "6", "--start-method", "spawn")
 	if err := j.Run(); err != nil {
@@ -328,7 +329,7 @@ func TestFourRanks(t *testing.T) {
 	}
 }
 
-// start starts the job and waits until its first epoch is over.
+// start starts the job and waits for the end of its first epoch.
 func (j *job) start(t *testing.T) {
 	t.Helper()
 	j.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -368,7 +369,7 @@ func rankPID(t *testing.T, group int, rank string) int {
 	return 0
 }
 
-// TestKilledRank: a rank that is killed leaves all that it did.
+// TestKilledRank checks that the traces have everything that a killed rank did.
 func TestKilledRank(t *testing.T) {
 	j := newJob(t, 2, "--epochs", "1000", "--steps", "20", "--workers", "0")
 	j.start(t)
@@ -398,7 +399,8 @@ func TestKilledRank(t *testing.T) {
 	}
 }
 
-// TestInterrupt: Ctrl-C ends the job, once, and the traces are whole.
+// TestInterrupt checks that Ctrl-C ends the job, once, and that the traces are
+// complete.
 func TestInterrupt(t *testing.T) {
 	j := newJob(t, 2, "--epochs", "1000", "--steps", "20", "--workers", "0")
 	j.start(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestFailedRank: the report says first which rank failed, and why, whoever started it
-// and whatever the others said then.
+// TestFailedRank checks that the report names first the rank that failed, and
+// the reason, with any launcher and whatever errors the other ranks have.
 func TestFailedRank(t *testing.T) {
 	torchrun := []string{"-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d", "--rdzv-conf", "store_type=file", "--rdzv-endpoint"}
 	for _, launcher := range []string{"spawn", "torchrun"} {
@@ -36,7 +36,8 @@ func TestFailedRank(t *testing.T) {
 					t.Errorf("a rank did not end in good order:\n%s", &j.out)
 				}
 				r := j.report(t)
-				// A launcher on a busy machine may see the rank first that has noticed it.
+				// Under load a launcher may report first another rank that has noticed the
+				// failure.
 				silent := how != "raise" && strings.HasPrefix(r.Verdict.Sentence, "Ended without a word: rank 1,")
 				if !strings.HasPrefix(r.Verdict.Sentence, want) && !silent || strings.Contains(r.Verdict.Sentence, "hunter2") {
 					t.Errorf("%q\n%s", r.Verdict.Sentence, &j.out)

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// TestWheel builds the wheel of this machine twice, installs it with pip into an
-// environment that has nothing but torch, without a network, and trains there.
+// TestWheel builds the wheel of this machine twice, installs it with pip into
+// an environment that has only torch, without a network, and trains there.
 func TestWheel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("trains with PyTorch")
@@ -77,7 +77,7 @@ func TestWheel(t *testing.T) {
 	}
 
 	venv := filepath.Join(dir, "venv")
-	do(python, "-m", "venv", "--without-pip", "--system-site-packages", venv) // which have torch
+	do(python, "-m", "venv", "--without-pip", "--system-site-packages", venv) // they have torch
 	in := func(name string) string { return filepath.Join(venv, "bin", name) }
 	do(python, "-m", "pip", "--python", in("python"), "install", "--no-index", "--disable-pip-version-check", wheel)
 	if got := do(in("python"), "-c", "from importlib.metadata import version; print(version('trainspan'))"); got != "1.2.3.post4+g0123456\n" {
@@ -91,7 +91,7 @@ func TestWheel(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "text.md"), bytes.Repeat([]byte("for x, y in train: optimizer.zero_grad()\n"), 4000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// train returns the number of steps that were recorded, and what run.json says.
+	// train returns the number of recorded steps, and the content of run.json.
 	train := func(run ...string) (steps int, says string) {
 		t.Helper()
 		at, err := os.MkdirTemp("", "trainspan-wheel-*")
@@ -104,7 +104,7 @@ func TestWheel(t *testing.T) {
 		do(run[0], append(run[1:], "run", "--quiet", "--dir", at, "--", in("python"), "launch.py", "--ranks", "1", "train.py",
 			"--root", data, "--steps", "5", "--epochs", "1", "--width", "32", "--length", "32", "--out", t.TempDir())...)
 		var record []byte
-		until.True(t, "the run has ended", func() bool { // on a busy machine a moment after the command
+		until.True(t, "the run has ended", func() bool { // under load it ends shortly after the command
 			record, _ = os.ReadFile(filepath.Join(at, "run.json"))
 			return bytes.Contains(record, []byte(`"state": "ended"`))
 		})
@@ -123,7 +123,7 @@ func TestWheel(t *testing.T) {
 		}
 	}
 
-	// Spans of one's own without the command, which imports them then.
+	// Spans of the program without the command, which imports them afterwards.
 	ring := filepath.Join(dir, "ring")
 	do(in("python"), "-c", "from trainspan.dftracer import ai, dftracer; log = dftracer.initialize_log("+quoted(filepath.Join(ring, "t.pfw"))+")\nwith ai.compute.forward: pass\nlog.finalize()")
 	do(in("python"), "-m", "trainspan", "trace", "import", ring)
@@ -132,7 +132,7 @@ func TestWheel(t *testing.T) {
 		t.Errorf("the span is not in %v, %v", files, err)
 	}
 
-	// A client of another version is told of.
+	// A client of another version is reported.
 	there := strings.TrimSpace(do(in("python"), "-c", "import trainspan.dftracer; print(trainspan.dftracer.__file__)"))
 	f, err := os.OpenFile(there, os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
@@ -141,7 +141,7 @@ func TestWheel(t *testing.T) {
 	if err != nil || f.Close() != nil {
 		t.Fatal(err)
 	}
-	if steps, says := train(in("trainspan")); steps != 5 || !strings.Contains(says, "the client of another version ("+there+")") {
+	if steps, says := train(in("trainspan")); steps != 5 || !strings.Contains(says, "another version of the client ("+there+")") {
 		t.Errorf("%d steps\n%s", steps, says)
 	}
 }

@@ -49,7 +49,7 @@ func TestDiskFull(t *testing.T) {
 				t.Errorf("Shutdown: %v", err)
 			}
 			if len(told) != 1 || !errors.Is(told[0], syscall.ENOSPC) || !strings.HasPrefix(told[0].Error(), "file: ") {
-				t.Errorf("told of %v", told)
+				t.Errorf("got reports %v", told)
 			}
 			if st := e.Stats().File; st.Bytes != 0 || st.Lost != st.Records {
 				t.Errorf("after the end stats are %+v", st)
@@ -76,7 +76,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	st := e.Stats().File
 	if told != 1 || st.Lost < 1000 || st.Lost+st.Records != 2001 {
-		t.Errorf("told %d times, stats are %+v", told, st)
+		t.Errorf("got %d reports, stats %+v", told, st)
 	}
 	if held := st.Records * (16 << 10); held > 9<<20 || held < 7<<20 {
 		t.Errorf("%d bytes are held", held)
@@ -124,7 +124,7 @@ func outages(e *file.Exporter, path string) error {
 		}
 	}
 	if st := e.Stats().File; st.Lost != 0 || st.Records != 800 || st.Errors < 200 || st.Outages != 200 || reported.Load() != 400 {
-		errs = append(errs, fmt.Errorf("stats are %+v, %d reports", st, reported.Load()))
+		errs = append(errs, fmt.Errorf("got stats %+v, %d reports", st, reported.Load()))
 	}
 	return errors.Join(errs...)
 }
@@ -149,7 +149,7 @@ func overflow(e *file.Exporter, path string) error {
 	}
 	lost := e.Stats().File.Lost
 	if reported.Load() != 1 || lost == 0 {
-		return fmt.Errorf("%d reports, %d records lost", reported.Load(), lost)
+		return fmt.Errorf("got %d reports, %d lost records", reported.Load(), lost)
 	}
 	quota(0)
 	fmt.Println(lost)

@@ -42,7 +42,7 @@ func TestRemovedFolder(t *testing.T) {
 		export(t, e, dataError("after"))
 	}
 	if err := e.Shutdown(context.Background()); err == nil {
-		t.Error("the end says that nothing is lost")
+		t.Error("the last record has no losses, want the lost records")
 	}
 	records := decode(t, contents(t, path))
 	var lost float64
@@ -52,7 +52,7 @@ func TestRemovedFolder(t *testing.T) {
 		}
 	}
 	if st := e.Stats().File; len(records) != 51 || lost != 100 || st.Lost != 100 || told.Load() != 2 {
-		t.Errorf("%d records, the file tells of %v, %+v, told %d times", len(records), lost, st, told.Load())
+		t.Errorf("got %d records, losses in the file %v, %+v, %d reports", len(records), lost, st, told.Load())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestMemoryIsReservedForLosses(t *testing.T) {
 		export(t, e, dataError(fmt.Sprint("missing ", i)))
 	}
 	if now := e.Stats().File.Lost; now != lost {
-		t.Errorf("%d of the records that say what is missing were lost", now-lost)
+		t.Errorf("%d records of losses were lost", now-lost)
 	}
 	in, err := os.Open(path)
 	if err != nil {
@@ -107,7 +107,7 @@ func TestMemoryIsReservedForLosses(t *testing.T) {
 		text <- string(all)
 	}()
 	if err := e.Shutdown(context.Background()); err == nil {
-		t.Error("the end says that nothing is lost")
+		t.Error("the last record has no losses, want the lost records")
 	}
 	got := <-text
 	for i := range 5 {

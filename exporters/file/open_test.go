@@ -95,7 +95,7 @@ func TestAnEarlierFileIsKept(t *testing.T) {
 			want, first = nil, 3
 		}
 		if !slices.Equal(other, want) {
-			t.Errorf("%+v: told of %v", options, other)
+			t.Errorf("%+v: got reports %v", options, other)
 		}
 		if got := decode(t, contents(t, path)); len(got) != first || got[0].Count != 1 {
 			t.Errorf("%+v: %d records, want %d", options, len(got), first)
@@ -127,7 +127,7 @@ func TestTornLastLine(t *testing.T) {
 			shutdown(t, e)
 			rest, ok := strings.CutPrefix(contents(t, path), c.kept)
 			if !ok {
-				t.Fatal("what was whole is not kept")
+				t.Fatal("complete records were lost, want them kept")
 			}
 			counted(t, decode(t, rest), 1)
 		})
@@ -223,7 +223,7 @@ func TestLifecycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Write([]outputs.Record{{Kind: outputs.KindStop}}); err == nil {
-		t.Error("a stop without a span is taken")
+		t.Error("Export accepted a stop without a span, want an error")
 	}
 	export(t, e, dataError("x"))
 	done := make(chan error)

@@ -160,7 +160,7 @@ func TestKilledProcess(t *testing.T) {
 		}
 	}
 	if err := c.Wait(); err == nil {
-		t.Fatal("the child ended well")
+		t.Fatal("the child exited with status 0, want a failure")
 	}
 
 	b, err := os.ReadFile(path)

@@ -76,6 +76,6 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 		t.Errorf("stats %+v", s)
 	}
 	if got := told.String(); !strings.Contains(got, "does not accept metrics") || !strings.Contains(got, "does not accept log records") {
-		t.Errorf("told:\n%s", got)
+		t.Errorf("got log:\n%s", got)
 	}
 }

@@ -94,7 +94,7 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	}
 	within(t, func() {
 		if err := p.Shutdown(t.Context()); err == nil {
-			t.Error("nothing is told of the spans that were not sent")
+			t.Error("no report of the spans that were not sent")
 		}
 	})
 	// At the end there is no later attempt, so one more is made, unless the answer

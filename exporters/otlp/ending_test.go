@@ -104,7 +104,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		if strings.Contains(log.String(), `"of":20`) {
-			t.Errorf("the sums were told: %s", log)
+			t.Errorf("got the sums in the log: %s", log)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestMetricsForNobody(t *testing.T) {
 		add(t, p, 1)
 		within(t, func() {
 			if p.ForceFlush(context.Background()) == nil || p.Shutdown(context.Background()) == nil {
-				t.Error("nobody took the metrics, and nobody said so")
+				t.Error("metrics were lost without an error")
 			}
 		})
 		if d := e.Delivery(); d.Total != 2 || d.Dropped != 2 || d.Failed != 2 || d.Sent != 0 {

@@ -242,7 +242,7 @@ func TestAnswers(t *testing.T) {
 				})
 				check(t, p.p.Stats(), 10, tc.exported, 0, tc.cause, tc.dropped)
 				if told != tc.dropped {
-					t.Errorf("told of %d", told)
+					t.Errorf("got reports of %d", told)
 				}
 				if calls := r.seen(); tc.calls != 0 && calls != tc.calls {
 					t.Errorf("%d calls, want %d", calls, tc.calls)
@@ -300,7 +300,7 @@ func TestBackendDiesHalfWay(t *testing.T) {
 		until.True(t, "two attempts that fail", func() bool { return p.p.Stats().Attempts >= before+2 })
 		close(over)
 		if err := <-ended; err == nil {
-			t.Error("shutdown told of no loss")
+			t.Error("Shutdown returned no error, want one for the lost spans")
 		}
 		check(t, p.p.Stats(), 120, 50, 0, delivery.Shutdown, 70)
 		if got := r.names(); !slices.Equal(got, sequence(50)) {
@@ -369,7 +369,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 	check(t, p.p.Stats(), 1, 0, 0, delivery.Refused, 1)
 	if r.seen() != 0 {
-		t.Error("the headers went to another place")
+		t.Error("the headers were sent to another host")
 	}
 }
 

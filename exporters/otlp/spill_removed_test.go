@@ -38,7 +38,7 @@ func TestSpillNoticesThatItsFolderIsGone(t *testing.T) {
 	}
 	remove()
 	if err := p.Shutdown(t.Context()); err == nil {
-		t.Error("the end says that nothing is lost")
+		t.Error("Shutdown returned no error, want one with the lost spans")
 	}
 	if s := p.p.Stats(); s.Spilled != 0 || s.Dropped[delivery.Unspilled] != 50 || s.DroppedTotal() != 50 {
 		t.Errorf("after the end: %+v", s)

@@ -55,7 +55,9 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	trace.Process.Host = cmp.Or(trace.Process.Host, id.Host)
 	log := func() *slog.Logger { return cmp.Or(t.Logger, slog.Default()) }
 	if trace.OnError == nil {
-		trace.OnError = func(err error) { log().Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File) }
+		trace.OnError = func(err error) {
+			log().Warn("telemetry cannot write the trace file", "error", err, "see", helptopic.File)
+		}
 	}
 	if trace.OnPath == nil {
 		trace.OnPath = func(path string) { log().Info("telemetry writes the trace to another file", "path", path) }

@@ -250,7 +250,7 @@ func TestExporterReportsUnusablePath(t *testing.T) {
 		t.Error("no error")
 	}
 	if err := e.Shutdown(context.Background()); err == nil {
-		t.Error("Shutdown forgot the error")
+		t.Error("Shutdown returned no error, want the first error")
 	}
 }
 

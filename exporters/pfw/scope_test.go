@@ -183,7 +183,7 @@ func TestScopesAndSpansNest(t *testing.T) {
 		}
 	}
 	if e := ev["read"]; e.Parent != int64(ev["loose"].ID) || e.Parent == 0 {
-		t.Errorf("the call lies below %d, not the ambient scope %d", e.Parent, ev["loose"].ID)
+		t.Errorf("the parent of the call is %d, want the ambient scope %d", e.Parent, ev["loose"].ID)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	gomlxspan "github.com/trainspan/trainspan/integrations/gomlx"
 )
 
-// What is allocated for a step beside what GoMLX allocates, which varies.
+// TestAllocations checks what a step allocates in addition to GoMLX, whose own
+// allocations vary.
 func TestAllocations(t *testing.T) {
 	tel, _ := newTelemetry(t)
 	plain, watched := newLoop(t, model.NewStore(), linear), newLoop(t, model.NewStore(), linear)

@@ -11,9 +11,9 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 )
 
-// Load is config.Done, which loads a checkpoint where there is one. GoMLX takes
-// variables from it when they are first used, unless the configuration says
-// Immediate: that time is part of the first step.
+// Load calls config.Done, which loads a checkpoint if the directory has one.
+// GoMLX reads variables from it when they are first used, unless the
+// configuration has Immediate; that time is then part of the first step.
 func (r *Run) Load(config *checkpoint.Config) (*checkpoint.Handler, error) {
 	if r == nil {
 		return config.Done()
@@ -24,19 +24,19 @@ func (r *Run) Load(config *checkpoint.Config) (*checkpoint.Handler, error) {
 	return handler, err
 }
 
-// Saver saves checkpoints. Saving holds up the training.
+// Saver saves checkpoints. The training waits during a save.
 type Saver struct {
 	run     *Run
 	handler *checkpoint.Handler
 }
 
-// Saver wraps the handler of checkpoints.
+// Saver wraps a checkpoint handler.
 func (r *Run) Saver(handler *checkpoint.Handler) *Saver { return &Saver{run: r, handler: handler} }
 
-// SaveOnStepFn is checkpoint.Handler.SaveOnStepFn: a hook for the loop.
+// SaveOnStepFn replaces checkpoint.Handler.SaveOnStepFn: a hook for the loop.
 func (s *Saver) SaveOnStepFn(*train.Loop, []*tensors.Tensor) error { return s.Save() }
 
-// Save is checkpoint.Handler.Save. The size of what it wrote is recorded.
+// Save calls checkpoint.Handler.Save and records the size of the checkpoint.
 func (s *Saver) Save() error {
 	r := s.run
 	if r == nil || s.handler == nil {
@@ -56,7 +56,7 @@ func (s *Saver) Save() error {
 	return err
 }
 
-// size returns that of the newest checkpoint's files.
+// size returns the size of the newest checkpoint's files.
 func (s *Saver) size() (size int64, ok bool) {
 	list, err := s.handler.ListCheckpoints()
 	if err != nil || len(list) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
-// Train wraps the dataset of the loop. There is no hook at the start of a step or an
-// epoch; its iterator is where both can be seen.
+// Train wraps the dataset of the loop. GoMLX has no hook at the start of a step
+// or an epoch; the iterator of the dataset shows both.
 func (r *Run) Train(ds train.Dataset) train.Dataset { return r.wrap(ds, forTraining) }
 
 // Validation wraps a dataset for Trainer.Eval: each pass is a validation loop.
@@ -20,7 +20,7 @@ func (r *Run) Validation(ds train.Dataset) train.Dataset { return r.wrap(ds, for
 // Testing wraps a dataset for Trainer.Eval: each pass is a testing loop.
 func (r *Run) Testing(ds train.Dataset) train.Dataset { return r.wrap(ds, forTesting) }
 
-// wrap keeps the optional interfaces of a dataset.
+// wrap wraps a dataset and keeps its optional interfaces.
 func (r *Run) wrap(ds train.Dataset, as role) train.Dataset {
 	if r == nil || ds == nil || !r.tel.Enabled() {
 		return ds
@@ -57,8 +57,8 @@ func (d *dataset) Iter() iter.Seq2[train.Batch, error] {
 	return watch(d.run, d.as, d.Dataset.Iter(), d.run.samples)
 }
 
-// samples takes the batch that is handed over and returns the number of its samples, 0 for
-// unknown.
+// samples records the batch that the loop receives and returns the number of
+// its samples, 0 for unknown.
 func (r *Run) samples(b train.Batch) int64 {
 	switch known := r.take(b); {
 	case !known:
@@ -71,7 +71,7 @@ func (r *Run) samples(b train.Batch) int64 {
 	return int64(b.Inputs[0].Shape().Dimensions[0])
 }
 
-// distributedDataset wraps a dataset that is spread over devices.
+// distributedDataset wraps a dataset that is distributed over devices.
 type distributedDataset struct {
 	dataset
 	inner train.DistributedDataset
@@ -90,14 +90,14 @@ func (d *distributedDataset) DistributedIter() iter.Seq2[train.DistributedBatch,
 	return watch(d.run, d.as, d.inner.DistributedIter(), func(train.DistributedBatch) int64 { d.run.takeNone(); return 0 })
 }
 
-// watch records a pass over a dataset. What the consumer does with a batch runs
-// inside yield, or between two calls of next where it pulls.
+// watch records a pass over a dataset. The consumer processes a batch inside
+// yield, or between two calls of next if it uses iter.Pull.
 func watch[B any](r *Run, as role, inner iter.Seq2[B, error], take func(B) int64) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
 		p := pass{r: r, as: as}
 		p.begin()
 		finished := false
-		defer func() { p.end(finished) }() // also when a panic passes through
+		defer func() { p.end(finished) }() // also for a panic
 		p.fetch()
 		for batch, err := range inner {
 			p.fetched()
@@ -123,7 +123,7 @@ type pass struct {
 	as      role
 	waiting dispatch.Scope
 	inBatch bool
-	failed  error // of the dataset
+	failed  error // error of the dataset
 }
 
 // begin begins an epoch or an evaluation.
@@ -149,7 +149,7 @@ func (p *pass) fetch() {
 	}
 }
 
-// fetched ends it.
+// fetched ends the wait for a batch.
 func (p *pass) fetched() {
 	if p.waiting != nil {
 		p.waiting.End()
@@ -157,7 +157,7 @@ func (p *pass) fetched() {
 	}
 }
 
-// hand is where a batch is handed to the consumer.
+// hand records that the consumer receives a batch.
 func (p *pass) hand(samples int64) {
 	r := p.r
 	p.inBatch = true
@@ -177,8 +177,8 @@ func (p *pass) hand(samples int64) {
 	}
 }
 
-// back is where the consumer asks for the next batch. The loop's hook has ended
-// the step.
+// back records that the consumer asks for the next batch. The hook of the loop
+// has ended the step.
 func (p *pass) back() {
 	p.inBatch = false
 	if p.as != forTraining && p.r.evaluate != nil {
@@ -197,7 +197,7 @@ func (p *pass) endEvaluated(err error) {
 	}
 }
 
-// end is the end of a pass: of the dataset, or because the consumer leaves it.
+// end ends a pass: the dataset ended, or the consumer stopped early.
 func (p *pass) end(finished bool) {
 	p.fetched()
 	r := p.r
@@ -228,7 +228,7 @@ func (p *pass) end(finished bool) {
 	case r.stopped:
 		r.endLoop(nil)
 	case !s.epochs && !finished && !s.inStep && r.loop.LoopStep >= r.loop.EndStep:
-		// The loop has all its steps and lets go of the dataset; OnEnd follows.
+		// The loop has all its steps and closes the dataset; OnEnd follows.
 	default:
 		r.endLoop(err)
 	}

@@ -16,7 +16,8 @@ import (
 
 var errHook = errors.New("no space left on the device")
 
-// However a loop ends, its spans do, and say so.
+// TestEndings checks that the spans end however a loop ends, and have the
+// reason.
 func TestEndings(t *testing.T) {
 	hookAt := func(step int, do func(run *gomlxspan.Run) error) func(*gomlxspan.Run, *train.Loop) {
 		return func(run *gomlxspan.Run, loop *train.Loop) {
@@ -38,7 +39,7 @@ func TestEndings(t *testing.T) {
 		hook           func(*gomlxspan.Run, *train.Loop)
 		model          func(*model.Scope, *graph.Node) *graph.Node
 		steps          int
-		failed, epochF string // failures of RunSteps, and of RunEpochs
+		failed, epochF string // failed spans of RunSteps, and of RunEpochs
 		panics         bool
 		err            error
 	}{
@@ -94,7 +95,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// noThree returns a model whose graph cannot be built for a batch of three.
+// noThree returns a model whose graph cannot be built for a batch of three
+// samples.
 func noThree(panics any) func(*model.Scope, *graph.Node) *graph.Node {
 	return func(s *model.Scope, x *graph.Node) *graph.Node {
 		y := linear(s, x)
@@ -105,7 +107,7 @@ func noThree(panics any) func(*model.Scope, *graph.Node) *graph.Node {
 	}
 }
 
-// runJob returns a program with deferred ends.
+// runJob runs a program that ends its spans in deferred calls.
 func runJob(tel *telemetry.Provider, loop *train.Loop, data train.Dataset, epochs bool, hook func(*gomlxspan.Run, *train.Loop)) (panicked bool, err error) {
 	defer func() {
 		panicked = recover() != nil
@@ -121,7 +123,8 @@ func runJob(tel *telemetry.Provider, loop *train.Loop, data train.Dataset, epoch
 	return false, err
 }
 
-// A dataset that is too short for the steps that were asked for fails the loop.
+// TestTooShort checks that the loop fails if the dataset has fewer batches than
+// the requested steps.
 func TestTooShort(t *testing.T) {
 	tel, path := newTelemetry(t)
 	_, err := runJob(tel, newLoop(t, model.NewStore(), linear), &batches{sizes: []int{4, 4}}, false, func(*gomlxspan.Run, *train.Loop) {})

@@ -14,15 +14,16 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// CompileSpan is the name of the spans in which graphs are built and compiled. The
-// goodput ledger counts them as warm-up.
+// CompileSpan is the name of the spans of building and compiling graphs.
+// Goodput accounting counts them as warm-up.
 const CompileSpan = spans.GraphCompile
 
-// current is the context of what lies below the latest callback, whichever that is.
-// One that carries the application would put it below that.
+// current is a context without a span, so that spans nest below the latest open
+// span of any callback. A context with the application span would put them
+// directly below the application.
 var current = context.Background()
 
-// role is what a dataset is for.
+// role is the use of a dataset.
 type role uint8
 
 const (
@@ -31,13 +32,13 @@ const (
 	forTesting
 )
 
-// graphKey says which graphs share an executor.
+// graphKey identifies the graphs that share an executor.
 type graphKey struct {
 	kind train.GraphType
 	spec any
 }
 
-// graphUse is an executor and the shapes that it has a graph for.
+// graphUse is an executor and the shapes for which it has a graph.
 type graphUse struct {
 	exec *model.Exec
 	seen map[uint64]bool
@@ -45,18 +46,18 @@ type graphUse struct {
 
 var seed = maphash.MakeSeed()
 
-// graphs knows which graphs the trainer has, and builds what is missing inside of a span
-// of its own.
+// graphs tracks the graphs of the trainer, and builds missing ones inside a
+// separate span.
 type graphs struct {
 	tel     *telemetry.Provider
 	trainer *train.Trainer
 	known   map[graphKey]*graphUse
-	shapes  []shapes.Shape // of the batch in work
-	spec    any            // of the batch in work
+	shapes  []shapes.Shape // of the current batch
+	spec    any            // of the current batch
 }
 
-// take notes what the batch that is handed over looks like: the trainer takes its
-// tensors away. It reports whether that is known.
+// take stores the shapes of the batch that the loop receives, because the
+// trainer consumes its tensors. It reports whether they are known.
 func (g *graphs) take(b train.Batch) bool {
 	g.shapes, g.spec = g.shapes[:0], b.Spec
 	for _, list := range [2][]*tensors.Tensor{b.Inputs, b.Labels} {
@@ -71,7 +72,7 @@ func (g *graphs) take(b train.Batch) bool {
 	return true
 }
 
-// takeNone notes that nothing is known of the batch.
+// takeNone records that the batch is unknown.
 func (g *graphs) takeNone() { g.shapes, g.spec = g.shapes[:0], nil }
 
 // signature returns a hash of the shapes of the batch.
@@ -88,15 +89,15 @@ func (g *graphs) signature() uint64 {
 	return h.Sum64()
 }
 
-// created is called when the trainer has made an executor, right before it calls
-// it with the batch in work.
+// created records that the trainer has created an executor. The trainer calls
+// it directly before it runs the executor on the current batch.
 func (g *graphs) created(exec *model.Exec, kind train.GraphType) {
 	use := &graphUse{exec: exec, seen: make(map[uint64]bool)}
 	g.known[graphKey{kind, g.spec}] = use
 	g.build(use, kind)
 }
 
-// compile builds the graph for a batch whose shapes its executor has not had yet.
+// compile builds the graph for a batch whose shapes are new to its executor.
 func (g *graphs) compile(as role) {
 	kind := train.EvalType
 	if as == forTraining {
@@ -107,11 +108,12 @@ func (g *graphs) compile(as role) {
 	}
 }
 
-// build does what the executor would do next, inside a span of its own. An error
-// is left to the executor to find again; a panic goes on as it would there. With
-// accumulated gradients the trainer has two executors of a kind, of which the
-// one is known that was made last: what it builds may never be used, so it builds
-// only when it is made.
+// build does what the executor would do next, inside a separate span. It
+// ignores an error, because the executor will return it again; a panic
+// propagates as it would in the executor. With accumulated gradients the
+// trainer has two executors of a kind, and only the last one created is known.
+// Its graph may never be used for these shapes, so build builds it only when
+// the executor is created.
 func (g *graphs) build(use *graphUse, kind train.GraphType) {
 	if len(g.shapes) == 0 || len(use.seen) > 0 && g.trainer.NumAccumulatingSteps() > 1 {
 		return

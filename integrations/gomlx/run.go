@@ -18,35 +18,34 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Options of a Run. Nil and the zero value are the defaults.
+// Options configures a Run. Nil and the zero value are the defaults.
 type Options struct {
-	// Context carries the span that the application span lies below, if any.
+	// Context carries the parent of the application span, if any.
 	Context context.Context
 
-	// NoApplication leaves the application span to the program.
+	// NoApplication is set if the program records the application span itself.
 	NoApplication bool
 
-	// Samples says how many samples a batch has, of all ranks together; 0
-	// stands for the global batch size of the configuration. Nil takes the
-	// first dimension of the first input, in a job of one rank.
+	// Samples returns the number of samples of a batch over all ranks; 0 stands for
+	// the global batch size of the configuration. If Samples is nil, a job of one
+	// rank uses the first dimension of the first input.
 	Samples func(train.Batch) int64
 }
 
-// Fused is the argument of a recorded step that says what its graph does.
+// Fused is the name of the argument of a step that lists what its graph does.
 const Fused = "fused"
 
 // fused is the value of Fused.
 const fused = "forward,backward,update"
 
 var (
-	// ErrStopped is what a loop returns that was stopped early by [Run.Stop].
+	// ErrStopped is the error of a loop that [Run.Stop] stopped early.
 	ErrStopped = errors.New("stopped early")
 
-	// errUnfinished is the error of a step and loop that were left in the
-	// middle.
+	// errUnfinished is the error of a step and a loop that did not reach their end.
 	errUnfinished = errors.New("the loop ended in the middle, by an error or a panic of the trainer, a hook or the dataset")
 
-	// errTooShort is that of a loop whose dataset ended before it did.
+	// errTooShort is the error of a loop whose dataset ended too early.
 	errTooShort = errors.New("the dataset ended before the steps that the loop was to run")
 )
 
@@ -69,21 +68,21 @@ type Run struct {
 	stopped bool // by Stop
 }
 
-// loopState is what is open of a run of the loop.
+// loopState holds the open spans of a run of the loop.
 type loopState struct {
 	looping   bool
 	epochs    bool // it runs epochs, not a number of steps
 	inEpoch   bool
 	inStep    bool
-	stepStart int64 // of the part that computes
+	stepStart int64 // start of the computation
 	samples   int64
-	last      time.Time // when the last step ended, or the loop began
-	done      int       // steps of all runs, from the first step of the model
+	last      time.Time // end of the last step, or start of the loop
+	done      int       // steps of all runs, from the model's first step
 }
 
 // Start starts the application, for a program that loads a checkpoint before it
-// has a loop; attach the loop with [Run.Attach]. A nil provider gives a Run
-// that records nothing.
+// creates the loop; attach the loop with [Run.Attach]. With a nil provider the
+// Run records nothing.
 func Start(tel *telemetry.Provider, o *Options) *Run {
 	r := &Run{graphs: graphs{tel: tel, known: make(map[graphKey]*graphUse)}, cb: callbacks.New(tel), ctx: context.Background()}
 	if o != nil {
@@ -97,20 +96,21 @@ func Start(tel *telemetry.Provider, o *Options) *Run {
 	r.stepArgs.Store(&dispatch.ScopeArgs{Attrs: []attribute.KeyValue{attribute.String(Fused, fused)}})
 	r.alone = tel.Enabled() && tel.Config().WorldSize.Or(1) == 1
 	if !r.opts.NoApplication {
-		r.ctx, _ = r.cb.OnAppStart(r.ctx) // what is wrong with it is in the log
+		r.ctx, _ = r.cb.OnAppStart(r.ctx) // errors are in the log
 	}
 	return r
 }
 
-// Attach starts the application and records what the loop does. The hooks run
-// before all others of the same kind, so that what others do is not part of a step.
+// Attach starts the application and records the loop. Its hooks run before all
+// others of the same kind, so that a step does not include the time of other
+// hooks.
 func Attach(tel *telemetry.Provider, loop *train.Loop, o *Options) *Run {
 	r := Start(tel, o)
 	r.Attach(loop)
 	return r
 }
 
-// Attach records what the loop does, from its next run on.
+// Attach records the loop from its next run on.
 func (r *Run) Attach(loop *train.Loop) {
 	if r == nil || loop == nil || !r.tel.Enabled() {
 		return
@@ -131,12 +131,13 @@ func (r *Run) Attach(loop *train.Loop) {
 	loop.Trainer.OnExecCreation(func(exec *model.Exec, kind train.GraphType) {
 		r.created(exec, kind)
 		if r.step != nil {
-			r.state.stepStart = r.step.Now() // the step begins when its graph is there
+			r.state.stepStart = r.step.Now() // the step begins when its graph is built
 		}
 	})
 }
 
-// Context carries the application span, for what the program records besides.
+// Context returns a context with the application span, for the program's own
+// spans.
 func (r *Run) Context() context.Context {
 	if r == nil {
 		return context.Background()
@@ -144,9 +145,9 @@ func (r *Run) Context() context.Context {
 	return r.ctx
 }
 
-// start is the start of a run of the loop.
+// start records the start of a run of the loop.
 func (r *Run) start(loop *train.Loop) {
-	r.endLoop(errUnfinished) // an earlier one that nobody ended
+	r.endLoop(errUnfinished) // an earlier run that was not ended
 	r.loop, r.trainer = loop, loop.Trainer
 	s := &r.state
 	s.done, s.epochs, s.looping, r.stopped = loop.StartStep, loop.EndStep < 0, true, false
@@ -158,17 +159,17 @@ func (r *Run) start(loop *train.Loop) {
 	s.last = r.now()
 }
 
-// beginStep is where a batch is handed to the loop.
+// beginStep records that the loop receives a batch.
 func (r *Run) beginStep(samples int64) {
 	s := &r.state
 	s.inStep, s.samples = true, samples
 	_, _ = r.cb.OnTrainingSingleIterationStart(r.ctx)
 }
 
-// endStep is where the loop has trained on a batch.
+// endStep records that the loop has trained on a batch.
 func (r *Run) endStep(metrics []*tensors.Tensor) {
 	s := &r.state
-	if !s.inStep { // the dataset is not of this Run: the step began where the last one ended
+	if !s.inStep { // the dataset is not wrapped: the step began at the end of the previous one
 		_, _ = r.cb.OnTrainingSingleIterationStart(r.ctx, callbacks.Start{Time: s.last})
 		s.samples = 0
 	}
@@ -217,7 +218,7 @@ func scalar(metrics []*tensors.Tensor) (float64, bool) {
 	return 0, false
 }
 
-// endLoop ends what is open of a run of the loop.
+// endLoop ends the open spans of a run of the loop.
 func (r *Run) endLoop(err error) {
 	s := &r.state
 	if s.inStep {
@@ -238,8 +239,9 @@ func (r *Run) endEpoch(err error) {
 	}
 }
 
-// Stop is for a hook that ends the training early: what it returns ends the loop,
-// and is no failure. The loop returns an error that is ErrStopped.
+// Stop is for a hook that ends the training early: the hook returns Stop's
+// result, which ends the loop and is not recorded as a failure. The error of
+// the loop matches ErrStopped.
 func (r *Run) Stop(reason string) error {
 	if r != nil {
 		r.stopped = true
@@ -256,9 +258,10 @@ func (s *loopState) note(tel *telemetry.Provider, reason string) {
 	}
 }
 
-// End ends what is still open, and the application unless it is the program's own,
-// with the error that err points to: defer run.End(&err). ErrStopped is none. A
-// panic is recorded, and goes on. Later calls do nothing.
+// End ends all open spans, and the application span unless the program records
+// that itself, with the error that err points to: defer run.End(&err).
+// ErrStopped is not a failure. End records a panic and lets it continue. Later
+// calls do nothing.
 //
 // The end of the application ends the recording: see telemetry.Provider.
 func (r *Run) End(err *error) {

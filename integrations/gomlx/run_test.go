@@ -53,8 +53,8 @@ func newTelemetry(t testing.TB) (tel *telemetry.Provider, path string) {
 	return tel, path
 }
 
-// failing makes every warning of telemetry a failure: the adapter must call it
-// at the right times.
+// failing fails the test for every warning of telemetry, because the adapter
+// must call it in the correct order.
 type failing struct{ t testing.TB }
 
 func (f failing) Write(p []byte) (int, error) {
@@ -62,13 +62,13 @@ func (f failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// batches is a dataset of y = x0+x1, with sizes of its batches.
+// batches is a dataset of y = x0+x1 with batches of the given sizes.
 type batches struct {
 	sizes   []int
 	forever bool
-	fail    error // after the batches
-	panics  bool  // after the batches
-	closed  int   // passes that were left or ended
+	fail    error // error after the batches
+	panics  bool  // whether it panics after the batches
+	closed  int   // number of passes that ended
 }
 
 func (d *batches) Name() string { return "sums" }
@@ -117,7 +117,7 @@ func linear(scope *model.Scope, x *graph.Node) *graph.Node {
 	return layers.DenseWithBias(scope.In("sum"), x, 1)
 }
 
-// trace is what a trace has, by name.
+// trace holds the content of a trace, by name.
 type trace struct {
 	t      testing.TB
 	events map[string][]dftracer.Event
@@ -138,7 +138,7 @@ func readTrace(t testing.TB, tel *telemetry.Provider, path string) *trace {
 	return tr
 }
 
-// want compares how often names occur; those that are not named must not.
+// want compares the number of events by name; other names must not occur.
 func (tr *trace) want(counts map[string]int) {
 	tr.t.Helper()
 	for name, list := range tr.events {
@@ -161,7 +161,7 @@ func arg(e dftracer.Event, key string) string {
 	return a.Text()
 }
 
-// failures returns the spans that failed, in order of their names.
+// failures returns the failed spans, sorted by name.
 func (tr *trace) failures() string {
 	var list []string
 	for name, events := range tr.events {
@@ -182,7 +182,7 @@ func TestSteps(t *testing.T) {
 	tel, path := newTelemetry(t)
 	loop := newLoop(t, model.NewStore(), linear)
 	run := gomlxspan.Attach(tel, loop, nil)
-	for range 2 { // the second goes on
+	for range 2 { // the second run continues
 		_, err := loop.RunSteps(run.Train(&batches{sizes: []int{4}, forever: true}), 5)
 		check(t, err)
 	}
@@ -218,14 +218,14 @@ func TestSteps(t *testing.T) {
 	if !slices.Equal(kinds, []string{"train.iteration train", "test.iteration evaluate"}) {
 		t.Errorf("compiled %v", kinds)
 	}
-	// The step begins when its graph is there.
+	// The step begins when its graph is built.
 	if c, s := tr.events["graph_compile"][0], tr.events["step"][0]; c.End() > s.TS {
 		t.Errorf("compiling ends at %d, the step begins at %d", c.End(), s.TS)
 	}
 }
 
-// TestDatasetOfItsOwn: steps are known without Run.Train too, with the wait for their
-// batches in them.
+// TestDatasetOfItsOwn checks that steps are recorded without Run.Train too,
+// including the waits for their batches.
 func TestDatasetOfItsOwn(t *testing.T) {
 	tel, path := newTelemetry(t)
 	loop := newLoop(t, model.NewStore(), linear)
@@ -265,17 +265,18 @@ func TestEpochs(t *testing.T) {
 	})
 	for _, e := range tr.events["epoch.block"] {
 		if tr.names[e.Parent] != "train" {
-			t.Errorf("an epoch lies in %s", tr.names[e.Parent])
+			t.Errorf("the parent of an epoch is %s", tr.names[e.Parent])
 		}
 	}
 	for _, e := range tr.events["evaluate"] {
 		if e.Cat == "pipeline" && tr.names[e.Parent] != "epoch.block" {
-			t.Errorf("an evaluation lies in %s", tr.names[e.Parent])
+			t.Errorf("the parent of an evaluation is %s", tr.names[e.Parent])
 		}
 	}
 }
 
-// With and without telemetry the training is the same, errors included.
+// TestTelemetryChangesNothing checks that the training and its errors are the
+// same with and without telemetry.
 func TestTelemetryChangesNothing(t *testing.T) {
 	failing := noThree(errHook)
 	type result struct {
@@ -295,7 +296,7 @@ func TestTelemetryChangesNothing(t *testing.T) {
 			r.err = err.Error()
 		}
 		if data.closed == 0 {
-			t.Error("the dataset was not let go")
+			t.Error("the dataset was not released")
 		}
 		run.End(&err)
 		return r
@@ -312,7 +313,8 @@ func TestTelemetryChangesNothing(t *testing.T) {
 	}
 }
 
-// What a dataset can do besides, it can do wrapped, and nothing more.
+// TestDatasetsKeepTheirInterfaces checks that a wrapped dataset has the same
+// optional interfaces as the dataset.
 func TestDatasetsKeepTheirInterfaces(t *testing.T) {
 	tel, _ := newTelemetry(t)
 	run := gomlxspan.Attach(tel, newLoop(t, model.NewStore(), linear), nil)
@@ -352,7 +354,8 @@ func (spread) DistributedIter() iter.Seq2[train.DistributedBatch, error] {
 	return func(func(train.DistributedBatch, error) bool) {}
 }
 
-// A graph that is thrown away is compiled again, and that is seen.
+// TestGraphsAreBuiltAgain checks that a discarded graph is compiled again, with
+// a span.
 func TestGraphsAreBuiltAgain(t *testing.T) {
 	tel, path := newTelemetry(t)
 	loop := newLoop(t, model.NewStore(), linear)
@@ -394,7 +397,7 @@ func TestCheckpoints(t *testing.T) {
 			t.Errorf("the last checkpoint is of step %s", got)
 		}
 		if tr.names[tr.events["capture"][0].Parent] != "train" {
-			t.Errorf("a checkpoint lies in %s", tr.names[tr.events["capture"][0].Parent])
+			t.Errorf("the parent of a checkpoint is %s", tr.names[tr.events["capture"][0].Parent])
 		}
 		var sizes []string
 		for _, e := range dftest.Events(t, path) {
@@ -408,7 +411,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// A program that records its application itself, or nothing at all.
+// TestWithout checks a program that records its application itself, and one
+// that records nothing.
 func TestWithout(t *testing.T) {
 	tel, path := newTelemetry(t)
 	err := tel.TimedSpan(context.Background(), "mine", func(ctx context.Context) error {
@@ -421,12 +425,12 @@ func TestWithout(t *testing.T) {
 	check(t, err)
 	tr := readTrace(t, tel, path)
 	if len(tr.events["ai_root"]) != 0 || tr.names[tr.events["train"][0].Parent] != "mine" {
-		t.Errorf("the loop lies in %s", tr.names[tr.events["train"][0].Parent])
+		t.Errorf("the parent of the loop is %s", tr.names[tr.events["train"][0].Parent])
 	}
 	var run *gomlxspan.Run
 	run.Attach(nil)
 	if ds := train.Dataset(&batches{}); run.Train(ds) != ds {
-		t.Error("a dataset is wrapped for nothing")
+		t.Error("the dataset was wrapped without need")
 	}
 	if err := run.Stop("x"); !errors.Is(err, gomlxspan.ErrStopped) {
 		t.Error(err)

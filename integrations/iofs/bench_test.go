@@ -13,14 +13,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// nothing is read from at no cost.
+// nothing is a reader without cost.
 type nothing struct{}
 
 func (nothing) Read(p []byte) (int, error)            { return len(p), nil }
 func (nothing) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }
 func (nothing) Seek(int64, int) (int64, error)        { return 0, nil }
 
-// A call costs no allocation, an opening the one of its wrapper.
+// TestAllocations checks that a call allocates nothing, and an opening only its
+// wrapper.
 func TestAllocations(t *testing.T) {
 	for name, o := range map[string]pfw.FileOptions{"every call": {}, "aggregated": {Aggregate: true}} {
 		j := newJob(t, o)

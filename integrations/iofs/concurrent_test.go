@@ -14,16 +14,16 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Calls of many goroutines, below spans that end meanwhile and with a shutdown in
-// the middle, leave a trace that is whole, and none of those before the shutdown
-// is missing.
+// TestConcurrentCalls checks that calls of many goroutines, below spans that
+// end meanwhile and with a shutdown in the middle, give a complete trace with
+// all calls before the shutdown.
 func TestConcurrentCalls(t *testing.T) {
 	for _, aggregate := range []bool{false, true} {
 		t.Run(fmt.Sprintf("aggregate=%v", aggregate), func(t *testing.T) {
 			j := newJob(t, pfw.FileOptions{Aggregate: aggregate})
 			files := iofs.New(j.tel)
 			text := strings.Repeat("x", 1000)
-			var before atomic.Int64 // calls that ended before the shutdown
+			var before atomic.Int64 // number of calls that ended before the shutdown
 			var wg, half sync.WaitGroup
 			stop := make(chan struct{})
 			for g := range 8 {

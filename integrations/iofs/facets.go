@@ -1,9 +1,9 @@
 package iofs
 
-// A wrapper must have the optional interfaces of what it wraps and no others, for
-// package io and io/fs choose by them. So there is a type for each set of them.
-// Each adds the method with the last letter of its name to the type it embeds, so
-// that all are of one allocation.
+// A wrapper must have exactly the optional interfaces of the wrapped value,
+// because packages io and io/fs choose their method by them. So there is a type
+// for each set of interfaces. Each adds the method with the last letter of its
+// name to the type that it embeds, so that a wrapper is one allocation.
 
 import (
 	"io"
@@ -45,7 +45,7 @@ func (x *fileSTD) ReadDir(n int) ([]fs.DirEntry, error)       { return x.readDir
 func (x *fileATD) ReadDir(n int) ([]fs.DirEntry, error)       { return x.readDir(n) }
 func (x *fileSATD) ReadDir(n int) ([]fs.DirEntry, error)      { return x.readDir(n) }
 
-// newFile returns x the optional interfaces that the wrapped has.
+// newFile adds the optional interfaces of the wrapped file to x.
 func newFile(x file, has int) fs.File {
 	switch has {
 	case 1:
@@ -79,7 +79,7 @@ func newFile(x file, has int) fs.File {
 	case 15:
 		return &fileSATD{fileSAT{fileSA{fileS{x}}}}
 	}
-	only := x // or every x would be on the heap
+	only := x // otherwise every x would escape to the heap
 	return &only
 }
 
@@ -118,7 +118,7 @@ func (x *readerSTC) Close() error                               { return x.close
 func (x *readerATC) Close() error                               { return x.closeIt() }
 func (x *readerSATC) Close() error                              { return x.closeIt() }
 
-// newReader returns x the optional interfaces that the wrapped has.
+// newReader adds the optional interfaces of the wrapped reader to x.
 func newReader(x reader, has int) io.Reader {
 	switch has {
 	case 1:
@@ -152,7 +152,7 @@ func newReader(x reader, has int) io.Reader {
 	case 15:
 		return &readerSATC{readerSAT{readerSA{readerS{x}}}}
 	}
-	only := x // or every x would be on the heap
+	only := x // otherwise every x would escape to the heap
 	return &only
 }
 
@@ -191,7 +191,7 @@ func (x *writerSFC) Close() error                               { return x.close
 func (x *writerAFC) Close() error                               { return x.closeIt() }
 func (x *writerSAFC) Close() error                              { return x.closeIt() }
 
-// newWriter returns x the optional interfaces that the wrapped has.
+// newWriter adds the optional interfaces of the wrapped writer to x.
 func newWriter(x writer, has int) io.Writer {
 	switch has {
 	case 1:
@@ -225,6 +225,6 @@ func newWriter(x writer, has int) io.Writer {
 	case 15:
 		return &writerSAFC{writerSAF{writerSA{writerS{x}}}}
 	}
-	only := x // or every x would be on the heap
+	only := x // otherwise every x would escape to the heap
 	return &only
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/integrations/iofs"
 )
 
-// The parts that a reader, writer or file may have.
+// The optional parts of a reader, writer or file.
 type (
 	seeks  struct{ s *bytes.Reader }
 	readAt struct{ s *bytes.Reader }
@@ -38,7 +38,7 @@ func newFacetReader(n *int) (seeks, readAt, sends, closes) {
 	return seeks{s}, readAt{s}, sends{s}, closes{n}
 }
 
-// interfaces returns the optional ones that a value has.
+// interfaces returns the optional interfaces of a value.
 func interfaces(x any) string {
 	var list []string
 	add := func(name string, ok bool) {
@@ -67,7 +67,8 @@ func interfaces(x any) string {
 	return strings.Join(list, " ")
 }
 
-// A wrapper has the interfaces of what it wraps, whichever they are.
+// TestInterfacesStay checks that a wrapper has the interfaces of the wrapped
+// value, for every combination.
 func TestInterfacesStay(t *testing.T) {
 	j := newJob(t, pfw.FileOptions{})
 	files := iofs.New(j.tel)
@@ -154,7 +155,7 @@ func TestInterfacesStay(t *testing.T) {
 		check(t, err)
 		wrapped, err := files.FS(memory, "memory://").Open(name)
 		check(t, err)
-		// Size is that of the FileInfo, and no interface of package io.
+		// Size is a method of the FileInfo, not an interface of package io.
 		if want := strings.TrimSuffix(interfaces(plain), " Size"); want != interfaces(wrapped) {
 			t.Errorf("of %q there is %q", want, interfaces(wrapped))
 		}
@@ -176,7 +177,7 @@ func TestInterfacesStay(t *testing.T) {
 		got := files.Writer(x, "/w")
 		want := interfaces(x)
 		if x == io.Writer(&b) {
-			want = "ReaderFrom" // it is no reader any more
+			want = "ReaderFrom" // the writer has no reader interfaces
 		}
 		if interfaces(got) != want {
 			t.Errorf("of %q there is %q", interfaces(x), interfaces(got))
@@ -248,7 +249,7 @@ func TestInterfacesStay(t *testing.T) {
 	}
 }
 
-// use calls everything that x has.
+// use calls all methods of x.
 func use(x any) {
 	buf := make([]byte, 2)
 	if s, ok := x.(io.Seeker); ok {

@@ -11,22 +11,22 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// Files wraps what a program reads from and writes to. The zero Files and nil
+// Files wraps the files that a program reads and writes. The zero Files and nil
 // record nothing.
 type Files struct {
 	log dispatch.FileLog
 	ctx context.Context
 }
 
-// New makes wrappers that record with a provider. If the provider is nil or off, or has
-// no trace file, they record nothing.
+// New returns wrappers that record with a provider. They record nothing if the
+// provider is nil or off, or has no trace file.
 func New(tel *telemetry.Provider) *Files {
 	return &Files{log: dispatch.SourceOf(tel.TracerProvider()).FileLog()}
 }
 
-// With returns wrappers whose calls nest below the span of ctx as long as it is open,
-// and otherwise below the latest open span of a callback. The context carries the span
-// only: it may be done.
+// With returns wrappers whose calls nest below the span of ctx while it is
+// open, and otherwise below the latest open span of a callback. The context
+// carries only the span: it may be canceled.
 func (f *Files) With(ctx context.Context) *Files {
 	if f == nil || f.log == nil {
 		return f
@@ -53,7 +53,8 @@ func (f *Files) recorderFor(path string) recorder {
 	return recorder{file: file, log: f.log, ctx: f.ctx}
 }
 
-// absolute returns the path by which a file is known, from wherever it is opened.
+// absolute returns the absolute path of a file, independent of the working
+// directory.
 func absolute(path string) string {
 	if strings.Contains(path, "://") {
 		return path
@@ -69,7 +70,7 @@ func absolute(path string) string {
 
 func (r *recorder) isRecording() bool { return r.file != nil }
 
-// now returns the time at which a call begins.
+// now returns the start time of a call.
 func (r *recorder) now() int64 {
 	if r.file == nil {
 		return 0
@@ -77,7 +78,7 @@ func (r *recorder) now() int64 {
 	return r.log.Now()
 }
 
-// moved records a call that moved n of size bytes; size and offset are -1 where
+// moved records a call that moved n of size bytes; size and offset are -1 if
 // the call has none.
 func (r *recorder) moved(op dispatch.FileOp, start int64, n, size, offset int64, err error) {
 	if r.file == nil {
@@ -101,7 +102,7 @@ func (r *recorder) done(op dispatch.FileOp, start int64, err error) {
 	r.file.Record(r.ctx, c)
 }
 
-// listed records the reading of a folder, which returned n entries.
+// listed records the read of a folder, which returned n entries.
 func (r *recorder) listed(start int64, n int, err error) {
 	r.moved(dispatch.FileReadDir, start, int64(n), -1, -1, err)
 }

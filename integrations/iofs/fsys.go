@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
-// maxNames bounds the names that a file system remembers.
+// maxNames limits the names that a file system remembers.
 const maxNames = 1 << 14
 
 // names finds the recorders of the files below a root.
@@ -26,7 +26,7 @@ func newNames(f *Files, root string) *names {
 	return &names{files: f, root: strings.TrimRight(absolute(root), "/"), known: make(map[string]dispatch.File)}
 }
 
-// path returns the path by which a name is known. A name never leads out of the root.
+// path returns the path of a name. A name cannot leave the root.
 func (n *names) path(name string) string {
 	name = path.Clean("/" + name)
 	if name == "/" {
@@ -54,20 +54,21 @@ func (n *names) recorderFor(name string) recorder {
 	return recorder{file: file, log: n.files.log, ctx: n.files.ctx}
 }
 
-// fsys wraps an fs.FS. It has all optional interfaces of package fs but that of
-// links: the functions of that package do for any file system what these do.
+// fsys wraps an fs.FS. It has all optional interfaces of package fs except that
+// of links: the functions of package fs work for any file system.
 type fsys struct {
 	*names
 	of fs.FS
 }
 
-// linked is fsys where the wrapped can read links.
+// linked is an fsys whose wrapped file system reads links.
 type linked struct{ fsys }
 
-// FS wraps a file system whose root has the path root, which may be a name with a
-// scheme: os.DirFS(dir) has the root dir, an embedded one what you like to see in
-// the trace, such as embed://models. ReadFile of a file system that has a way of
-// its own is recorded as one read, which includes opening and closing.
+// FS wraps a file system with the root path root, which may be a name with a
+// scheme: os.DirFS(dir) has the root dir, and an embedded file system a name
+// chosen for the trace, such as embed://models. If the file system implements
+// ReadFile itself, a call is recorded as one read, which includes opening and
+// closing.
 func (f *Files) FS(fsystem fs.FS, root string) fs.FS {
 	if f == nil || f.log == nil || fsystem == nil {
 		return fsystem
@@ -155,7 +156,7 @@ type onlyOpen struct{ f *fsys }
 
 func (o onlyOpen) Open(name string) (fs.File, error) { return o.f.Open(name) }
 
-// withDirs shows two of them again.
+// withDirs exposes two of the interfaces again.
 type withDirs struct{ onlyOpen }
 
 func (w withDirs) ReadDir(name string) ([]fs.DirEntry, error) { return w.f.ReadDir(name) }
@@ -167,7 +168,7 @@ type httpFS struct {
 	of http.FileSystem
 }
 
-// HTTP wraps the file system of an http.FileServer; root is as in FS.
+// HTTP wraps the file system of an http.FileServer; for root see FS.
 func (f *Files) HTTP(fsystem http.FileSystem, root string) http.FileSystem {
 	if f == nil || f.log == nil || fsystem == nil {
 		return fsystem
@@ -190,7 +191,7 @@ func (f *httpFS) Open(name string) (http.File, error) {
 	return &httpFile{fileS{file{stream{inner: opened, rec: rec}, opened}}, opened}, nil
 }
 
-// httpFile is an http.File and no more: package http asks for nothing else.
+// httpFile is an http.File without optional interfaces: package http uses none.
 type httpFile struct {
 	fileS
 	from http.File

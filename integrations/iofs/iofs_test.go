@@ -56,7 +56,7 @@ func newJob(t testing.TB, o pfw.FileOptions) *job {
 	return j
 }
 
-// events ends the job and gives the events about files.
+// events ends the job and returns the events of files.
 func (j *job) events() (list []dftracer.Event) {
 	j.t.Helper()
 	if err := j.tel.Shutdown(context.Background()); err != nil {
@@ -182,7 +182,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// Copies from file to file have a record on both sides.
+// TestCopy checks that copies from file to file have a record on both sides.
 func TestCopy(t *testing.T) {
 	for name, limit := range map[string]int64{"whole": -1, "part": 40} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +215,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// What is below the folders is recorded, and nothing else is even wrapped.
+// TestDataDirs checks that files below the folders are recorded, and others are
+// not wrapped.
 func TestDataDirs(t *testing.T) {
 	dir := t.TempDir()
 	data, other := filepath.Join(dir, "data"), filepath.Join(dir, "database")
@@ -285,7 +286,7 @@ func TestSwitchedOff(t *testing.T) {
 	}
 }
 
-// Package bufio is Go's form of C's streams.
+// TestStdio checks that package bufio is recorded as C's streams are.
 func TestStdio(t *testing.T) {
 	j := newJob(t, pfw.FileOptions{})
 	files := iofs.New(j.tel)
@@ -365,8 +366,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// A call lies below the span of its context or else below that of a callback,
-// and never reaches beyond it.
+// TestParents checks that a call nests below the span of its context or else
+// below that of a callback, and lies inside it in time.
 func TestParents(t *testing.T) {
 	j := newJob(t, pfw.FileOptions{})
 	files := iofs.New(j.tel)
@@ -405,7 +406,7 @@ func TestParents(t *testing.T) {
 	}
 	for path, want := range map[string]string{"/root": "nothing", "/loading": "fetch.iter", "/later": "ai_root", "/app": "ai_root"} {
 		if parents[path] != want {
-			t.Errorf("%s lies below %s, want %s", path, parents[path], want)
+			t.Errorf("the parent of %s is %s, want %s", path, parents[path], want)
 		}
 	}
 }
@@ -445,7 +446,7 @@ func TestAggregate(t *testing.T) {
 	}
 }
 
-// The configuration's variables have their meaning.
+// TestEnvironment checks the variables of the configuration.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -486,7 +487,7 @@ func TestEnvironment(t *testing.T) {
 			}
 			slices.Sort(names)
 			if got := strings.Join(slices.Compact(append([]string(nil), names...)), " "); name == "aggregate" && got == c.want {
-				return // a second may have begun meanwhile
+				return // the next second may have begun
 			}
 			if got := strings.Join(names, " "); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)

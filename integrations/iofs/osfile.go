@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
-// File is an *os.File whose calls are recorded; it has all of its methods.
-// Those that are not listed here are not recorded.
+// File is an *os.File whose calls are recorded; it has all methods of *os.File.
+// It records only the methods listed here.
 type File struct {
 	*os.File
 	stream
@@ -18,10 +18,10 @@ type File struct {
 
 func newOSFile(file *os.File, rec recorder) *File { return &File{file, stream{inner: file, rec: rec}} }
 
-// Open is os.Open.
+// Open replaces os.Open.
 func (f *Files) Open(name string) (*File, error) { return f.OpenFile(name, os.O_RDONLY, 0) }
 
-// OpenFile is os.OpenFile.
+// OpenFile replaces os.OpenFile.
 func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error) {
 	rec := f.recorderFor(name)
 	start := rec.now()
@@ -33,8 +33,8 @@ func (f *Files) OpenFile(name string, flag int, perm fs.FileMode) (*File, error)
 	return newOSFile(file, rec), nil
 }
 
-// ReadFile is os.ReadFile. It is recorded as the open64, stat, reads and close that
-// it consists of.
+// ReadFile replaces os.ReadFile. It is recorded as open64, stat, reads and
+// close.
 func (f *Files) ReadFile(name string) ([]byte, error) {
 	file, err := f.Open(name)
 	if err != nil {
@@ -45,7 +45,7 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	if info, err := file.Stat(); err == nil {
 		size = info.Size()
 	}
-	data := make([]byte, 0, max(size+1, 512)) // one more, so that the end is seen at once
+	data := make([]byte, 0, max(size+1, 512)) // one byte more, so that one read finds the end
 	for {
 		n, err := file.Read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
@@ -61,7 +61,7 @@ func (f *Files) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// File wraps a file that is open already, by its name. f is not nil.
+// File wraps an open file; its path is the file's name. f is not nil.
 func (f *Files) File(file *os.File) *File { return newOSFile(file, f.recorderFor(file.Name())) }
 
 // Read implements io.Reader.
@@ -94,12 +94,12 @@ func (f *File) WriteString(s string) (int, error) {
 // WriteAt implements io.WriterAt.
 func (f *File) WriteAt(p []byte, off int64) (int, error) { return f.writeAt(p, off) }
 
-// WriteTo implements io.WriterTo; see the package about its time.
+// WriteTo implements io.WriterTo; for its time see the package comment.
 func (f *File) WriteTo(w io.Writer) (int64, error) { return f.writeTo(w) }
 
-// ReadFrom implements io.ReaderFrom; see the package about its time. From
-// another File, in whole or in part, it takes the system's way from file to file,
-// and both files have a record of it.
+// ReadFrom implements io.ReaderFrom; for its time see the package comment. From
+// another File, in whole or in part, it uses the system's copy from file to
+// file, and both files have a record.
 func (f *File) ReadFrom(r io.Reader) (int64, error) {
 	start := f.rec.now()
 	var from *File
@@ -109,7 +109,7 @@ func (f *File) ReadFrom(r io.Reader) (int64, error) {
 	} else {
 		from, _ = r.(*File)
 	}
-	if from != nil { // package os looks for its own type
+	if from != nil { // package os checks for its own type
 		if r = from.File; limited != nil {
 			part := *limited
 			part.R, r = r, &part
@@ -146,7 +146,7 @@ func (f *File) Readdir(n int) ([]fs.FileInfo, error) {
 	return list, err
 }
 
-// Sync is that of *os.File.
+// Sync calls Sync of *os.File.
 func (f *File) Sync() error {
 	start := f.rec.now()
 	err := f.File.Sync()
@@ -154,7 +154,7 @@ func (f *File) Sync() error {
 	return err
 }
 
-// Truncate is that of *os.File.
+// Truncate calls Truncate of *os.File.
 func (f *File) Truncate(size int64) error {
 	start := f.rec.now()
 	err := f.File.Truncate(size)

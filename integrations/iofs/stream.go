@@ -8,14 +8,14 @@ import (
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 )
 
-// stream is what the wrappers of readers, writers and files have in common.
+// stream has the common part of the wrappers of readers, writers and files.
 type stream struct {
 	inner any
 	rec   recorder
 	std   bool // it has a buffer
 }
 
-// newStream finds out whether x has a buffer of its own.
+// newStream determines whether x has a buffer.
 func newStream(x any, rec recorder) stream {
 	switch x.(type) {
 	case *bufio.Reader, *bufio.Writer, *bufio.ReadWriter:
@@ -133,7 +133,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// at wraps what is read or written at places only, such as an object of a store.
+// at wraps an io.ReaderAt or io.WriterAt, such as an object of a store.
 type at struct{ stream }
 
 type (

@@ -6,20 +6,21 @@ import (
 	"os"
 )
 
-// wrapFile wraps a file by the interfaces that it has.
+// wrapFile wraps a file and keeps its interfaces.
 func wrapFile(x fs.File, rec recorder) fs.File {
 	switch x := x.(type) {
 	case *os.File:
 		return newOSFile(x, rec)
 	case *File:
-		return x // recorded already
+		return x // already wrapped
 	}
 	return newFile(file{stream{inner: x, rec: rec}, x}, has(is[io.Seeker](x), is[io.ReaderAt](x), is[io.WriterTo](x), is[fs.ReadDirFile](x)))
 }
 
-// Reader wraps what reads the file at path, which may be a name with a scheme, such
-// as s3://bucket/key. The result is an io.Seeker, io.ReaderAt, io.WriterTo and
-// io.Closer where r is; of an fs.File it is one, of an *os.File a *File.
+// Reader wraps a reader of the file at path, which may be a name with a scheme,
+// such as s3://bucket/key. The result is an io.Seeker, io.ReaderAt, io.WriterTo
+// and io.Closer if r is; for an fs.File it is an fs.File, for an *os.File a
+// *File.
 func (f *Files) Reader(r io.Reader, path string) io.Reader {
 	rec := f.recorderFor(path)
 	if !rec.isRecording() || is[*File](r) {
@@ -31,8 +32,9 @@ func (f *Files) Reader(r io.Reader, path string) io.Reader {
 	return newReader(reader{newStream(r, rec), r}, has(is[io.Seeker](r), is[io.ReaderAt](r), is[io.WriterTo](r), is[io.Closer](r)))
 }
 
-// Writer wraps what writes the file at path. The result is an io.Seeker,
-// io.WriterAt, io.ReaderFrom and io.Closer where w is; of an *os.File it is a *File.
+// Writer wraps a writer of the file at path. The result is an io.Seeker,
+// io.WriterAt, io.ReaderFrom and io.Closer if w is; for an *os.File it is a
+// *File.
 func (f *Files) Writer(w io.Writer, path string) io.Writer {
 	rec := f.recorderFor(path)
 	if !rec.isRecording() || is[*File](w) {
@@ -44,9 +46,9 @@ func (f *Files) Writer(w io.Writer, path string) io.Writer {
 	return newWriter(writer{newStream(w, rec), w}, has(is[io.Seeker](w), is[io.WriterAt](w), is[io.ReaderFrom](w), is[io.Closer](w)))
 }
 
-// ReaderAt wraps what reads parts of the file or object at path. The result is what
-// [Files.Reader] returns where r is an io.Reader too; otherwise it has the methods
-// Close and Size where r has them.
+// ReaderAt wraps a reader of parts of the file or object at path. If r is an
+// io.Reader too, the result is that of [Files.Reader]; otherwise it has the
+// methods Close and Size if r has them.
 func (f *Files) ReaderAt(r io.ReaderAt, path string) io.ReaderAt {
 	if x, ok := r.(io.Reader); ok {
 		return f.Reader(x, path).(io.ReaderAt)
@@ -67,9 +69,9 @@ func (f *Files) ReaderAt(r io.ReaderAt, path string) io.ReaderAt {
 	return &x
 }
 
-// WriterAt wraps what writes parts of the file or object at path. The result is
-// what [Files.Writer] returns where w is an io.Writer too; otherwise it has the
-// method Close where w has it.
+// WriterAt wraps a writer of parts of the file or object at path. If w is an
+// io.Writer too, the result is that of [Files.Writer]; otherwise it has the
+// method Close if w has it.
 func (f *Files) WriterAt(w io.WriterAt, path string) io.WriterAt {
 	if x, ok := w.(io.Writer); ok {
 		return f.Writer(x, path).(io.WriterAt)
@@ -85,7 +87,7 @@ func (f *Files) WriterAt(w io.WriterAt, path string) io.WriterAt {
 	return &x
 }
 
-// has counts the interfaces that x has, one bit each, the first one the lowest.
+// has returns a set of interfaces, one bit each, the first one the lowest.
 func has(of ...bool) (bits int) {
 	for i, ok := range of {
 		if ok {

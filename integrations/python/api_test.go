@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// lines returns the events of a trace by category, name and arguments, in the order in
-// which they ended, and its custom metadata.
+// lines returns the events of a trace by category, name and arguments, in the
+// order of their ends, and its custom metadata.
 func lines(t *testing.T, path string) (events []string, metadata map[string]string) {
 	t.Helper()
 	metadata = make(map[string]string)
@@ -41,7 +41,8 @@ func lines(t *testing.T, path string) (events []string, metadata map[string]stri
 	return events, metadata
 }
 
-// TestDFTracerArguments: every form in which the API gives a span arguments.
+// TestDFTracerArguments checks every form in which the API sets the arguments
+// of a span.
 func TestDFTracerArguments(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "api.py"))
@@ -98,7 +99,7 @@ ER relation=18 subject=8bbc0ece1071d985 object=8bbc0bce1071d46c`), "\n")
 	}
 }
 
-// TestPlainTrace: a program that wants its trace without compression gets it so.
+// TestPlainTrace checks that a program can get an uncompressed trace.
 func TestPlainTrace(t *testing.T) {
 	dir := t.TempDir()
 	cmd := pyrun.Command(t, "", "from trainspan.dftracer import ai, dftracer\nlog = dftracer.initialize_log("+fmt.Sprintf("%q", filepath.Join(dir, "x.pfw"))+")\nwith ai.compute.forward: pass\nlog.finalize()\n")
@@ -114,8 +115,9 @@ func TestPlainTrace(t *testing.T) {
 	}
 }
 
-// TestDFTracerSwitches: whether a node is on is read at each call, also by methods that a
-// program has kept and by iterators and spans that have begun.
+// TestDFTracerSwitches checks that each call reads whether a node is enabled,
+// also in methods that a program has stored and in iterators and spans that
+// have begun.
 func TestDFTracerSwitches(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `
@@ -170,8 +172,9 @@ own/own k=2`), "\n")
 	}
 }
 
-// TestDFTracerSwitchedByAnotherThread: a span that is open on a thread while another one
-// switches its node off is forgotten, and nothing else is.
+// TestDFTracerSwitchedByAnotherThread checks that a span that is open on a
+// thread while another thread switches its node off is dropped, and nothing
+// else.
 func TestDFTracerSwitchedByAnotherThread(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `
@@ -203,14 +206,15 @@ with ai.device: pass
 `))
 	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	got, _ := lines(t, traces[0])
-	slices.Sort(got) // of two threads, whose numbers say which comes first
+	slices.Sort(got) // of two threads, in the order of their numbers
 	want := []string{"comm/comm", "comm/send", "device/device", "device/device"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestFirstRecordOfAThread: whatever a thread records first is recorded, as one of that thread.
+// TestFirstRecordOfAThread checks that any first record of a thread is recorded
+// with that thread.
 func TestFirstRecordOfAThread(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `
@@ -265,8 +269,8 @@ for f in firsts:
 	}
 }
 
-// TestDFTracerOverride: the with statements, decorators, start and stop of a class of the
-// program's are spans, once each.
+// TestDFTracerOverride checks that the with statements, decorators, start and
+// stop of a class of the program are spans, once each.
 func TestDFTracerOverride(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `

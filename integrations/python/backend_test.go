@@ -23,7 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// backend is an OTLP receiver that keeps what it gets.
+// backend is an OTLP receiver that stores the requests.
 type backend struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -31,7 +31,7 @@ type backend struct {
 	spans    []*sentSpan
 }
 
-// sentSpan is a span as it has arrived.
+// sentSpan is a received span.
 type sentSpan struct {
 	*tracepb.Span
 	attrs, resource map[string]string
@@ -85,7 +85,8 @@ func (b *backend) all() []*sentSpan {
 	return slices.Clone(b.spans)
 }
 
-// config returns the configuration that sends everything there.
+// config returns a function that sets the backend as the destination of the
+// configuration.
 func (b *backend) config(export config.Export) func(config.Config) (config.Config, error) {
 	return func(code config.Config) (config.Config, error) {
 		if export.Mode != "" {
@@ -96,7 +97,7 @@ func (b *backend) config(export config.Export) func(config.Config) (config.Confi
 	}
 }
 
-// paths returns each span with those above it, and how often.
+// paths returns each span with its ancestors, and its number.
 func (b *backend) paths(t *testing.T) map[string]int {
 	t.Helper()
 	byID := make(map[string]*sentSpan)
@@ -126,7 +127,8 @@ func (b *backend) paths(t *testing.T) map[string]int {
 	return all
 }
 
-// drained runs a program, which must end well, and drains its rings meanwhile.
+// drained runs a program, which must succeed, and drains its ring buffers
+// meanwhile.
 func drained(t *testing.T, o pyring.Options, env []string, program string, args ...string) pyring.Stats {
 	t.Helper()
 	o.Dir = t.TempDir()
@@ -164,7 +166,8 @@ func compare(t *testing.T, got, want map[string]int) {
 	}
 }
 
-// traced returns the paths of the spans of traces by the names that they are sent under.
+// traced returns the paths of the spans of traces, with the names under which
+// they are sent.
 func traced(t *testing.T, st pyring.Stats, export config.Export) map[string]int {
 	t.Helper()
 	all := make(map[string]int)
@@ -198,7 +201,7 @@ func traced(t *testing.T, st pyring.Stats, export config.Export) map[string]int 
 	return all
 }
 
-// traces0 returns the counts with the traces alone.
+// traces0 returns the counts of traces only.
 func traces0(st pyring.Stats) pyring.Stats {
 	st.Files = slices.DeleteFunc(slices.Clone(st.Files), func(f string) bool { return !strings.Contains(f, ".pfw") })
 	return st

@@ -21,13 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a span costs the Python program, while its ring is drained: as multiples
-// of two reads of the clock.
+// BenchmarkPython reports the cost of a span for the Python program while its
+// ring buffer is drained, as a multiple of two clock reads.
 //
 //	go test -run '^$' -bench Python ./integrations/python
 func BenchmarkPython(b *testing.B) { benchmarkProgram(b, "spans.py") }
 
-// The same for calls on files that are seen, without the calls themselves.
+// BenchmarkPythonFiles reports the same for recorded calls on files, without
+// the calls themselves.
 func BenchmarkPythonFiles(b *testing.B) { benchmarkProgram(b, "files.py") }
 
 func benchmarkProgram(b *testing.B, program string) {
@@ -48,8 +49,9 @@ func benchmarkProgram(b *testing.B, program string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// What it takes to import the API, over json, which many programs import: the least of
-// 20 interpreters each, by -X importtime.
+// BenchmarkPythonImport reports the time to import the API, over that of json,
+// which many programs import: the minimum of 20 interpreters each, by -X
+// importtime.
 func BenchmarkPythonImport(b *testing.B) {
 	least := func(module string) float64 {
 		best := 0.
@@ -80,9 +82,10 @@ func BenchmarkPythonImport(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// What an iteration and a timed_span cost a program that reports them by one-logger's API, without an exporter and with a
-// FileExporter: in microseconds of the processor, all threads together, and how many times more they cost with the
-// original, where tools/ci/originals onelogger has installed that.
+// BenchmarkOneLogger reports the cost of an iteration and of a timed_span with
+// one-logger's API, without an exporter and with a FileExporter: in
+// microseconds of CPU time of all threads, and as a multiple of the original,
+// if tools/ci/originals onelogger has installed it.
 func BenchmarkOneLogger(b *testing.B) {
 	rings := memory(b)
 	d, err := pyring.New(pyring.Options{Dir: rings, Out: b.TempDir(), Attempt: -1})
@@ -110,7 +113,7 @@ func BenchmarkOneLogger(b *testing.B) {
 			take(exporter, pyrun.Run(b, rings, program, append([]string{"trainspan.onelogger"}, args...)...))
 			if original != "" {
 				cmd := exec.Command(original, append([]string{"-Wignore", filepath.Join(pyrun.Client(), program), "nv_one_logger"}, args...)...)
-				cmd.Dir = b.TempDir() // it leaves logs there
+				cmd.Dir = b.TempDir() // the program leaves logs there
 				take("original-"+exporter, pyrun.Output(b, cmd))
 			}
 		}
@@ -127,12 +130,13 @@ func BenchmarkOneLogger(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// What a span costs on this side, from the ring to the compressed trace: eight
-// processes that record 25,000 spans a second each.
+// BenchmarkDrain reports the cost of a span for the reader, from the ring
+// buffer to the compressed trace: eight processes that record 25,000 spans a
+// second each.
 func BenchmarkDrain(b *testing.B) { benchmarkDrain(b, nil) }
 
-// The same where spans are sent: those of the default customization, none of a
-// single iteration, and all of them.
+// BenchmarkSend reports the same if spans are sent: those of the default
+// customization, none of a single iteration, and all.
 func BenchmarkSend(b *testing.B) {
 	for name, export := range map[string]config.Export{"default": {}, "everything": {Mode: config.ExportAll}} {
 		b.Run(name, func(b *testing.B) {
@@ -185,7 +189,7 @@ func benchmarkDrain(b *testing.B, send func(config.Config) (config.Config, error
 	}
 }
 
-// memory returns a folder for rings, in shared memory if there is some.
+// memory returns a folder for ring buffers, in shared memory if possible.
 func memory(b *testing.B) string {
 	dir, err := os.MkdirTemp("/dev/shm", "trainspan-bench-")
 	if err != nil {
@@ -195,7 +199,7 @@ func memory(b *testing.B) string {
 	return dir
 }
 
-// processor returns the time that this process has used, in nanoseconds.
+// processor returns the CPU time of this process, in nanoseconds.
 func processor() int64 {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -1,11 +1,13 @@
-// Package python holds the client that Python processes run. What they record
-// with it is read by trainspan run, and by trainspan trace import when they are gone.
+// Package python holds the client for Python processes. trainspan run reads
+// what it records, and trainspan trace import reads it after the processes have
+// ended.
 package python
 
 import "embed"
 
-// Client is the files of the client: the packages trainspan and trainspan_torch, and
-// in trainspan_site what stands beside them in PYTHONPATH.
+// Client holds the files of the client: the packages trainspan and
+// trainspan_torch, and in trainspan_site the modules that PYTHONPATH needs in
+// addition.
 //
 //go:embed all:trainspan*
 var Client embed.FS

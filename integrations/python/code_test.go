@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestTorchCode: the client names the lines between which the program's own code takes long,
-// and the method of the data set; a span of the program and a checkpoint are no such code.
+// TestTorchCode checks that the client names the lines between which the
+// program's own code takes long, and the method of the dataset; a span of the
+// program and a checkpoint do not count as such code.
 func TestTorchCode(t *testing.T) {
 	j := newTorchJob(t, "owncode.py", "80")
 	j.run(t)
@@ -41,7 +42,8 @@ func TestTorchCode(t *testing.T) {
 	if code.Steps != 4 || code.MS <= 8 {
 		t.Errorf("%d steps of %.1f ms were looked at, want 4 of more than 8", code.Steps, code.MS)
 	}
-	// A busy machine may make another gap long; the program's own are in each step.
+	// Load on the machine may lengthen another gap; the program's own gaps are in
+	// each step.
 	found := false
 	for _, g := range code.Gaps {
 		switch at := g.From + " " + g.After + " to " + g.To + " " + g.Before; at {

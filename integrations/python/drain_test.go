@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sink keeps what a process recorded.
+// sink holds the records of a process.
 type sink struct {
 	p      *job.Process
 	spans  []job.Span
@@ -69,8 +69,8 @@ func read(t *testing.T, dir string) (*job.Job, map[int64]*sink) {
 	return jobs[0], sinks
 }
 
-// Processes are drained while they run: with a rank that is killed, one that
-// ends, and one that still runs at the end.
+// TestDrain checks that processes are drained while they run: a rank that is
+// killed, one that ends, and one that still runs at the end.
 func TestDrain(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
 	var log bytes.Buffer // read after Close
@@ -119,8 +119,8 @@ with ai:
 			t.Fatal(err)
 		}
 	}
-	// What was open for a second has a begin record in the trace of the one that
-	// runs, as long as it runs.
+	// A span that is open for a second has a begin record in the trace of the
+	// running process.
 	until.True(t, "a begin record", func() bool {
 		paths, _ := filepath.Glob(filepath.Join(out, "trace-rank2-*.pfw.gz"))
 		return slices.ContainsFunc(paths, func(path string) bool { return strings.Contains(text(path), `"value":"train"`) })
@@ -164,7 +164,7 @@ with ai:
 	}
 }
 
-// text returns what a trace holds that may still be written.
+// text returns the content of a trace that may still be growing.
 func text(path string) string {
 	var b strings.Builder
 	r, err := dftracer.OpenReader(path, nil)
@@ -182,8 +182,9 @@ func text(path string) string {
 	}
 }
 
-// one-logger's callbacks give the records that a Go program gives, and what a
-// killed process had open stays open in both files.
+// TestOneLogger checks that one-logger's callbacks give the same records as in
+// a Go program, and that the open spans of a killed process stay open in both
+// files.
 func TestOneLogger(t *testing.T) {
 	for _, how := range []string{"", "--die"} {
 		t.Run("end"+how, func(t *testing.T) {
@@ -242,8 +243,8 @@ func TestOneLogger(t *testing.T) {
 	}
 }
 
-// Spans of threads, of generators and of tasks, out of order and failed: the
-// trace is flawless.
+// TestCrossing checks that spans of threads, generators and tasks, out of order
+// and failed, give a trace without findings.
 func TestCrossing(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
@@ -300,7 +301,8 @@ _ring.end(e, at=_ring.now() - 10**6)
 d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e); _ring.drop(d)
 `)
 	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
-	// Of each turn in a thread: a, b, c, one inside, and what was in the dropped one.
+	// Of each round in a thread: a, b, c, one inside, and the spans of the dropped
+	// one.
 	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2 + 2); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
 	}
@@ -309,9 +311,9 @@ d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e);
 	}
 }
 
-// TestFixedArguments: a name may have arguments that each of its spans has, from its
-// start on, and collectives their number in their group: so has the one in which a
-// process was killed.
+// TestFixedArguments checks that a name may have arguments for each of its
+// spans, from the start on, and that collectives have their number in the
+// group, also the collective in which a process was killed.
 func TestFixedArguments(t *testing.T) {
 	rings := t.TempDir()
 	cmd := pyrun.Command(t, rings, `
@@ -344,13 +346,14 @@ os.kill(os.getpid(), 9)
 	for _, s := range sinks {
 		for _, sp := range s.spans {
 			if sp.End == job.NoEnd && (sp.Group != "0") {
-				t.Errorf("what is open is %+v", sp)
+				t.Errorf("got open spans %+v", sp)
 			}
 		}
 	}
 }
 
-// The program names its log file, and nothing is recorded unless that is asked for.
+// TestLogFile checks that the program names its log file, and that nothing is
+// recorded by default.
 func TestLogFile(t *testing.T) {
 	dir := t.TempDir()
 	for enable, want := range map[string]int{"": 0, "0": 0, "1": 1} {
@@ -393,7 +396,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// The tests of the client itself, each file in a process of its own.
+// TestClient runs the client's own tests, each file in a separate process.
 func TestClient(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("tests", "test_*.py"))
 	if err != nil || len(files) == 0 {
@@ -410,8 +413,8 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// Numbers that no slot can hold are left out before there is a slot for them, which
-// would count as lost.
+// TestOddNumbers checks that numbers that no slot can hold are left out before
+// a slot is reserved; otherwise they would count as lost.
 func TestOddNumbers(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `

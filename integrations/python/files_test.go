@@ -19,8 +19,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// TestFiles: what a program does with the files below a folder is on record, by the
-// names and arguments of DFTracer, also what a fork of it does; a high rate is added up.
+// TestFiles checks that the calls of a program and of its forks on files below
+// a folder are recorded, with the names and arguments of DFTracer; many calls
+// in a short time are aggregated.
 func TestFiles(t *testing.T) {
 	const many = 5000
 	rings, root := t.TempDir(), t.TempDir()
@@ -109,7 +110,8 @@ open64 in/a flags=524288
 	}
 }
 
-// fileCalls returns the calls of a trace, and how many of a name were added up.
+// fileCalls returns the calls of a trace, and the number of aggregated calls by
+// name.
 func fileCalls(t *testing.T, path, root string) (calls []string, totals map[string]int64) {
 	t.Helper()
 	paths := make(map[string]string)

@@ -21,7 +21,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// importRings imports rings and gives the traces, which must be flawless.
+// importRings imports ring buffers and returns the traces, which must have no
+// findings.
 func importRings(t *testing.T, o pyring.Options, paths ...string) (pyring.Stats, []string) {
 	t.Helper()
 	if o.Out == "" {
@@ -50,9 +51,9 @@ type record struct {
 	Args map[string]any `json:"args"`
 }
 
-// paths returns each record with those above it, from the root on, without what
-// differs between two runs: where two traces have the same, their records, levels
-// and parents are the same.
+// paths returns each record with its ancestors, from the root on, without the
+// values that differ between two runs: if two traces have equal paths, their
+// records, levels and parents are equal.
 func paths(records []record) map[string]int {
 	byID := make(map[int64]*record)
 	for i := range records {
@@ -109,8 +110,8 @@ func parse(t *testing.T, data []byte) (records []record, lines int) {
 	return records, lines
 }
 
-// The test program of AI logging gives the lines that the original gives and,
-// record for record, what the same program in Go does.
+// TestAILogging checks that the test program of AI logging gives the lines of
+// the original and, record for record, the result of the same program in Go.
 func TestAILogging(t *testing.T) {
 	for name, want := range map[string]int{
 		"normal": 76, "epoch_as_metadata": 76, "disable_all": 9, "disable_dataloader": 61, "disable_device": 70, "disable_compute": 52, "disable_ckpt": 73,
@@ -150,8 +151,8 @@ func TestAILogging(t *testing.T) {
 	}
 }
 
-// TestGuidedProgram: a program by the guide has steps, and waiting for its data is
-// no part of them.
+// TestGuidedProgram checks that a program written by the guide has steps that
+// do not include the wait for data.
 func TestGuidedProgram(t *testing.T) {
 	const epochs, batches = 2, 5
 	rings := t.TempDir()
@@ -169,7 +170,7 @@ func TestGuidedProgram(t *testing.T) {
 	if p.Steps.Rule != vocab.StepBody || p.Steps.Count != epochs*batches {
 		t.Errorf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
 	}
-	// What sleeps lasts at least as long as it is meant to.
+	// A sleep lasts at least as long as requested.
 	rep := accounts[0].Ledger.Report(account.Query{})
 	ms := func(c account.Category) int64 { return rep.Categories[c] / 1e6 }
 	if rep.Iterations.Kept != epochs*batches || ms(account.Productive)+ms(account.Warmup) < 6*epochs*batches || ms(account.DataWait) < 4*epochs*batches-1 {

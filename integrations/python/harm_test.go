@@ -17,8 +17,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestSignals: what a handler of a signal raises arrives, wherever it comes, and
-// what the ring has of it can be read.
+// TestSignals checks that an exception from a signal handler reaches the
+// program at any point, and that the ring buffer stays readable.
 func TestSignals(t *testing.T) {
 	check := func(t *testing.T, cmd *exec.Cmd, rings string, count int) {
 		t.Helper()
@@ -40,11 +40,11 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// TestTorchUnder: a program that trains does the same where the device, address
-// space, files, memory or rights are not as usual.
+// TestTorchUnder checks that a training program behaves the same if the device,
+// address space, files, memory or permissions are unusual.
 func TestTorchUnder(t *testing.T) {
 	for name, c := range map[string]struct {
-		root bool // who else may not bring it about
+		root bool // only root can create this condition
 		none bool // nothing can be recorded
 	}{
 		"is_available": {}, "device_count": {}, "synchronize": {}, "address space": {}, "file size": {}, "found before": {},
@@ -75,15 +75,16 @@ func TestTorchUnder(t *testing.T) {
 	}
 }
 
-// TestTorchCapture: a graph that is captured is left alone.
+// TestTorchCapture checks that the client does not touch a graph during its
+// capture.
 func TestTorchCapture(t *testing.T) {
 	if out := newTorchJob(t, "./testdata/harm/capture.py").run(t); out != "fine" {
 		t.Errorf("it printed %q", out)
 	}
 }
 
-// TestTorchDepth: modules may lie as deep in each other as without the hooks, which
-// have one call around the outermost.
+// TestTorchDepth checks that modules may be nested as deeply as without the
+// hooks, which add one call around the outermost.
 func TestTorchDepth(t *testing.T) {
 	depth := make(map[string]int)
 	for _, on := range []string{"0", "1"} {
@@ -100,7 +101,7 @@ func TestTorchDepth(t *testing.T) {
 	}
 }
 
-// readable lets others than the owner read the client.
+// readable lets other users read the client.
 func (j *torchJob) readable(t *testing.T) {
 	t.Helper()
 	for _, v := range j.Env {
@@ -120,8 +121,8 @@ func (j *torchJob) readable(t *testing.T) {
 	}
 }
 
-// TestFileSystems: on a small file system rings have at most 8 MiB, all
-// together; on one that cannot be written nothing is recorded.
+// TestFileSystems checks that ring buffers use at most 8 MiB in total on a
+// small file system, and that nothing is recorded on a read-only one.
 func TestFileSystems(t *testing.T) {
 	const program = `
 from trainspan import _ring as r
@@ -157,7 +158,8 @@ print(r.enabled())
 	}
 }
 
-// TestUntouched: what a program does to itself works as without the client.
+// TestUntouched checks that a program that changes its own environment works as
+// without the client.
 func TestUntouched(t *testing.T) {
 	for name, program := range map[string]string{
 		"address space after the first span": `

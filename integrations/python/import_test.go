@@ -10,8 +10,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// Without a folder for it, each trace is beside its ring: there the next import
-// finds what is written already.
+// TestImportBesideTheRings checks that without an output folder each trace is
+// beside its ring buffer, so that the next import finds what is already
+// written.
 func TestImportBesideTheRings(t *testing.T) {
 	both := t.TempDir()
 	for _, folder := range []string{"a", "b"} {
@@ -32,8 +33,9 @@ func TestImportBesideTheRings(t *testing.T) {
 	}
 }
 
-// What a trace beside it has already is not written again: that of an earlier
-// import, or of a reader that was killed before it gave the slots back.
+// TestImportTwice checks that an import does not repeat records that a trace
+// already has, from an earlier import or from a reader that was killed before
+// it freed the slots.
 func TestImportTwice(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `
@@ -55,8 +57,9 @@ for i in range(100):
 	}
 }
 
-// Spans of another process count as none of this one's, though they agree in name
-// and times, and though the number of the one begins like that of the other.
+// TestImportBesideAnotherProcess checks that spans of another process do not
+// count as this one's, even if their names and times are equal and the process
+// ids have a common prefix.
 func TestImportBesideAnotherProcess(t *testing.T) {
 	rings, out := t.TempDir(), t.TempDir()
 	pyrun.Output(t, pyrun.Command(t, rings, `

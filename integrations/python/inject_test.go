@@ -15,9 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/built"
 )
 
-// TestInjected: on a real training of two ranks that has nothing slow, the report names the
-// rank that gets an injected delay, and what was delayed; the delayed spans, and only they,
-// say so.
+// TestInjected checks on a real training of two ranks without a straggler that
+// the report names the rank that gets an injected delay, and the delayed phase,
+// and that exactly the delayed spans have the mark.
 func TestInjected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads PyTorch")
@@ -32,7 +32,7 @@ func TestInjected(t *testing.T) {
 	} {
 		t.Run(phase, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			// Long beside what a busy machine does to the other rank.
+			// Long compared with delays that load causes on the other rank.
 			text := "rank=1," + phase + "=80ms,from=10,to=49"
 			out := runInjected(t, interpreter, command, dir, "--inject", text)
 			words := "rank 1, " + phase + " 80 ms from step 10 to 49"
@@ -69,8 +69,9 @@ func TestInjected(t *testing.T) {
 	}
 }
 
-// TestInjectedRare: delays of checkpoints, evaluations and every other backward pass are
-// counted and marked, and one that is never made is reported.
+// TestInjectedRare checks that delays of checkpoints, evaluations and every
+// other backward pass are counted and marked, and that a delay that never
+// happens is reported.
 func TestInjectedRare(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads PyTorch")
@@ -113,7 +114,7 @@ func TestInjectedRare(t *testing.T) {
 
 func runInjected(t *testing.T, interpreter, command, dir string, flags ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // limits a test that hangs
 	defer cancel()
 	args := append([]string{"run", "--no-resources", "--dir", dir}, flags...)
 	run := exec.CommandContext(ctx, command, append(args, "--", interpreter, filepath.Join("testdata", "torch", "injected.py"))...)

@@ -22,13 +22,13 @@ test -x bin/trainspan || { echo "the command was not built" >&2; exit 1; }
 
 why=
 if ! command -v "$python" >/dev/null; then
-	why="there is no $python"
+	why="cannot find $python"
 elif [ "$(uname -s)" != Linux ]; then
-	why="packages of the client are for Linux"
+	why="the client runs on Linux only"
 elif ! "$python" -m pip --version >/dev/null 2>&1; then
 	why="$python has no pip"
 elif "$python" -c 'import os, sys, sysconfig; sys.exit(sys.prefix != sys.base_prefix or not os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")))'; then
-	why="the system manages the packages of $python; activate a virtual environment to have the client in it"
+	why="the system manages the packages of $python; activate a virtual environment to install the client"
 fi
 if [ -z "$why" ]; then
 	echo "2/2 installing the command and the Python client into $("$python" -c 'import sys; print(sys.prefix)')"
@@ -37,7 +37,7 @@ if [ -z "$why" ]; then
 else
 	bin=${BIN:-$("$go" env GOBIN)}
 	bin=${bin:-$("$go" env GOPATH)/bin}
-	echo "2/2 installing the command alone into $bin: $why"
+	echo "2/2 installing only the command into $bin: $why"
 	mkdir -p "$bin"
 	install -m 755 bin/trainspan "$bin/trainspan"
 fi

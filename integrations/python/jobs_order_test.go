@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// rank returns what the process says it is, 0 where it has none.
+// rank returns the rank of the process, 0 if it has none.
 func (tr *trace) rank() string { return cmp.Or(tr.meta["rank"], "0") }
 
-// main returns the number of the thread that trains, 0 in a process that does not.
+// main returns the number of the training thread, 0 in a process without
+// training.
 func (tr *trace) main() int64 {
 	for _, s := range tr.spans {
 		if s.name == "ai_root/ai_root" {
@@ -27,12 +28,13 @@ func (tr *trace) main() int64 {
 	return 0
 }
 
-// numbered says whether a span is a collective, which has a number in its group.
+// numbered reports whether a span is a collective, which has a number in its
+// group.
 func numbered(s *span) bool {
 	return s.Cat == "comm" && s.Name != "wait" && s.Name != "send" && s.Name != "receive" && s.Name != "comm.init"
 }
 
-// beside returns the words of what other threads did, sorted.
+// beside returns the sorted words for the spans of other threads.
 func (tr *trace) beside() (out []string) {
 	for _, s := range tr.spans {
 		if text := word(s); text != "" && s.TID != tr.main() {
@@ -43,7 +45,8 @@ func (tr *trace) beside() (out []string) {
 	return out
 }
 
-// word returns what an order says of a span: nothing of those that hold the others.
+// word returns the word for a span in an order: empty for spans that contain
+// the others.
 func word(s *span) string {
 	if s.Cat == "startup" && s.Name != "rendezvous" {
 		return ""
@@ -63,10 +66,10 @@ func word(s *span) string {
 	return s.Name
 }
 
-// order returns what happened on the thread that trains, as job.order says it.
+// order returns the spans of the training thread in the notation of job.order.
 func (tr *trace) order() (out []string) {
 	type mark struct {
-		at, last int64 // of two at a time, the outer one begins first
+		at, last int64 // of two at the same time, the outer one begins first
 		end      bool
 		text     string
 	}
@@ -98,8 +101,8 @@ func (tr *trace) order() (out []string) {
 	return out
 }
 
-// delays says where a delay is not, and should be, and the other way round. A
-// machine that is busy stops a process anywhere now and then, not in every step.
+// delays returns the phases in which a delay is missing or unexpected. Load
+// stops a process at any place now and then, but not in every step.
 func (tr *trace) delays(slow, rank string, waits []string) (out []string) {
 	phase, on, _ := strings.Cut(slow, ":")
 	long, all := make(map[string]int), make(map[string]int)
@@ -127,7 +130,7 @@ func (tr *trace) delays(slow, rank string, waits []string) (out []string) {
 	return out
 }
 
-// byRank are the orders of the ranks; that of "" is for all others.
+// byRank holds the orders of the ranks; that of "" is for all others.
 type byRank map[string][]string
 
 func (o byRank) of(rank string) []string {
@@ -137,7 +140,7 @@ func (o byRank) of(rank string) []string {
 	return o[""]
 }
 
-// orders reads orders as a job has them.
+// orders reads the orders of a job.
 func orders(t *testing.T, text string) byRank {
 	t.Helper()
 	out := make(byRank)
@@ -158,7 +161,7 @@ func orders(t *testing.T, text string) byRank {
 	return out
 }
 
-// unfold writes 3 ( a b ) out, up to the end of the group that words are in.
+// unfold expands 3 ( a b ), up to the end of the group that contains words.
 func unfold(t *testing.T, words []string) (out, left []string) {
 	t.Helper()
 	for len(words) > 0 {
@@ -187,7 +190,7 @@ func unfold(t *testing.T, words []string) (out, left []string) {
 	return out, nil
 }
 
-// fold writes what repeats once.
+// fold writes repeated words once, with a count.
 func fold(words []string) string {
 	var out []string
 	for i := 0; i < len(words); {
@@ -211,7 +214,7 @@ func fold(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// whole says whether what begins in words ends there.
+// whole reports whether all groups that begin in words end there.
 func whole(words []string) bool {
 	open := 0
 	for _, w := range words {

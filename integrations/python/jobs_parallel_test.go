@@ -68,8 +68,8 @@ var rankJobs = []jobProgram{
 	},
 }
 
-// compiledJobs make six updates. The numbers of graphs, breaks and frames are part of
-// what they print.
+// compiledJobs make six updates. Their output includes the numbers of graphs,
+// breaks and frames.
 var compiledJobs = []jobProgram{
 	{
 		run: "compiled.py whole", way: "`torch.compile`, a model", quick: true, since: "2.6",
@@ -121,7 +121,7 @@ var compiledJobs = []jobProgram{
 	},
 }
 
-// frameworkJobs are the trainers of others.
+// frameworkJobs use the trainers of other libraries.
 var frameworkJobs = []jobProgram{
 	{
 		run: "frameworks.py trainer", way: "Trainer of transformers 5", quick: true, since: "2.6", opt: "huggingface",

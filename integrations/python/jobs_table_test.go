@@ -2,7 +2,7 @@ package python_test
 
 import "slices"
 
-// jobs is the table: what runs, and what must be seen of it.
+// jobs is the table: the programs and the expected records.
 var jobs = slices.Concat(loopJobs, loaderJobs, rankJobs, compiledJobs, frameworkJobs, saveJobs, launchJobs)
 
 // Orders that several programs have.
@@ -13,11 +13,11 @@ const (
 	fourOfDDPNewest = "rendezvous all_gather 2(bcast) zero [forward backward all_reduce wait step] [zero forward 2(bcast) backward all_reduce wait step] 2([zero forward backward all_reduce wait step]) barrier"
 	sixUpdates      = "zero [forward backward step] 5([zero forward backward step])"
 	sixCompiled     = "zero [forward compile backward step] 5([zero forward backward step])"
-	// Newer versions tell that backward is compiled when it is first needed.
+	// Newer versions record that backward is compiled when it is first needed.
 	sixCompiledLate = "zero [forward compile backward compile step] 5([zero forward backward step])"
 )
 
-// always returns what is not seen rightly in any version.
+// always returns a fault of all versions.
 func always(what, order string) map[string]fault {
 	return map[string]fault{"all": {what: what, order: order}}
 }
@@ -71,7 +71,7 @@ var loopJobs = []jobProgram{
 	},
 }
 
-// loaderJobs have two epochs of four batches, where there are epochs.
+// loaderJobs have two epochs of four batches, if they have epochs.
 var loaderJobs = []jobProgram{
 	{
 		run: "loaders.py plain", way: "a data set, in the process", slow: "data:0",
@@ -182,7 +182,7 @@ beside: 3(bcast) 3(capture.finalize) 6(gather) 3(scatter)`,
 	},
 }
 
-// launchJobs make four updates, as whoever starts them says.
+// launchJobs make four updates, with ranks from their launcher.
 var launchJobs = []jobProgram{
 	{
 		run: "launch.py spawn", way: "`mp.spawn`", ranks: 2,

@@ -23,63 +23,64 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// jobProgram is a program of testdata/torch/jobs that runs twice, with the client and
-// without, and what a watcher must see of it.
+// jobProgram is a program of testdata/torch/jobs that runs twice, with and
+// without the client, and the records that are expected of it.
 type jobProgram struct {
-	name  string // of the test; run is taken where it is empty
-	run   string // the program and its arguments; PYTHON is the interpreter, for a launcher
-	way   string // the way of running that it stands for; docs/guide/python.md sums them up
-	quick bool   // it also runs where not all programs do
+	name  string // of the test; default run
+	run   string // the program and its arguments; PYTHON stands for the interpreter, for a launcher
+	way   string // the kind of program that it represents; docs/guide/python.md lists them
+	quick bool   // it also runs without TRAINSPAN_TORCH_JOBS=all
 	light bool   // it also runs in the short tests
-	since string // the first version that has what it needs: 2.6 or new; empty is 1.13
+	since string // the first version that has its requirements: 2.6 or new; empty is 1.13
 	until string // the last one
 	opt   string // the folder of /opt that it needs
-	ranks int    // how many it starts; 0 is a program that has no rank
+	ranks int    // how many it starts; 0 is a program without ranks
 	procs int    // how many train; 0 is one, or one for each rank
 	exit  int    // its exit status
-	fetch int    // how often the workers of its loaders read
+	fetch int    // number of reads by the workers of its loaders
 
-	// order is what the process that trains does, in the order in which it begins, each
-	// as the part of its name after the category. 3(a b) is a b three times; [ and ]
-	// are the ends of an iteration, { and } those of one that evaluates. A rank whose
-	// order is another one has it after "RANK:", on a line of its own; after "beside:"
-	// is what other threads do, sorted.
+	// order lists the spans of the training process in the order of their starts,
+	// each as the part of its name after the category. 3(a b) is a b three times; [
+	// and ] are the ends of an iteration, { and } those of an evaluation. A rank
+	// with another order has it after "RANK:", on a separate line; after "beside:"
+	// are the spans of other threads, sorted.
 	order string
-	// newest is the order in versions that show what no function of Python asks for.
+	// newest is the order in versions that record operations without a Python call.
 	newest string
-	// slow is the phase that gets a delay, and its rank: "backward:1". "late" is between
-	// phases. Those in waits are where the other ranks wait for it.
+	// slow is the phase that gets a delay, and its rank: "backward:1". "late" is
+	// between phases. The other ranks wait in the phases of waits.
 	slow, waits string
 
-	// fails says what is not seen rightly today, by version: "2" are all from 2.6 on,
-	// "all" is each. The nearest counts.
+	// fails has the known faults by version: "2" is all versions from 2.6 on, "all"
+	// is every version. The most specific one applies.
 	fails map[string]fault
 }
 
 // fault is an expected failure.
 type fault struct {
-	what string // in words
-	// order is what is seen today. Where it is empty the order is right, and what is
-	// found is one of the kinds in also.
+	what string // description
+	// order is the order that is recorded at present. If it is empty, the order is
+	// correct and the problems are of the kinds in also.
 	order string
-	also  string // kinds of problems besides: output, status, steps, slow, own, beside
+	also  string // kinds of further problems: output, status, steps, slow, own, beside
 }
 
 // The delay of small.py, in µs.
 const delay = 80_000
 
-// label returns what a test calls it.
+// label returns the name of the test.
 func (j *jobProgram) label() string { return cmp.Or(j.name, j.run) }
 
-// versions in their order.
+// versions in ascending order.
 var versions = []string{"1.13", "2.6", "new"}
 
-// TestTorchJobs: small real programs give the same with the client and without, and
-// the client sees what they do. What is not seen today is expected to be so: a
-// program that is seen rightly must not stand as one that is not.
+// TestTorchJobs checks that small real programs give the same results with and
+// without the client, and that the client records what they do. Known faults
+// are expected: the test fails if a program with a known fault is recorded
+// correctly.
 //
-// TRAINSPAN_TORCH_JOBS=all runs all of them, not only the quick ones; the short tests
-// run three.
+// TRAINSPAN_TORCH_JOBS=all runs all programs, not only the quick ones; the
+// short tests run three.
 func TestTorchJobs(t *testing.T) {
 	version, err := torchVersion()
 	if err != nil {
@@ -110,7 +111,7 @@ func TestTorchJobs(t *testing.T) {
 	}
 }
 
-// fault returns what is expected to be wrong with a version, or nil.
+// fault returns the known fault for a version, or nil.
 func (j *jobProgram) fault(version string) *fault {
 	for _, key := range []string{version, "2", "all"} {
 		if f, ok := j.fails[key]; ok && (key != "2" || version != "1.13") {
@@ -120,7 +121,7 @@ func (j *jobProgram) fault(version string) *fault {
 	return nil
 }
 
-// judge compares what was found with what is expected to be wrong.
+// judge compares the problems with the known fault.
 func judge(t *testing.T, found []problem, f *fault) {
 	t.Helper()
 	if f == nil {
@@ -142,7 +143,7 @@ func judge(t *testing.T, found []problem, f *fault) {
 		}
 		if p.kind == "order" {
 			if today := orders(t, f.order); !slices.Equal(p.seen, today.of(p.rank)) {
-				t.Errorf("neither what is right nor what was seen before: %s\nbefore: %s", p.text, fold(today.of(p.rank)))
+				t.Errorf("got neither the right result nor the known wrong one: %s\nbefore: %s", p.text, fold(today.of(p.rank)))
 			}
 		}
 	}
@@ -154,7 +155,7 @@ func judge(t *testing.T, found []problem, f *fault) {
 	t.Logf("known: %s", f.what)
 }
 
-// problem is something that is not as it must be.
+// problem is a deviation from the expected result.
 type problem struct {
 	kind string // status, output, own, order, slow
 	text string
@@ -162,15 +163,15 @@ type problem struct {
 	seen []string // of an order
 }
 
-// outcome is what one run of a program gave.
+// outcome is the result of one run of a program.
 type outcome struct {
 	status      int
 	out, errors string
 	work        string // the folder that it may write to
 }
 
-// freePort returns one that nobody listens on, and below those that the system gives to
-// others until the ranks have come.
+// freePort returns a port without a listener, below those that the system
+// assigns to other programs before the ranks connect.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for {
@@ -184,7 +185,7 @@ func freePort(t *testing.T) string {
 	}
 }
 
-// start runs it, with the client where there is a command for that.
+// start runs the program, with the client if command is not empty.
 func (j *jobProgram) start(t *testing.T, command, dir string) outcome {
 	t.Helper()
 	interpreter, err := torchPython()
@@ -198,7 +199,7 @@ func (j *jobProgram) start(t *testing.T, command, dir string) outcome {
 	if command != "" {
 		args = append([]string{command, "run", "--quiet", "--no-resources", "--dir", dir, "--"}, args...)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // limits a test that hangs
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -223,12 +224,12 @@ func (j *jobProgram) start(t *testing.T, command, dir string) outcome {
 	if err := cmd.Run(); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
 	}
-	// Ranks print as it happens.
+	// The ranks print in any order.
 	lines := slices.DeleteFunc(slices.Sorted(strings.Lines(out.String())), ofGloo)
 	return outcome{cmd.ProcessState.ExitCode(), strings.Join(lines, ""), errs.String(), work}
 }
 
-// try runs the program without the client and with it.
+// try runs the program without and with the client.
 func (j *jobProgram) try(t *testing.T, command string) (found []problem) {
 	t.Helper()
 	bad := func(kind, format string, args ...any) {
@@ -242,7 +243,7 @@ func (j *jobProgram) try(t *testing.T, command string) (found []problem) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What gathers may outlive trainspan run, and write.
+	// The collector process may outlive trainspan run, and write.
 	t.Cleanup(func() { until.Nil(t, func() error { return os.RemoveAll(parent) }) })
 	dir := filepath.Join(parent, "run")
 	watched := j.start(t, command, dir)
@@ -252,7 +253,7 @@ func (j *jobProgram) try(t *testing.T, command string) (found []problem) {
 	if watched.out != plain.out {
 		bad("output", "with the client:\n%swithout:\n%s", watched.out, plain.out)
 	}
-	here, err := os.Getwd() // the path of a test program may have the name
+	here, err := os.Getwd() // the path of a test program may contain the name
 	if err != nil {
 		t.Fatal(err)
 	}

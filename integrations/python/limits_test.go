@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// interpreters returns those that the tests find: the usual one and, where they are installed,
-// the oldest and the newest that the client runs in.
+// interpreters returns the interpreters for the tests: the usual one and, if
+// installed, the oldest and the newest that the client supports.
 func interpreters(t *testing.T) (paths []string) {
 	t.Helper()
 	paths = append(paths, pyrun.Interpreter(t))
@@ -32,8 +32,8 @@ func interpreters(t *testing.T) (paths []string) {
 	return paths
 }
 
-// everyPython runs a program in each of the interpreters, and fails the test where it writes
-// to its standard error.
+// everyPython runs a program in each of the interpreters, and fails the test if
+// it writes to its standard error.
 func everyPython(t *testing.T, program, want string) {
 	t.Helper()
 	for _, interpreter := range interpreters(t) {
@@ -52,8 +52,9 @@ func everyPython(t *testing.T, program, want string) {
 	}
 }
 
-// A program that catches the RecursionError of something that is recorded goes on: in
-// Python 3.8 too, which ends a program that is above the limit a second time.
+// TestRecursionErrorIsCaught checks that a program that catches the
+// RecursionError of a recorded function continues, also in Python 3.8, which
+// ends a program that exceeds the limit a second time.
 func TestRecursionErrorIsCaught(t *testing.T) {
 	everyPython(t, `
 from trainspan.dftracer import ai, dft_fn
@@ -85,7 +86,8 @@ with ai.compute.forward:
 `, "on")
 }
 
-// What the program gives as arguments may raise whatever it is asked.
+// TestArgumentsThatRaise checks arguments that raise an exception in any of
+// their methods.
 func TestArgumentsThatRaise(t *testing.T) {
 	everyPython(t, `
 from trainspan.dftracer import ai, dft_fn
@@ -120,8 +122,9 @@ print("on")
 `, "on")
 }
 
-// What handlers of signals record is in the ring or counted as lost, also while the ring is
-// opened and while the program goes on in another region.
+// TestSignalStormIsCounted checks that records of signal handlers are in the
+// ring buffer or counted as lost, also while the ring buffer is created and
+// while the program switches to another region.
 func TestSignalStormIsCounted(t *testing.T) {
 	for _, interpreter := range interpreters(t) {
 		t.Run(filepath.Base(interpreter), func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// configured begins a program of one-logger's API, with what is between the marks in its
-// configuration.
+// configured is the start of a program with one-logger's API; the text between
+// the marks goes into its configuration.
 const configured = `
 import logging
 from trainspan.onelogger import *
@@ -38,7 +38,8 @@ type line struct {
 	} `json:"event"`
 }
 
-// oneLogger runs a program, and gives its JSON lines and the records of its trace.
+// oneLogger runs a program, and returns its JSON lines and the records of its
+// trace.
 func oneLogger(t *testing.T, batch, program string) (lines []line, trace []record) {
 	t.Helper()
 	rings := t.TempDir()
@@ -70,7 +71,7 @@ func oneLogger(t *testing.T, batch, program string) (lines []line, trace []recor
 	return lines, trace
 }
 
-// ended returns the records of the ends of spans of a name.
+// ended returns the end records of spans with a name.
 func ended(lines []line, name string) (found []line) {
 	for _, l := range lines {
 		if l.Name == name && (l.Type == "stop" || l.Type == "complete") {
@@ -89,7 +90,8 @@ func happened(lines []line, name string) (found []line) {
 	return found
 }
 
-// What a program does with its spans is in the JSON lines, and attributes are in the trace.
+// TestOneLoggerSpans checks that the spans of a program are in the JSON lines,
+// and their attributes in the trace.
 func TestOneLoggerSpans(t *testing.T) {
 	lines, trace := oneLogger(t, "8", `
 provider.configure_provider()
@@ -141,8 +143,8 @@ with application() as app, training_loop(train_iterations_start=5) as loop:
 	}
 }
 
-// Functions of the configuration are asked when they are needed, and what they give then
-// is what is recorded.
+// TestOneLoggerFunctions checks that functions of the configuration are called
+// when their value is needed, and that their result is recorded.
 func TestOneLoggerFunctions(t *testing.T) {
 	lines, _ := oneLogger(t, "lambda: globals().get('size', 8)", `
 provider.configure_provider()
@@ -163,7 +165,8 @@ with application(), training_loop(train_iterations_start=0):
 	}
 }
 
-// What the program wants to be exported holds for the JSON lines.
+// TestOneLoggerCustomization checks that the program's export customization
+// applies to the JSON lines.
 func TestOneLoggerCustomization(t *testing.T) {
 	body := `
 with application(), training_loop(train_iterations_start=0):
@@ -205,7 +208,7 @@ with application(), training_loop(train_iterations_start=0):
 	}
 }
 
-// So it does for what is sent.
+// TestOneLoggerCustomizationSends checks that it applies to sent data, too.
 func TestOneLoggerCustomizationSends(t *testing.T) {
 	b := newBackend(t)
 	program := filepath.Join(t.TempDir(), "p.py")
@@ -221,7 +224,8 @@ with application(), training_loop(train_iterations_start=0), timed_span("own"):
 	compare(t, b.paths(t), map[string]int{"application": 1, "application > own": 1})
 }
 
-// The programs of the guide that users begin with run, and the first answer is in its range.
+// TestOneLoggerGuides checks that the programs of the getting-started guide
+// run, and that the first number is in its range.
 func TestOneLoggerGuides(t *testing.T) {
 	for _, name := range []string{"onelogger_contexts.py", "onelogger_callbacks.py"} {
 		t.Run(name, func(t *testing.T) {

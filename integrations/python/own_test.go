@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// A program that imports trainspan as ts.
+// The start of a program that imports trainspan as ts.
 const ownProgram = `
 import asyncio
 import trainspan as ts
@@ -54,7 +54,7 @@ for _ in range(2):
 with ts.span("compile"): pass
 `
 
-// TestOwnNames: what the functions of the package record.
+// TestOwnNames checks what the functions of the package record.
 func TestOwnNames(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, ownProgram)
@@ -92,7 +92,8 @@ compile/graph_compile step=21`), "\n")
 	}
 }
 
-// TestOwnReport: the report knows steps of the package, and names its spans beside them.
+// TestOwnReport checks that the report has the steps of the package and its
+// spans.
 func TestOwnReport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command")

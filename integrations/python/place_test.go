@@ -11,8 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write the list of variables in trainspan/_ring.py")
 
-// The client writes what launchers say, and the Go table knows what that is: the
-// list of the client is made of it. Run it with -update to write the list anew.
+// TestVariablesOfThePlace checks that the client has the environment variables
+// of launchers that the Go table has: the client's list is generated from the
+// table. Run it with -update to write the list again.
 func TestVariablesOfThePlace(t *testing.T) {
 	const file, begin, end = "trainspan/_ring.py", "_PLACE = \"\"\"", "\"\"\".split()"
 	text, err := os.ReadFile(file)

@@ -14,7 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// recipes returns the programs of docs/guide/recipes.md by the titles of its sections.
+// recipes returns the programs of docs/guide/recipes.md by the titles of its
+// sections.
 func recipes(t *testing.T) map[string][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "guide", "recipes.md"))
@@ -35,7 +36,7 @@ func recipes(t *testing.T) map[string][]string {
 // kitchen runs Python programs in a folder, with the frameworks of the recipes.
 type kitchen struct{ dir, command string }
 
-// newKitchen skips the test where the frameworks cannot be installed.
+// newKitchen skips the test if the frameworks cannot be installed.
 func newKitchen(t *testing.T) *kitchen {
 	t.Helper()
 	if os.Getenv("TRAINSPAN_RECIPES") != "1" {
@@ -52,7 +53,8 @@ func newKitchen(t *testing.T) *kitchen {
 	return k
 }
 
-// shell returns a command of the shell in the environment of the recipes, where trainspan is on the path.
+// shell returns a shell command in the environment of the recipes, with
+// trainspan in PATH.
 func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	env, err := filepath.Abs(filepath.Join("testdata", "recipes", "env.sh"))
@@ -72,7 +74,7 @@ func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(k.command)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+cache, "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
 		"WANDB_DIR="+k.dir, "MLFLOW_TRACKING_URI=file:./mlruns", "MLFLOW_ALLOW_FILE_STORE=true")
-	if python, err := exec.LookPath("python3.12"); err == nil { // HOME is not that of pyenv
+	if python, err := exec.LookPath("python3.12"); err == nil { // HOME differs from that of pyenv
 		if own, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output(); err == nil {
 			cmd.Env = append(cmd.Env, "PYTHON="+strings.TrimSpace(string(own)))
 		}
@@ -88,7 +90,7 @@ func (k *kitchen) write(t *testing.T, name, text string) {
 	}
 }
 
-// run runs a command of the shell to its end, which must be a good one.
+// run runs a shell command, which must succeed.
 func (k *kitchen) run(t *testing.T, text string, env ...string) string {
 	t.Helper()
 	cmd := k.shell(t, text)
@@ -100,8 +102,8 @@ func (k *kitchen) run(t *testing.T, text string, env ...string) string {
 	return string(out)
 }
 
-// TestRecipes: each program of docs/guide/recipes.md that trains runs as it stands there, and its
-// steps and their parts are on record.
+// TestRecipes checks that each training program of docs/guide/recipes.md runs
+// unchanged, and that its steps and their parts are recorded.
 func TestRecipes(t *testing.T) {
 	all := recipes(t)
 	for title, c := range map[string]struct {
@@ -161,8 +163,9 @@ for i in range(12):
 ts.metric(accuracy=0.5)
 `
 
-// TestTrackers: each program of docs/guide/recipes.md that hands a run to a tracker runs as it stands
-// there, and the tracker has the numbers.
+// TestTrackers checks that each program of docs/guide/recipes.md that passes a
+// run to an experiment tracker runs unchanged, and that the tracker gets the
+// numbers.
 func TestTrackers(t *testing.T) {
 	all := recipes(t)
 	for title, c := range map[string]struct {
@@ -201,7 +204,8 @@ func TestTrackers(t *testing.T) {
 	}
 }
 
-// TestNotebook: the cells of docs/guide/recipes.md run in a kernel, and show the first screen and a table.
+// TestNotebook checks that the cells of docs/guide/recipes.md run in a kernel,
+// and show the first screen and a table.
 func TestNotebook(t *testing.T) {
 	k := newKitchen(t)
 	cells, err := json.Marshal(recipes(t)["Notebooks"])
@@ -227,7 +231,8 @@ for cell in book.cells:
 	}
 }
 
-// TestTables: what ts.load gives of a run, by its id, as tables of Arrow, pandas and polars.
+// TestTables checks the tables of a run that ts.load returns by its id, for
+// Arrow, pandas and polars.
 func TestTables(t *testing.T) {
 	k := newKitchen(t)
 	k.write(t, "train.py", trained)
@@ -250,7 +255,7 @@ except FileNotFoundError as e:
 [1.0, 0.5] 0.5 [0, 1]
 ['fetch.iter', 'forward', 'train.iteration']
 0.1 13 0 True COMPLETED
-train.7: no such run; trainspan runs lists those that are there 
+train.7: no such run; trainspan runs lists all runs 
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

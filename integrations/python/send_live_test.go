@@ -23,8 +23,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// A span that lasts has its children sent while it is open, and what a process had
-// open when it was killed is sent as truncated.
+// TestSendsOfAKilledProcess checks that children of a long span are sent while
+// it is open, and that the open spans of a killed process are sent as
+// truncated.
 func TestSendsOfAKilledProcess(t *testing.T) {
 	b := newBackend(t)
 	rings := t.TempDir()
@@ -77,9 +78,9 @@ with ai.pipeline.train:
 	}
 }
 
-// Metrics of a program with callbacks are there for a Prometheus server while it
-// runs. A second process of the same local rank finds the port taken: that is said, and
-// costs nothing else.
+// TestPrometheus checks that a Prometheus server can read the metrics of a
+// program with callbacks while it runs. A second process of the same local rank
+// finds the port in use: it logs this and continues.
 func TestPrometheus(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -162,8 +163,8 @@ on_app_end()
 	}
 }
 
-// What waits for a span around it that is never known is bounded, and is sent all
-// the same.
+// TestSendsWhatWaitsTooLong checks that the spans that wait for a parent that
+// never arrives are limited in number, and are sent anyway.
 func TestSendsWhatWaitsTooLong(t *testing.T) {
 	const n = 2 * ringtest.Slots
 	m := ringtest.New(t, 2)
@@ -194,8 +195,9 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 	})
 }
 
-// The rank may be known only when something was sent already: what comes then is
-// sent as of that rank, below what is open.
+// TestSendsOfARankThatIsLearned checks that if the rank becomes known only
+// after the first spans were sent, later spans have that rank and nest below
+// the open spans.
 func TestSendsOfARankThatIsLearned(t *testing.T) {
 	b := newBackend(t)
 	drained(t, pyring.Options{Config: b.config(config.Export{})}, nil, `
@@ -217,7 +219,8 @@ with ai.pipeline.train:
 	}
 }
 
-// What a program does after the end of its application is sent too.
+// TestSendsAfterTheEnd checks that spans after the end of the application are
+// sent too.
 func TestSendsAfterTheEnd(t *testing.T) {
 	b := newBackend(t)
 	text, err := os.ReadFile(filepath.Join("testdata", "one_logger.py"))
@@ -236,7 +239,8 @@ with ai.pipeline.evaluate:
 	}
 }
 
-// A loop that lasts is sent in segments while the process runs, and waits.
+// TestSendsSegments checks that a long loop is sent in segments while the
+// process runs, and while it waits.
 func TestSendsSegments(t *testing.T) {
 	b, rings := newBackend(t), t.TempDir()
 	d, err := pyring.New(pyring.Options{

@@ -17,8 +17,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// What one-logger's callbacks give over OTLP is what those of a Go program give:
-// standard names, without single iterations, below each other, each once.
+// TestSendsCallbacks checks that one-logger's callbacks send over OTLP what
+// those of a Go program send: standard names, without single iterations,
+// nested, each once.
 func TestSendsCallbacks(t *testing.T) {
 	b := newBackend(t)
 	st := drained(t, pyring.Options{Config: b.config(config.Export{})}, []string{"RANK=1", "LOCAL_RANK=1", "WORLD_SIZE=2", "TRAINSPAN_JOB=j"}, filepath.Join("testdata", "one_logger.py"))
@@ -46,7 +47,8 @@ func TestSendsCallbacks(t *testing.T) {
 	}
 }
 
-// So it is where everything is asked for: what the trace has.
+// TestSendsAllOfCallbacks checks the same if everything is exported: the spans
+// of the trace.
 func TestSendsAllOfCallbacks(t *testing.T) {
 	b, export := newBackend(t), config.Export{Mode: config.ExportAll}
 	st := drained(t, pyring.Options{Config: b.config(export)}, nil, filepath.Join("testdata", "one_logger.py"))
@@ -56,8 +58,9 @@ func TestSendsAllOfCallbacks(t *testing.T) {
 	}
 }
 
-// nested is a program with spans of every kind: of threads and tasks, switched off,
-// failed, forgotten, crossed, and with names that are sent under others.
+// nested is a program with spans of every kind: of threads and tasks, switched
+// off, failed, dropped, crossed, and with names that are sent under other
+// names.
 const nested = `
 import threading
 from trainspan.dftracer import ai, dft_fn
@@ -95,8 +98,8 @@ def main():
 main()
 `
 
-// What is sent is what is in the trace, below the nearest span around it that is
-// sent too, whatever the customization lets through.
+// TestSendsWhatTheTraceHas checks that the sent spans are those of the trace,
+// each below its nearest sent ancestor, for any customization.
 func TestSendsWhatTheTraceHas(t *testing.T) {
 	for name, c := range map[string]struct {
 		export config.Export
@@ -132,9 +135,10 @@ func TestSendsWhatTheTraceHas(t *testing.T) {
 	}
 }
 
-// A backend that is away costs nothing but what was sent there: the files are those
-// without it, and the counts say what was lost. Without a configuration nothing is
-// sent, and one that cannot be used is told and leaves the files.
+// TestSendsNothing checks that an unreachable backend loses only what would
+// have been sent there: the files are the same as without it, and the counts
+// have the loss. Without a configuration nothing is sent; an invalid
+// configuration is reported and does not change the files.
 func TestSendsNothing(t *testing.T) {
 	b := newBackend(t)
 	away := func(code config.Config) (config.Config, error) {
@@ -178,7 +182,7 @@ func TestSendsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(lines)) {
-			if !strings.Contains(line, "telemetry_data_error") { // which says that something was not sent
+			if !strings.Contains(line, "telemetry_data_error") { // it reports that something was not sent
 				files[name] = append(files[name], line[:min(strings.Index(line, `"name"`)+30, len(line))])
 			}
 		}
@@ -194,7 +198,8 @@ func TestSendsNothing(t *testing.T) {
 	}
 }
 
-// All that has no parent of its own is a child of the span that the job belongs to.
+// TestSendsBelowAParent checks that spans without a parent are children of the
+// span that the job belongs to.
 func TestSendsBelowAParent(t *testing.T) {
 	parent := oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: oteltrace.TraceID{1}, SpanID: oteltrace.SpanID{2}, TraceFlags: 1, Remote: true})
 	for _, program := range []string{nested, filepath.Join("testdata", "one_logger.py")} {

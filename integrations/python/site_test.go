@@ -14,8 +14,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestSite: the program's own sitecustomize runs and fails as without ours, and
-// a program that never imports torch has no ring.
+// TestSite checks that the program's own sitecustomize runs and fails as
+// without the client, and that a program that never imports torch has no ring
+// buffer.
 func TestSite(t *testing.T) {
 	interpreter := pyrun.Interpreter(t)
 	const finds = "try:\n  import sitecustomize\nexcept ImportError as e: print(e)\nimport sys; print('sitecustomize' in sys.modules)"
@@ -25,7 +26,7 @@ func TestSite(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		own, program string
-		as           string // the file of its own, in place of sitecustomize.py
+		as           string // the name of the program's file, instead of sitecustomize.py
 		flags        []string
 		want, err    string
 	}{
@@ -53,7 +54,7 @@ func TestSite(t *testing.T) {
 		"its own":      {own: "import sys; sys.own = 7", program: "import sys, sitecustomize; print(sys.own, sitecustomize.__file__.split('/')[-2])", want: "7 own"},
 		"a broken one": {own: "1/0", program: "print('on')", want: "on", err: "ZeroDivisionError"},
 		"a package":    {own: "import sys; sys.own = 7", as: "sitecustomize/__init__.py", program: "import sys; print(sys.own)", want: "7"},
-		"one that chains on": { // as tools do that come before those of others
+		"one that chains on": { // like tools whose module comes before another one
 			own:     "import sys, os; sys.times = getattr(sys, 'times', 0) + 1\nsys.modules.pop('sitecustomize')\nsys.path.remove(os.path.dirname(__file__))\nimport sitecustomize",
 			program: "import sys; print(sys.times)", want: "1",
 		},
@@ -62,7 +63,7 @@ func TestSite(t *testing.T) {
 		"-S":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-S"}, want: "False"},
 		"-I":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-I"}, want: "False"},
 		"-E":                   {program: "import sys; print('trainspan' in sys.modules)", flags: []string{"-E"}, want: "False"},
-		"imports": { // nothing of ours stands in what they raise, or in what they leave behind
+		"imports": { // the client is not in its errors, nor in the state that it leaves
 			program: "import sys, os, traceback; sys.path.insert(0, os.getcwd())\n" +
 				"for name, text in (('one', 'import two'), ('two', 'import broken'), ('broken', '1/0')): open(name + '.py', 'w').write(text)\n" +
 				"try:\n  import one\nexcept ZeroDivisionError as e: print(*[os.path.basename(f.filename) for f in traceback.extract_tb(e.__traceback__)])\n" +

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestStacks: the stacks come on a signal that the program does not use; one that it uses
-// before or later is its own, and a child that trains has a file of its own.
+// TestStacks checks that stacks are written on a signal that the program does
+// not use. A signal that the program uses before or later stays the program's,
+// and a child that trains has a separate file.
 func TestStacks(t *testing.T) {
 	for how, want := range map[string]string{"free": "True False", "taken": "none", "blocked": "none", "later": "True 1 False", "forked": "0"} {
 		t.Run(how, func(t *testing.T) {

@@ -9,8 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestSteps: one after the other, over several regions of the ring, each with the step
-// that the one before it said, its wait and its parts; and what ends otherwise.
+// TestSteps checks consecutive steps over several regions of the ring buffer,
+// each with the number after the previous one, its wait and its parts, and
+// steps that end in other ways.
 func TestSteps(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
@@ -69,7 +70,7 @@ _ring.end(outer)
 	parents := make(map[string]int)
 	for _, s := range append(tr.named("test/inner"), append(tr.named("test/a"), tr.named("test/b")...)...) {
 		if s.up == nil {
-			t.Fatalf("%s lies in nothing", s.name)
+			t.Fatalf("%s has no parent", s.name)
 		}
 		parents[s.name+" in "+s.up.name]++
 	}
@@ -85,8 +86,8 @@ _ring.end(outer)
 	}
 }
 
-// TestStepEndsWithItsEpoch: a step that ends at the moment at which the span around it
-// ends lies below that.
+// TestStepEndsWithItsEpoch checks that a step that ends at the same time as the
+// enclosing span nests below that span.
 func TestStepEndsWithItsEpoch(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
@@ -107,8 +108,8 @@ _ring.end(epoch, None, None, at)
 	}
 }
 
-// TestSpanOfTheFuture: a span that the program dates into the future, while a step is open,
-// moves nothing of that.
+// TestSpanOfTheFuture checks that a span with a start in the future does not
+// change the open step.
 func TestSpanOfTheFuture(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
@@ -132,10 +133,10 @@ _ring.end_step(v, token, n, None, 2)
 	tr := readTrace(t, traces[0])
 	for _, s := range tr.named("test/inner") {
 		if s.up == nil || s.up.name != "test/part" {
-			t.Errorf("inner lies in %+v", s.up)
+			t.Errorf("the parent of inner is %+v", s.up)
 		}
 	}
 	if after := tr.named("test/after"); len(after) != 1 || after[0].up == nil || after[0].up.name != "pipeline/step.iteration" || tr.count["test/inner"] != 2 || tr.count["test/part"] != 2 || st.Lost != 0 {
-		t.Errorf("after lies in %+v; %v, %+v", after, tr.count, st)
+		t.Errorf("the parent of after is %+v; %v, %+v", after, tr.count, st)
 	}
 }

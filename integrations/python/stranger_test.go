@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/built"
 )
 
-// told is what the report of trainspan run says, as far as tests ask.
+// told has the parts of the report of trainspan run that the tests use.
 type told struct {
 	Verdict struct {
 		Sentence  string
@@ -39,8 +39,8 @@ type told struct {
 	}
 }
 
-// report runs a job of its own below trainspan run, and gives its report, the traces
-// of those that trained, and the folder that it wrote to.
+// report runs a separate job with trainspan run, and returns its report, the
+// traces of the training processes, and its output folder.
 func (j *jobProgram) report(t *testing.T, env ...string) (r told, trainers []*trace, work string) {
 	t.Helper()
 	if testing.Short() {
@@ -87,9 +87,9 @@ func (j *jobProgram) report(t *testing.T, env ...string) (r told, trainers []*tr
 	return r, trainers, out.work
 }
 
-// TestTorchStranger: a job as its author would write it, with one rank whose disk is
-// slow: its start, steps, phases and collectives are on record, and the report names
-// the rank and the cause.
+// TestTorchStranger checks an ordinary training program with one rank whose
+// disk is slow: its start, steps, phases and collectives are recorded, and the
+// report names the rank and the cause.
 func TestTorchStranger(t *testing.T) {
 	for name, c := range map[string]struct {
 		job   jobProgram
@@ -148,7 +148,7 @@ func TestTorchStranger(t *testing.T) {
 					t.Errorf("rank %d is the last in %.0f %% of the steps", row.Rank, row.Last*100)
 				}
 			}
-			// With sharded parameters the verdict may be that all wait for data.
+			// With sharded parameters the verdict may be that all ranks wait for data.
 			if s := r.Verdict.Straggler; name != "fully_shard" && (s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1) {
 				t.Errorf("%+v", r.Verdict)
 			}
@@ -156,7 +156,8 @@ func TestTorchStranger(t *testing.T) {
 	}
 }
 
-// TestTorchFilesOfCheckpoint: all files that Trainer writes for a checkpoint are on record.
+// TestTorchFilesOfCheckpoint checks that all files that Trainer writes for a
+// checkpoint are recorded.
 func TestTorchFilesOfCheckpoint(t *testing.T) {
 	j := &jobProgram{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
 	r, trainers, work := j.report(t)

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestTorchDynamo: the operations of graphs that DFTracer's integration compiles are
-// recorded, by its names, and the graphs give what they give without.
+// TestTorchDynamo checks that the operations of graphs that DFTracer's
+// integration compiles are recorded with its names, and that the graphs give
+// the same results as without it.
 func TestTorchDynamo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads PyTorch")
@@ -47,8 +48,8 @@ func TestTorchDynamo(t *testing.T) {
 	}
 }
 
-// TestTorchGuides: the PyTorch programs of DFTracer's documents run as they are, with
-// our name in front of its, and what they record is there.
+// TestTorchGuides checks that the PyTorch programs of DFTracer's documents run
+// with only the import changed, and that their spans are recorded.
 func TestTorchGuides(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loads PyTorch")
@@ -68,7 +69,8 @@ func TestTorchGuides(t *testing.T) {
 			}
 			program := regexp.MustCompile(`(?m)^from dftracer`).ReplaceAllString(string(text), "from trainspan.dftracer")
 			if version == "2.6" {
-				// Debian's build of it ends with a segmentation fault, without us too.
+				// Debian's build of PyTorch ends with a segmentation fault, also without the
+				// client.
 				program = strings.ReplaceAll(program, "with_stack=True", "with_stack=False")
 			}
 			path := filepath.Join(t.TempDir(), file)

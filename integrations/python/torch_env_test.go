@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// newTorchEnv returns testdata/torch/env.sh with a maker that takes no time: it
-// counts how often it is asked, and does besides what the shell text says.
+// newTorchEnv returns testdata/torch/env.sh with a fast installer that counts
+// its calls and runs the shell text makes.
 func newTorchEnv(t *testing.T, makes string) (run func(args ...string) (string, int), cache string) {
 	t.Helper()
 	if os.Getuid() != 0 || exec.Command("unshare", "--mount", "true").Run() != nil {
@@ -28,7 +28,7 @@ func newTorchEnv(t *testing.T, makes string) (run func(args ...string) (string, 
 			t.Fatal(err)
 		}
 	}
-	// A folder of one program, which stands for all: it prints what it is to run.
+	// A folder with one program in place of all: it prints its arguments.
 	write("main.go", "package main\n\nimport (\"fmt\"; \"os\")\n\nfunc main() { fmt.Println(os.Args) }\n")
 	build := exec.Command("go", "build", "-o", filepath.Join(bin, "all"), filepath.Join(bin, "main.go"))
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -56,7 +56,7 @@ cp "`+filepath.Join(bin, "all")+`" "$folder/usr/bin/env"
 	}, cache
 }
 
-// asked returns how often the maker was.
+// asked returns the number of calls of the installer.
 func asked(t *testing.T, cache string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(cache, "asked"))
@@ -66,8 +66,8 @@ func asked(t *testing.T, cache string) int {
 	return strings.Count(string(text), "once")
 }
 
-// TestTorchEnv: the folder is made once, by one of several that need it, and nothing
-// stays mounted.
+// TestTorchEnv checks that the folder is made once, by one of several processes
+// that need it, and that nothing stays mounted.
 func TestTorchEnv(t *testing.T) {
 	run, cache := newTorchEnv(t, "")
 	var all sync.WaitGroup
@@ -87,12 +87,12 @@ func TestTorchEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(mounts), cache) {
-		t.Errorf("something is mounted:\n%s", mounts)
+		t.Errorf("got mounts, want none:\n%s", mounts)
 	}
 }
 
-// TestTorchEnvInterrupted: a folder that was not made whole is never used, whoever
-// was killed.
+// TestTorchEnvInterrupted checks that an incomplete folder is never used,
+// whichever process was killed.
 func TestTorchEnvInterrupted(t *testing.T) {
 	for name, kill := range map[string]string{
 		"the maker fails": "exit 9", "the maker is killed": "kill -9 $$", "the script and the maker are killed": "kill -9 $PPID; kill -9 $$",
@@ -117,7 +117,8 @@ func TestTorchEnvInterrupted(t *testing.T) {
 	}
 }
 
-// TestTorchEnvWithout: without what it needs it says so, and with which status.
+// TestTorchEnvWithout checks the message and the exit status if a requirement
+// is missing.
 func TestTorchEnvWithout(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// TestTorchHarmless: what the hooks must leave as it was, with them and without.
+// TestTorchHarmless checks the state that the hooks must not change, with and
+// without them.
 func TestTorchHarmless(t *testing.T) {
 	for name, env := range map[string]string{"on": "TRAINSPAN_TORCH=1", "off": "TRAINSPAN_TORCH=0"} {
 		t.Run(name, func(t *testing.T) {
@@ -26,8 +27,8 @@ func TestTorchHarmless(t *testing.T) {
 	}
 }
 
-// TestTorchTracebacks: errors of the program are what they are without the hooks, and
-// no frame of ours is in their tracebacks.
+// TestTorchTracebacks checks that errors of the program are the same as without
+// the hooks, and that their tracebacks have no frame of the client.
 func TestTorchTracebacks(t *testing.T) {
 	printed := func(env string) string {
 		j := newTorchJob(t, "tracebacks.py")
@@ -45,7 +46,7 @@ func TestTorchTracebacks(t *testing.T) {
 	}
 }
 
-// TestTorchRanks: collectives, groups, checkpoints and spawned workers.
+// TestTorchRanks checks collectives, groups, checkpoints and spawned workers.
 func TestTorchRanks(t *testing.T) {
 	j := newTorchJob(t, "ranks.py")
 	if out := j.run(t); out != "fine" {
@@ -106,7 +107,8 @@ func TestTorchRanks(t *testing.T) {
 	}
 }
 
-// TestTorchKilledInCollective: a collective is on record from its start.
+// TestTorchKilledInCollective checks that a collective is recorded from its
+// start.
 func TestTorchKilledInCollective(t *testing.T) {
 	j := newTorchJob(t, "killed.py")
 	if out := j.run(t); out != "-9\n" {
@@ -133,8 +135,9 @@ func TestTorchKilledInCollective(t *testing.T) {
 	}
 }
 
-// TestTorchManyCollectives: each collective has its group and its number in it, of
-// whichever thread, and also where there are too many sizes for a name of each.
+// TestTorchManyCollectives checks that each collective has its group and its
+// number in it, from any thread, and also if there are too many sizes to name
+// each.
 func TestTorchManyCollectives(t *testing.T) {
 	j := newTorchJob(t, "many.py")
 	if out := j.run(t); out != "fine" {
@@ -162,8 +165,9 @@ func TestTorchManyCollectives(t *testing.T) {
 	}
 }
 
-// TestTorchParallel: what of DistributedDataParallel's all-reduce outlasts the
-// last gradient is a wait, where gradients are reduced at all.
+// TestTorchParallel checks that the part of DistributedDataParallel's
+// all-reduce after the last gradient is recorded as a wait, if gradients are
+// reduced at all.
 func TestTorchParallel(t *testing.T) {
 	j := newTorchJob(t, "parallel.py")
 	if out := j.run(t); out != "fine" {
@@ -180,9 +184,9 @@ func TestTorchParallel(t *testing.T) {
 		}
 		ranks++
 		waits := tr.named("comm/wait")
-		// Each step keeps gradients once, reduces them once, and trains another model,
-		// which from torch 2 on is taken for one whose gradients are reduced: there
-		// DistributedDataParallel does not count its forwards any more.
+		// Each step accumulates gradients once, reduces them once, and trains another
+		// model. From torch 2 on, that model counts as one whose gradients are reduced,
+		// because DistributedDataParallel no longer counts its forwards.
 		want := 6
 		if version != "1.13" {
 			want = 2 * 6
@@ -192,7 +196,7 @@ func TestTorchParallel(t *testing.T) {
 		}
 		for _, s := range waits {
 			if s.up == nil || s.up.name != "compute/backward" || s.Dur > s.up.Dur {
-				t.Errorf("a wait lies in %+v", s.up)
+				t.Errorf("the parent of a wait is %+v", s.up)
 			}
 		}
 	}
@@ -201,7 +205,8 @@ func TestTorchParallel(t *testing.T) {
 	}
 }
 
-// TestTorchPhases: what is off is not written, and the rest is as it was.
+// TestTorchPhases checks that disabled phases are not written, and that the
+// others do not change.
 func TestTorchPhases(t *testing.T) {
 	for _, c := range []struct {
 		env  string
@@ -244,7 +249,7 @@ func TestTorchPhases(t *testing.T) {
 	}
 }
 
-// TestTorchStandIns: device times.
+// TestTorchStandIns checks device times.
 func TestTorchStandIns(t *testing.T) {
 	j := newTorchJob(t, "standins.py")
 	if out := j.run(t); out != "fine" {
@@ -265,7 +270,8 @@ func TestTorchStandIns(t *testing.T) {
 	hosts := tr.named("compute/forward")
 	var last int64
 	for i, s := range tr.named("device/forward") {
-		// 3 ms on the device's clock; a process that waits for a processor reads its own late.
+		// 3 ms on the device's clock; a process that waits for a CPU reads its clock
+		// late.
 		if s.Dur < 2900 || s.Dur > 3500 || s.args["background"] != "1" || s.TID == hosts[0].TID {
 			t.Errorf("forward %d on the device: %d µs, %v", i, s.Dur, s.args)
 		}
@@ -273,13 +279,13 @@ func TestTorchStandIns(t *testing.T) {
 			t.Errorf("forward %d on the device begins at %d, before the host's at %d or the one before ended", i, s.TS, hosts[i].TS)
 		}
 		last = s.TS + s.Dur
-		// The trace says when the host asked for it, and in which step that was.
+		// The trace has the time of the host's request, and its step.
 		lag, err := strconv.ParseFloat(s.args["lag_us"], 64)
 		if launch := s.TS - int64(lag); i < len(hosts) && (err != nil || launch < hosts[i].TS-1 || launch > hosts[i].TS+hosts[i].Dur+1 || s.args["step"] != hosts[i].args["step"]) {
 			t.Errorf("forward %d on the device of step %s was asked for %s us before %d: %+v", i, s.args["step"], s.args["lag_us"], s.TS, hosts[i])
 		}
 	}
-	for _, s := range tr.named("device/bcast") { // of a stream of its own
+	for _, s := range tr.named("device/bcast") { // on a separate stream
 		if s.args["stream"] != "7" || s.args["background"] != "1" || s.args["lag_us"] != "" || s.TID == tr.named("device/forward")[0].TID {
 			t.Errorf("%+v", s)
 		}
@@ -291,8 +297,8 @@ func TestTorchStandIns(t *testing.T) {
 	}
 }
 
-// TestTorchOwnSpans: a span of the program around ours, or the one that is
-// inside of it by a decorator, is the only one.
+// TestTorchOwnSpans checks that a span of the program around the client's span,
+// or inside of it by a decorator, replaces it.
 func TestTorchOwnSpans(t *testing.T) {
 	j := newTorchJob(t, "own.py")
 	if out := j.run(t); out != "fine" {

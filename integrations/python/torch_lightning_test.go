@@ -11,8 +11,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// A training that Lightning runs gives the spans and events of its epochs, batches,
-// validations and saves, however it got one-logger's callback.
+// TestLightningTelemetry checks that a training with Lightning has the spans
+// and events of its epochs, batches, validations and saves, however
+// one-logger's callback was added.
 func TestLightningTelemetry(t *testing.T) {
 	if _, err := os.Stat("/opt/lightning"); err != nil {
 		t.Skip("needs a folder of env.sh, with Lightning")

@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// TestTorchProfile: PyTorch's own profiler, imported onto the same axis, saw the
-// same phases at the same times.
+// TestTorchProfile checks that PyTorch's own profiler, imported onto the same
+// time axis, has the same phases at the same times.
 func TestTorchProfile(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "profile.json")
 	j := newTorchJob(t, "profiled.py", profile)
@@ -40,10 +40,11 @@ func TestTorchProfile(t *testing.T) {
 	}
 	profiled := readTrace(t, path)
 
-	// PyTorch 1.13 does not say when a profile began, so its rows may all be late or
-	// early by the same time, as long as they are within the job. But for that each
-	// row is nearer to its own span than to any other of that name. A busy machine may
-	// stop a process anywhere, also between the two clock readings: most must agree.
+	// PyTorch 1.13 does not record the start of a profile, so all its rows may be
+	// shifted by the same time, as long as they are within the job. Apart from
+	// that, each row is nearer to its own span than to any other with that name.
+	// Load may stop a process anywhere, also between the two clock readings, so
+	// only most rows must agree.
 	var shift int64
 	for i, names := range [][2]string{
 		{"dataloader/fetch.iter", "dataloader/fetch.iter"}, {"compute/step", "compute/step"}, {"compute/step.zero_grad", "PP/Optimizer.zero_grad#SGD.zero_grad"},
@@ -82,8 +83,8 @@ func TestTorchProfile(t *testing.T) {
 	}
 }
 
-// TestTorchFullDisk: without space for a ring a job trains on and nothing is
-// recorded; with little it records what fits.
+// TestTorchFullDisk checks that without space for a ring buffer a job trains
+// and nothing is recorded; with little space, what fits is recorded.
 func TestTorchFullDisk(t *testing.T) {
 	for size, wants := range map[string]bool{"512k": false, "8m": true} {
 		t.Run(size, func(t *testing.T) {

@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-// TestTorchRollout: generation and rewards are spans of their own, and what the model does in
-// them is no forward of the training; during an evaluation they are part of that. The mode of the
-// model says which it is: batches are asked for ahead, so that an evaluation's last one is used
-// when its loader is exhausted, and the training's first one is asked for in the mode of evaluation.
+// TestTorchRollout checks that generation and rewards are separate spans, and
+// that the model's calls in them are not forwards of the training; during an
+// evaluation they are part of it. The mode of the model decides: batches are
+// requested ahead, so that the last one of an evaluation is used after the end
+// of its loader, and the first one of the training is requested in the mode of
+// evaluation.
 func TestTorchRollout(t *testing.T) {
 	j := newTorchJob(t, "rollout.py")
 	j.run(t)
@@ -48,8 +50,8 @@ func TestTorchRollout(t *testing.T) {
 	}
 }
 
-// TestTRL: the trainers of TRL have rollout, reward, update and evaluation as pieces of
-// their own. A step is an update of two micro-batches.
+// TestTRL checks that the trainers of TRL have rollout, reward, update and
+// evaluation as separate parts. A step is an update of two micro-batches.
 func TestTRL(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("/opt", "trl")); err != nil {
 		t.Skip("needs a folder of env.sh, with TRL")

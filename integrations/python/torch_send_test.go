@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
 )
 
-// What PyTorch is seen to do is sent as it is in the trace: by default what lasts,
-// and with the rank that the process has learned of itself.
+// TestTorchSends checks that the spans of PyTorch are sent as in the trace: by
+// default the long ones, and with the rank that the process determined itself.
 func TestTorchSends(t *testing.T) {
 	for name, c := range map[string]struct {
 		export  config.Export

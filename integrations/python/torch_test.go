@@ -24,14 +24,15 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
-// torchPython returns the interpreter for which Debian has PyTorch, or that of the
+// torchPython returns the interpreter of Debian's PyTorch, or that of the
 // variable TRAINSPAN_TORCH_PYTHON.
 func torchPython() (string, error) {
 	t, err := torchInstalled()
 	return t.path, err
 }
 
-// torchVersion returns 1.13, 2.6 or new: what a test may expect of torchPython.
+// torchVersion returns the version of torchPython for the tests: 1.13, 2.6 or
+// new.
 func torchVersion() (string, error) {
 	t, err := torchInstalled()
 	return t.version, err
@@ -53,14 +54,14 @@ var torchInstalled = sync.OnceValues(func() (torchBuild, error) {
 	return t, nil
 })
 
-// torchJob is a Python program below the hooks.
+// torchJob is a Python program with the hooks.
 type torchJob struct {
 	*exec.Cmd
 	rings string
 }
 
-// newTorchJob prepares a program of testdata/torch, or of another folder. The
-// test is skipped without PyTorch.
+// newTorchJob prepares a program of testdata/torch, or of another folder. It
+// skips the test without PyTorch.
 func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
 	t.Helper()
 	if testing.Short() {
@@ -77,8 +78,8 @@ func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
 	if !strings.Contains(program, string(filepath.Separator)) {
 		program = filepath.Join("testdata", "torch", program)
 	}
-	// One that hangs is ended, with its children.
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
+	// Stops a program that hangs, with its children.
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // limits a test that hangs
 	t.Cleanup(cancel)
 	j := &torchJob{exec.CommandContext(ctx, interpreter, append([]string{program}, args...)...), t.TempDir()}
 	j.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -92,7 +93,7 @@ func newTorchJob(t *testing.T, program string, args ...string) *torchJob {
 	return j
 }
 
-// run runs it to its end, which must be a good one, and gives its output.
+// run runs the program, which must succeed, and returns its output.
 func (j *torchJob) run(t *testing.T) string {
 	t.Helper()
 	out, err := j.CombinedOutput()
@@ -102,10 +103,11 @@ func (j *torchJob) run(t *testing.T) string {
 	return strings.Join(slices.DeleteFunc(slices.Collect(strings.Lines(string(out))), ofGloo), "")
 }
 
-// ofGloo says whether a line is what gloo says for itself from torch 2.14 on.
+// ofGloo reports whether a line is a message of gloo itself, from torch 2.14
+// on.
 func ofGloo(line string) bool { return strings.HasPrefix(line, "[./gloo/") }
 
-// traces imports what the processes of the job left, and reads it.
+// traces imports and reads the traces of the job's processes.
 func (j *torchJob) traces(t *testing.T) []*trace {
 	t.Helper()
 	st, err := pyring.Import(context.Background(), []string{j.rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
@@ -123,7 +125,7 @@ func (j *torchJob) traces(t *testing.T) []*trace {
 	return all
 }
 
-// only returns the only trace that has spans of the name.
+// only returns the only trace that has spans with the name.
 func only(t *testing.T, all []*trace, name string) *trace {
 	t.Helper()
 	var found *trace
@@ -149,7 +151,7 @@ type span struct {
 	args map[string]string
 }
 
-// below says whether a span of the name is around s.
+// below reports whether s has an ancestor with the name.
 func (s *span) below(name string) bool {
 	for p := s.up; p != nil; p = p.up {
 		if p.name == name {
@@ -159,14 +161,14 @@ func (s *span) below(name string) bool {
 	return false
 }
 
-// trace is what a process recorded.
+// trace holds the records of a process.
 type trace struct {
 	spans []*span
 	count map[string]int
 	meta  map[string]string
 }
 
-// named returns the spans of a name.
+// named returns the spans with a name.
 func (tr *trace) named(name string) (out []*span) {
 	for _, s := range tr.spans {
 		if s.name == name {
@@ -217,7 +219,7 @@ func readTrace(t *testing.T, path string) *trace {
 	return tr
 }
 
-// TestTorchLoops: how many of each a loop has.
+// TestTorchLoops checks the number of spans of each kind in a loop.
 func TestTorchLoops(t *testing.T) {
 	const iteration, epoch, evaluate, evaluated = "pipeline/train.iteration", "pipeline/epoch.block", "pipeline/evaluate", "pipeline/evaluate.iteration"
 	type counts struct {
@@ -283,7 +285,7 @@ func TestTorchLoops(t *testing.T) {
 					t.Errorf("iteration %d is not in the training loop", i)
 				}
 			}
-			if f[0] == "own_spans" { // from the first step on, and when nothing is asked any more
+			if f[0] == "own_spans" { // from the first step on, and when no data is requested any more
 				for _, s := range slices.Concat(tr.named("compute/forward"), tr.named("compute/backward"), tr.named("compute/step"), tr.named("compute/step.zero_grad")) {
 					if !s.below("app/mine") {
 						t.Errorf("%s is not in the span of the program around it", s.name)
@@ -327,8 +329,8 @@ func TestTorchLoops(t *testing.T) {
 	}
 }
 
-// TestTorchForkedRank: a child of a process that tried the model, and only then
-// forked, is a rank when it trains.
+// TestTorchForkedRank checks that the child of a process that ran the model
+// before the fork is a rank when it trains.
 func TestTorchForkedRank(t *testing.T) {
 	j := newTorchJob(t, "loops.py", "tried")
 	pid := strings.Fields(j.run(t))[1]

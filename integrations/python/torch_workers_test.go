@@ -7,8 +7,9 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
 )
 
-// TestTorchImportedAgain: what a program does at its top level belongs to the process that
-// trains, not to a worker that imports the program again.
+// TestTorchImportedAgain checks that the top-level code of a program is
+// recorded for the training process, not for a worker that imports the program
+// again.
 func TestTorchImportedAgain(t *testing.T) {
 	for _, method := range []string{"spawn", "forkserver"} {
 		t.Run(method, func(t *testing.T) {

@@ -1,10 +1,10 @@
-"""Builds wheels: the client, and the command as a script of the wheel. They hold no
-time and nothing of the machine, so that the same input gives the same bytes.
+"""Builds wheels: the client, and the command as a script of the wheel. They contain no time and
+no data of the machine, so that the same input gives the same bytes.
 
     python3 wheels.py OUT VERSION NOTICES COMMAND-amd64 [COMMAND-arm64]
 
-VERSION is the output of git describe, NOTICES a file with the licences of the modules
-that the commands link. `tools/release wheels` calls it so. As a backend of pip it builds the
+VERSION is the output of git describe, NOTICES a file with the licenses of the modules that the
+commands link. `tools/release wheels` calls it this way. As a build backend of pip it builds the
 command of this machine, with Go and without NOTICES: `pip install ./integrations/python`.
 """
 
@@ -22,8 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DASK = os.path.join(os.path.dirname(HERE), "dask")
 PACKAGES = ((HERE, "trainspan"), (HERE, "trainspan_torch"), (DASK, "trainspan_dask"))
-# A static program runs with any C library: it suits both families of Linux, from the
-# oldest that pip knows a tag for.
+# # A static program runs with any C library: it is compatible with both families of Linux, from the
+# # oldest that pip has a tag for.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 TAGS = ("manylinux_2_17_{0}", "manylinux2014_{0}", "musllinux_1_1_{0}")
 METADATA = """\
@@ -56,7 +56,7 @@ def version_of(described):
         return source_version() + ".dev0"
     m = re.fullmatch(r"(?:v(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.?(\d+))?(?:-(\d+)-g)?)?([0-9a-f]{7,40})?(-dirty)?", described)
     if not m or not described:
-        raise ValueError("%r is no version as git describe has them: v1.2.3, v1.2.3-rc.1, v1.2.3-4-gCOMMIT, COMMIT" % described)
+        raise ValueError("%r is not a version of git describe, such as v1.2.3, v1.2.3-rc.1, v1.2.3-4-gCOMMIT or COMMIT" % described)
     tag, stage, number, since, commit, dirty = m.groups()
     if not tag:
         tag = source_version() + ".dev0"
@@ -66,12 +66,12 @@ def version_of(described):
 
 
 def write(out, described, notices, command, machine):
-    """Writes the wheel of a machine into the folder out and returns its name. Without
-    notices it is for this machine alone."""
+    """Writes the wheel of a machine into the folder out and returns its name. Without notices
+    it is only for this machine."""
     version = version_of(described)
     name = "trainspan-" + version
     tags = [t.format(machine) for t in TAGS]
-    files = {}  # by their order in the wheel: code, the command, what describes them
+    files = {}  # in the order of the wheel: code, the command, metadata
     for root, package in PACKAGES:
         for folder, _, names in sorted(os.walk(os.path.join(root, package))):
             below = os.path.relpath(folder, root).replace(os.sep, "/")
@@ -104,9 +104,9 @@ def write(out, described, notices, command, machine):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """For pip: the wheel of this machine, from a clone or a copy of the sources."""
+    """Builds the wheel of this machine for pip, from a clone or a copy of the sources."""
     if sys.platform != "linux" or platform.machine() not in MACHINES.values():
-        raise SystemExit("wheels of trainspan are for Linux on x86_64 and aarch64; elsewhere `make install` installs the command")
+        raise SystemExit("trainspan has wheels for Linux on x86_64 and aarch64; on other systems use `make install`")
     describe = ["git", "-C", ROOT, "describe", "--tags", "--match", "v*", "--always", "--dirty"]
     try:
         described = subprocess.run(describe, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().strip()
@@ -119,7 +119,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    raise SystemExit("there is no sdist of trainspan: its command is built from a clone of the repository")
+    raise SystemExit("trainspan has no sdist: build the command from a clone of the repository")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestWheelVersions: what git describe says, by the rules of PEP 440; without a tag it is
-// the version of the library, which the client has too.
+// TestWheelVersions checks the version from git describe by the rules of PEP
+// 440; without a tag it is the version of the library, which is also the
+// client's.
 func TestWheelVersions(t *testing.T) {
 	version := func(described string) (string, error) {
 		out, err := exec.Command(pyrun.Interpreter(t), "-c", "import sys, wheels; print(wheels.version_of(sys.argv[1]))", described).CombinedOutput()
@@ -31,7 +32,7 @@ func TestWheelVersions(t *testing.T) {
 		}
 	}
 	for _, described := range []string{"", "devel", "1.2.3", "v1.2", "v1.2.3-final"} {
-		if got, err := version(described); err == nil || !strings.Contains(got, "is no version as git describe has them") {
+		if got, err := version(described); err == nil || !strings.Contains(got, "is not a version of git describe") {
 			t.Errorf("%q is %s", described, got)
 		}
 	}

@@ -55,7 +55,7 @@ func TestEarlierLayouts(t *testing.T) {
 				}
 			}
 			if killed != (events < 0) || !killed && events != int64(records-1) {
-				t.Errorf("%d records, the end tells of %d", records, events)
+				t.Errorf("got %d records, the end record counts %d", records, events)
 			}
 			report, err := recovery.File(trace, nil)
 			if err != nil || report.Clean == killed {

@@ -184,7 +184,7 @@ func TestStepsAreFoundOnce(t *testing.T) {
 			t.Errorf("from %d: %d steps, local %v", first, n, s.Local)
 		}
 		if !s.made {
-			t.Error("they would be looked for again")
+			t.Error("the result is not cached")
 		}
 	}
 }

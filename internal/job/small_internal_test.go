@@ -161,7 +161,7 @@ func TestSameBytes(t *testing.T) {
 			}
 		}
 		if missing := filepath.Join(dir, "missing"); sameBytes(one, missing) || sameBytes(missing, one) {
-			t.Error("what cannot be read is the same")
+			t.Error("two unreadable files are equal, want different")
 		}
 	}
 }

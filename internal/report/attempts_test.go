@@ -33,6 +33,6 @@ func TestManyAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := page.String(); !strings.Contains(text, "<td>1 … 30</td>") || !strings.Contains(text, "<tr><td>31</td>") || strings.Contains(text, "<tr><td>29</td>") {
-		t.Error("the table has other attempts than the last hundred")
+		t.Error("got other attempts than the last hundred")
 	}
 }

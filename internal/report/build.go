@@ -108,6 +108,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.Steps = s.steps()
 	it := &r.Ledger.Iterations
 	r.Steps.Count = it.Kept + it.Lost + it.Unfinished
+	r.Steps.updates(j.Attempts)
 	r.Steps.Device = slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	r.IO = fileIO(j.Job)
 	r.Quality = j.quality(r.Ledger)
@@ -119,8 +120,8 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	}
 	for i, t := range tables {
 		if t != nil && t.Per > 1 {
-			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: what is said of steps is of the mean step of each, "+
-				"so that first steps are exact to a window, percentiles are of mean steps and single late steps are not judged; the totals of the ledger are exact, warm-up nearly",
+			r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("attempt %d was read from a digest with windows of %d steps: figures of steps are those of the mean step of a window, "+
+				"first steps are exact to a window, and single late steps are not judged; the totals of the ledger are exact, warm-up is approximate",
 				j.Attempts[i].Number, t.Per))
 		}
 	}
@@ -345,7 +346,7 @@ func (j *Job) quality(led *account.Report) Quality {
 		}
 	}
 	if far > 0 {
-		q.Remarks = append(q.Remarks, fmt.Sprintf("clocks of ranks differ by up to %s, by when they leave the same collective: times here are those of the lowest rank", display.Duration(far)))
+		q.Remarks = append(q.Remarks, fmt.Sprintf("clocks of ranks differ by up to %s (estimated from the ends of collectives): times are those of the lowest rank", display.Duration(far)))
 	}
 	return q
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
@@ -12,16 +13,16 @@ import (
 // nothing advises more workers; of another finding, and of processors with room, nothing is said.
 func TestFullCPU(t *testing.T) {
 	for name, c := range map[string]struct {
-		diagnosis string
+		diagnosis finding.Kind
 		full      float64
 		want      bool
 	}{
-		"data":          {"INPUT", 0.87, true},
-		"room":          {"INPUT", 0.3, false},
-		"other finding": {"CHECKPOINTS", 0.87, false},
+		"data":          {finding.InputSlow, 0.87, true},
+		"room":          {finding.InputSlow, 0.3, false},
+		"other finding": {finding.Checkpoints, 0.87, false},
 	} {
 		r := &Report{Ledger: &account.Report{}, Resources: []Resource{{CPU: &rundir.CPU{Allowed: 2, Full: 0.1}}, {CPU: &rundir.CPU{Allowed: 4, Full: c.full}}}}
-		r.Verdict.Diagnosis = c.diagnosis
+		r.Verdict.kind = c.diagnosis
 		r.Losses = []Loss{{Category: account.DataWait, Share: 0.8}}
 		text := r.cpuSentence()
 		if got := text == "the processors that the job may use (4) were all busy for 87.0 % of the time: more workers of the loader gain nothing"; got != c.want || !c.want && text != "" {

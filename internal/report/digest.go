@@ -61,7 +61,7 @@ const (
 
 // ErrDigest is why a file is not read as a digest: it is none, damaged, cut off
 // or of another version.
-var ErrDigest = errors.New("the digest cannot be read")
+var ErrDigest = errors.New("cannot read the digest")
 
 // WriteDigest writes the State to a file that [readDigest] reads.
 func (s *State) WriteDigest(w io.Writer) error {
@@ -151,7 +151,7 @@ func readDigest(r io.Reader, spill *extsort.Blocks) (*State, error) {
 		return nil, errCut
 	}
 	if version != digestVersion {
-		return nil, fmt.Errorf("%w: it has version %d, this is version %d: make it again from the traces: trainspan trace digest FOLDER -o FILE", ErrDigest, version, digestVersion)
+		return nil, fmt.Errorf("%w: it has version %d, but this trainspan reads version %d: create it again from the traces: trainspan trace digest FOLDER -o FILE", ErrDigest, version, digestVersion)
 	}
 	z, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxPart), zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -224,9 +224,9 @@ func inflates(packed []byte) (unknown, much bool) {
 }
 
 var (
-	errNoDigest      = fmt.Errorf("%w: it does not begin as one; make it again, or give it another name", ErrDigest)
-	errCut           = fmt.Errorf("%w: it is cut off; make it again, or copy all of it", ErrDigest)
-	errDamagedDigest = fmt.Errorf("%w: it is damaged; make it again", ErrDigest)
+	errNoDigest      = fmt.Errorf("%w: the file is not a digest; create it again, or give it another name", ErrDigest)
+	errCut           = fmt.Errorf("%w: it is truncated; create it again, or copy the whole file", ErrDigest)
+	errDamagedDigest = fmt.Errorf("%w: it is damaged; create it again", ErrDigest)
 )
 
 // cut tells an end that comes too early from other failures.

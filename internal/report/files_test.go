@@ -129,7 +129,7 @@ func TestNoFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.IO != nil || strings.Contains(strings.Join(screen(t, r), "\n"), "FILES") || strings.Contains(page.String(), "<h2>Files") || strings.Contains(doc.String(), `"io"`) {
-		t.Error("there is something about files")
+		t.Error("got a section about files, want none")
 	}
 }
 

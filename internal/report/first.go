@@ -408,6 +408,7 @@ func (s *screen) time(r *Report) {
 		}
 	}
 	s.labelled("Step", r.stepSentence())
+	s.labelled("Updates", r.updateSentence())
 	s.labelled("Code", r.codeSentence())
 	s.labelled("Data", r.dataSentence())
 }

@@ -384,4 +384,4 @@ func IsPage(f *os.File) error {
 	return nil
 }
 
-var errNoPage = fmt.Errorf("it is no report of trainspan: %w", fs.ErrExist)
+var errNoPage = fmt.Errorf("the file is not a report of trainspan: %w", fs.ErrExist)

@@ -83,10 +83,10 @@ func TestNamesAreText(t *testing.T) {
 	r.Series.Lanes.Parts[0].Name = evil
 	text := page(t, r)
 	if strings.Contains(text, evil) || strings.Contains(text, "<script>alert") {
-		t.Error("a name became markup")
+		t.Error("a name is markup, want text")
 	}
 	if strings.ContainsAny(text, "\x1b\u009b\u202e\u200b\x7f\r") || !utf8.ValidString(text) {
-		t.Error("a name does more than be seen")
+		t.Error("a name is not escaped")
 	}
 	_, data, _ := strings.Cut(text, `id="data">`)
 	var page struct {

@@ -52,7 +52,7 @@ func (r *Report) injected(j *job.Job) {
 // sentence describes the delay and what came of it.
 func (d *Injected) sentence() string {
 	if d.Delays == 0 {
-		return d.Text + ": never made; the job has no such rank, phase or step"
+		return d.Text + ": not injected; the job has no such rank, phase or step"
 	}
 	return fmt.Sprintf("%s (%s, %s)", d.Text, display.Plural(int(d.Delays), "time"), display.Duration(d.Time))
 }

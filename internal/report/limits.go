@@ -48,7 +48,7 @@ func (r *Report) limits(j *Job) {
 	slices.SortStableFunc(out.Without, func(a, b Without) int { return cmp.Compare(b.Share, a.Share) })
 	r.Limits = out
 	if out.MFU > 1 {
-		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("more than the peak of the devices was used (%s): the operations of a step count all ranks and no step twice, the peak is that of one device", display.Percent(out.MFU)))
+		r.Quality.Remarks = append(r.Quality.Remarks, fmt.Sprintf("utilization is above the peak of the devices (%s): check that the operations per step are those of all ranks for one step, and the peak is that of one device", display.Percent(out.MFU)))
 	}
 }
 

@@ -43,7 +43,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 	j.Basis.PeakFLOPs = 2e12
-	if r := report.Build(j); !strings.Contains(strings.Join(r.Quality.Remarks, " "), "more than the peak") {
+	if r := report.Build(j); !strings.Contains(strings.Join(r.Quality.Remarks, " "), "above the peak") {
 		t.Errorf("%v of the peak: %q", r.Limits.MFU, r.Quality.Remarks)
 	}
 }

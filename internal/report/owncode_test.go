@@ -30,7 +30,7 @@ func TestTold(t *testing.T) {
 	}{
 		"all": {
 			told: map[string]string{job.FactCode: code, job.FactInjected: injected, job.FactDataset: data}, starts: []string{"rank 1, data 50 ms", "rank 7, code 1 s"}, median: 37,
-			want: []string{"Injected rank 1, data 50 ms (3 times, 150 ms)", "Injected rank 7, code 1 s: never made", said + " train.py:41 (optimizer.step) and train.py:35 (next batch)"},
+			want: []string{"Injected rank 1, data 50 ms (3 times, 150 ms)", "Injected rank 7, code 1 s: not injected", said + " train.py:41 (optimizer.step) and train.py:35 (next batch)"},
 		},
 		"nothing":            {median: 37, without: []string{"Injected", "your code", "samples are read"}},
 		"other steps":        {told: map[string]string{job.FactCode: code}, median: 10, without: []string{"your code"}},

@@ -112,10 +112,10 @@ func (p *Profile) share(part profile.Part) float64 {
 
 // partActions are what makes a part smaller.
 var partActions = map[profile.Part]string{
-	profile.Communication: "let collectives run beside the backward: larger or smaller buckets, fewer and larger messages, or more work between them",
-	profile.Copies:        "copy from pinned memory with non_blocking=True, on a stream of its own",
+	profile.Communication: "overlap collectives with the backward pass: change the bucket size, send fewer and larger messages, or compute more between them",
+	profile.Copies:        "copy from pinned memory with non_blocking=True on a separate stream",
 	profile.Input:         "give the data loader more workers or prefetch more",
-	profile.Idle:          "give the device more to do at once: a larger batch, torch.compile or CUDA graphs, no .item() or print of a tensor in the step",
+	profile.Idle:          "give the device more work at once: a larger batch, torch.compile or CUDA graphs, no .item() or print of a tensor in the step",
 }
 
 // foreign reports whether nothing in the trace is a step, an operator or a row of a
@@ -126,14 +126,14 @@ func (p *Profile) foreign() bool { return p.Steps == 0 && len(p.Operators) == 0 
 func (p *Profile) sentence() []string {
 	ranks := display.Plural(len(p.Ranks), "rank")
 	if p.foreign() {
-		return []string{fmt.Sprintf("Whether this trains is unknown: in %s nothing is a step, an operator or a kernel of PyTorch's profiler, as in Chrome traces of other programs.", display.Duration(p.Window/int64(len(p.Ranks))))}
+		return []string{fmt.Sprintf("Whether this is a training job is unknown: %s has no step, operator or kernel of PyTorch's profiler; it may be a Chrome trace of another program.", display.Duration(p.Window/int64(len(p.Ranks))))}
 	}
 	if p.Steps == 0 {
 		what := "An operator of the host ran"
 		if p.Device {
 			what = "A device worked"
 		}
-		text := fmt.Sprintf("Whether this trains is unknown: the profile has no training steps. %s for %s of %s on %s", what, display.Percent(*p.Busy), display.Duration(p.Window/int64(len(p.Ranks))), ranks)
+		text := fmt.Sprintf("Whether this is a training job is unknown: the profile has no training steps. %s for %s of %s on %s", what, display.Percent(*p.Busy), display.Duration(p.Window/int64(len(p.Ranks))), ranks)
 		if len(p.Operators) > 0 {
 			text += fmt.Sprintf(", longest for “%s” (%s)", display.Elide(p.Operators[0].Name, 40), display.Duration(p.Operators[0].Time))
 		}
@@ -147,7 +147,7 @@ func (p *Profile) sentence() []string {
 	}
 	out := []string{fmt.Sprintf("A step takes %s (mean of %s on %s): %s.", display.Duration(p.Time/int64(p.Steps)), display.Plural(p.Steps, "step"), ranks, strings.Join(list, ", "))}
 	if p.Hidden != nil {
-		out = append(out, fmt.Sprintf("%s of the communication is hidden behind computing.", display.Percent(*p.Hidden)))
+		out = append(out, fmt.Sprintf("%s of the communication overlaps with compute.", display.Percent(*p.Hidden)))
 	}
 	return out
 }
@@ -155,10 +155,10 @@ func (p *Profile) sentence() []string {
 // next are actions, the one that gains most first.
 func (p *Profile) next() (out []string) {
 	if p.foreign() {
-		return []string{"see its spans with trainspan open, or record the training with trainspan run or PyTorch's profiler"}
+		return []string{"show its spans with trainspan open, or record the training with trainspan run or PyTorch's profiler"}
 	}
 	if p.Steps == 0 {
-		return []string{"call step() of the profiler in the training loop, so that its steps are in the profile"}
+		return []string{"call the profiler's step() in the training loop, so that the profile has steps"}
 	}
 	list := []profile.Part{profile.Communication, profile.Copies, profile.Input, profile.Idle}
 	slices.SortStableFunc(list, func(a, b profile.Part) int { return cmp.Compare(p.share(b), p.share(a)) })

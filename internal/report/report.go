@@ -213,13 +213,18 @@ type Rank struct {
 // start, and those that too few ranks recorded.
 type Steps struct {
 	// Rule says in words by which spans the steps are known; empty without any, several with ", " between them.
-	Rule     string  `json:"rule,omitempty"`
-	Count    int     `json:"count"`    // of the rank with the most, as trainspan trace steps has them
-	Compared int     `json:"compared"` // of these
-	Median   float64 `json:"median_ms"`
-	P99      float64 `json:"p99_ms"`
-	Max      float64 `json:"max_ms"`
-	MaxAt    int64   `json:"max_step"`
+	Rule     string `json:"rule,omitempty"`
+	Count    int    `json:"count"`    // of the rank with the most, as trainspan trace steps has them
+	Compared int    `json:"compared"` // of these
+	// Updates is how many steps have one of an optimizer: fewer than Count where each batch of an update is a
+	// step. Absent where no step of an optimizer is on record, and in a report of digests.
+	Updates int `json:"updates,omitempty"`
+	// MicroBatches is of how many passes of forward and backward an update is, absent for one and where it changes.
+	MicroBatches int     `json:"micro_batches,omitempty"`
+	Median       float64 `json:"median_ms"`
+	P99          float64 `json:"p99_ms"`
+	Max          float64 `json:"max_ms"`
+	MaxAt        int64   `json:"max_step"`
 	// Trend is the median of the last quarter over that of the first, less 1.
 	Trend float64 `json:"trend"`
 	// Phases are the mean over ranks and steps, in ms.

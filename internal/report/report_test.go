@@ -180,7 +180,7 @@ func TestScreen(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	full := strings.Join(r.Screen(100), "\n")
 	if have := strings.Join(screen(t, r), "\n"); have != full {
-		t.Errorf("Text writes another screen:\n%s", have)
+		t.Errorf("Text and Screen differ:\n%s", have)
 	}
 	for _, columns := range []int{0, 40, 60, 72, 80, 99, 100, 400} {
 		lines := r.Screen(columns)
@@ -267,7 +267,7 @@ func TestLive(t *testing.T) {
 	}
 	later := report.Live(read(t, dir), end.Add(report.Alive+time.Second).UnixNano())
 	if text := strings.Join(screen(t, later), "\n"); later.Attempts[0].Running || !strings.Contains(text, "no proper end") || later.Verdict.Confidence != "medium" {
-		t.Errorf("long after its last sign of life:\n%s", text)
+		t.Errorf("long after its last heartbeat:\n%s", text)
 	}
 	// An attempt that another one followed is over, however new it is.
 	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
@@ -349,7 +349,7 @@ func TestOneRank(t *testing.T) {
 func TestBuildTwice(t *testing.T) {
 	j := read(t, faulty(t))
 	if a, b := report.Build(j), report.Build(j); !reflect.DeepEqual(a.Verdict, b.Verdict) || !reflect.DeepEqual(a.Series, b.Series) {
-		t.Error("the second answer is another one")
+		t.Error("two calls gave different answers")
 	}
 }
 
@@ -441,8 +441,8 @@ func TestTablesOfTheScreen(t *testing.T) {
 	}) {
 		t.Errorf("no line begins with %q in\n%s", want, strings.Join(lines, "\n"))
 	}
-	if text := strings.Join(lines, "\n"); strings.Contains(text, "said in two ways") {
-		t.Error("nothing was said in two ways")
+	if text := strings.Join(lines, "\n"); strings.Contains(text, "contradictory in") {
+		t.Error("got a remark about contradictory identities, want none")
 	}
 }
 

@@ -36,9 +36,9 @@ func TestConfidence(t *testing.T) {
 		{"none", Report{Ledger: &account.Report{}}, "high", nil},
 		{"ends", Report{Ledger: &account.Report{Flags: []account.Flag{{Kind: account.MissingEnds}, {Kind: account.MissingEnds}}}}, "medium", []string{"spans lack their ends"}},
 		{"disputed", Report{Ledger: &account.Report{}, Verdict: Verdict{Rank: &straggler.Verdict{Coverage: straggler.Coverage{Disputed: 1}}}}, "low", []string{"two records of the same rank and step differ"}},
-		{"cut off", Report{Ledger: &account.Report{}, Quality: Quality{Torn: 2}}, "high", []string{"2 files cut off"}},
+		{"cut off", Report{Ledger: &account.Report{}, Quality: Quality{Torn: 2}}, "high", []string{"2 files truncated"}},
 		{"several", Report{Quality: Quality{BadLines: 1, Late: 3}, Ledger: &account.Report{Flags: []account.Flag{{Kind: account.TwoWriters}}}}, "low",
-			[]string{"several processes say they are the same rank", "1 line unreadable", "3 spans out of order"}},
+			[]string{"several processes have the same rank", "1 line unreadable", "3 spans out of order"}},
 	} {
 		if got, says := c.r.confidence(); got != c.want || !slices.Equal(says, c.says) {
 			t.Errorf("%s: %s, %q", c.name, got, says)

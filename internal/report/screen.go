@@ -202,44 +202,44 @@ func (q *Quality) numbered(j *job.Job) []string {
 	case !q.RanksInvented:
 		return nil
 	case without == len(j.Processes):
-		return []string{"no record has a rank: ranks are numbered by start"}
+		return []string{"no record has a rank: ranks are numbered in the order of start"}
 	}
-	return []string{"no record has the rank of " + display.Plural(without, "process") + ": numbered by start"}
+	return []string{"no record has the rank of " + display.Plural(without, "process") + ": numbered in the order of start"}
 }
 
 // unlikely says what of the records cannot be.
 func (q *Quality) unlikely() (out []string) {
 	if q.Aside > 0 {
-		out = append(out, display.Plural(int(q.Aside), "record")+" set aside: more than 30 days from the other times of the file, or ending before the begin")
+		out = append(out, display.Plural(int(q.Aside), "record")+" ignored: more than 30 days from the other times of the file, or ending before they begin")
 	}
 	if q.BadNumbers > 0 {
-		out = append(out, display.Plural(q.BadNumbers, "number")+" of ranks, attempts or the world size left out: below 0, or from 1,048,576 on")
+		out = append(out, display.Plural(q.BadNumbers, "number")+" of ranks, attempts or the world size ignored: below 0 or above 1,048,575")
 	}
 	if q.Disagree > 0 {
-		out = append(out, q.DisagreeOn+" said in two ways by records and names of files, "+display.Plural(q.Disagree, "time")+": a record in the trace counts first, the file's name last")
+		out = append(out, q.DisagreeOn+" contradictory in records and file names, "+display.Plural(q.Disagree, "time")+": a record in the trace takes precedence, the file name comes last")
 	}
 	if q.OtherSignals > 0 {
-		out = append(out, display.Plural(q.OtherSignals, "line")+" of OTLP log records and metrics left out: spans are read")
+		out = append(out, display.Plural(q.OtherSignals, "line")+" of OTLP log records and metrics skipped: only spans are read")
 	}
 	if q.Relative > 0 {
-		out = append(out, display.Plural(q.Relative, "clock")+" with times that are relative to something that the files do not say")
+		out = append(out, display.Plural(q.Relative, "clock")+" with relative times whose base the files do not have")
 	}
 	return out
 }
 
 var flagWords = map[account.FlagKind]string{
 	account.NoEnd:           "no proper end was recorded",
-	account.NoHeartbeat:     "stopped without saying goodbye (killed?): its last record is taken for its end",
-	account.ClockSkew:       "an attempt begins before the last activity of the one before",
+	account.NoHeartbeat:     "ended without an end record (killed?): its last record counts as its end",
+	account.ClockSkew:       "an attempt begins before the last activity of the previous one",
 	account.LongIteration:   "a step took more than ten times the usual time",
 	account.MissingRank:     "ranks reported nothing",
 	account.SpansDropped:    "spans were dropped while recording",
-	account.TwoWriters:      "several processes say they are the same rank and attempt",
-	account.MissingEnds:     "spans without an end were closed by what followed",
+	account.TwoWriters:      "several processes have the same rank and attempt",
+	account.MissingEnds:     "spans without an end were closed by later records",
 	account.WarmupUnknown:   "warm-up unknown: no usual time to compare the first step with",
 	account.Provisional:     "the usual time of a step comes from fewer than three steps",
-	account.LostWorkUnknown: "lost work unknown: no record says with which step an attempt went on",
-	account.ResumeInferred:  "the step that an attempt resumed from is a guess",
+	account.LostWorkUnknown: "lost work unknown: no record has the step at which an attempt resumed",
+	account.ResumeInferred:  "the step at which an attempt resumed is inferred",
 	account.NoIterations:    "no training step was recorded",
 	account.LocalSteps:      "steps are counted from 0 in each attempt",
 }

@@ -309,7 +309,7 @@ func lanes(t *straggler.Table, attempt int) *Lanes {
 		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.step, b.step))
 	})
 	at := all[len(all)/2].step
-	out := &Lanes{Attempt: attempt, Step: t.Steps[at], Period: t.Period[at] / 1e6, Why: "a usual step: the one whose largest excess is in the middle of all steps"}
+	out := &Lanes{Attempt: attempt, Step: t.Steps[at], Period: t.Period[at] / 1e6, Why: "a typical step: its largest excess is the median of all steps"}
 	rows := make([]int, len(t.Ranks))
 	for i := range rows {
 		rows[i] = i

@@ -140,7 +140,7 @@ func (s *screen) resourceLines(r *Report) {
 // fullCPU is the use of processors of the start in which they were all in use for most of the
 // time, if the loading of data is what the job waits for; nil otherwise.
 func (r *Report) fullCPU() (full *rundir.CPU) {
-	if r.Verdict.Diagnosis != finding.InputSlow.Title() || r.Profile != nil {
+	if r.Verdict.kind != finding.InputSlow || r.Profile != nil {
 		return nil
 	}
 	for i := range r.Resources {

@@ -175,7 +175,7 @@ func (s *screen) leftOut(r *Report) {
 	if u := r.Ledger.Iterations.Unfinished; u > 0 {
 		why += fmt.Sprintf(", %d unfinished", u)
 	}
-	s.line("  %d left out: %s", n, why)
+	s.line("  %d excluded: %s", n, why)
 }
 
 // trend says how the median of the last quarter of the steps compares with that of the first.
@@ -218,7 +218,7 @@ func (s *screen) steps(r *Report) {
 		s.line("  %s", l)
 	}
 	if st.Device {
-		s.line("  times of the device: input, host and checkpoint are when it had nothing to do")
+		s.line("  times of the device: input, host and checkpoint are its idle time")
 	}
 }
 
@@ -238,7 +238,7 @@ func (s *screen) checkpoints(r *Report) {
 	if saves+loads == 0 {
 		return
 	}
-	s.head(fmt.Sprintf("CHECKPOINTS  %d saved: held up the training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
+	s.head(fmt.Sprintf("CHECKPOINTS  %d saved: blocked training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
 	if loads > 0 {
 		s.line("  %d loaded in %s", loads, display.Duration(load))
 	}
@@ -250,7 +250,7 @@ func (s *screen) quality(r *Report) {
 	if q.Waiting > 0 {
 		waiting = fmt.Sprintf(", %d waiting for trainspan trace import", q.Waiting)
 	}
-	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s cut off, %s dropped%s", display.Plural(q.Files, "file"), display.Plural(int(q.Spans), "span"), q.BadLines, display.Plural(q.Torn, "file"), display.Plural(int(q.Dropped), "span"), waiting))
+	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s truncated, %s dropped%s", display.Plural(q.Files, "file"), display.Plural(int(q.Spans), "span"), q.BadLines, display.Plural(q.Torn, "file"), display.Plural(int(q.Dropped), "span"), waiting))
 	const most = 5
 	list := slices.Clone(q.Remarks)
 	for _, f := range q.Skipped {

@@ -242,7 +242,7 @@ func TestTruthOfProfiles(t *testing.T) {
 			r := imported(t, path)
 			p := r.Profile
 			if p == nil {
-				t.Fatal("it is no profile")
+				t.Fatal("the file is not a profile")
 			}
 			for _, b := range holdsRules(r) {
 				t.Error(b)

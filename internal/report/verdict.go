@@ -398,23 +398,23 @@ func (r *Report) confidence() (string, []string) {
 		case account.MissingRank:
 			doubt(2, display.Plural(f.Count+1, "rank")+" reported nothing")
 		case account.TwoWriters:
-			doubt(2, "several processes say they are the same rank")
+			doubt(2, "several processes have the same rank")
 		case account.LostWorkUnknown:
-			doubt(2, "no record says with which step an attempt went on")
+			doubt(2, "no record has the step at which an attempt resumed")
 		case account.NoIterations:
 			doubt(2, "an attempt has no training steps")
 		case account.NoHeartbeat:
-			doubt(1, "an attempt ended without a sign of life after its last record")
+			doubt(1, "an attempt ended without a heartbeat after its last record")
 		case account.SpansDropped:
 			doubt(1, "spans were dropped")
 		case account.ClockSkew:
 			doubt(1, "clocks of attempts overlap")
 		case account.ResumeInferred:
-			doubt(1, "the step that an attempt resumed from is a guess")
+			doubt(1, "the step at which an attempt resumed is inferred")
 		case account.MissingEnds:
 			doubt(1, "spans lack their ends")
 		case account.WarmupUnknown:
-			doubt(1, "too few steps to tell warm-up from training")
+			doubt(1, "too few steps to separate warm-up from training")
 		}
 	}
 	q := &r.Quality
@@ -425,7 +425,7 @@ func (r *Report) confidence() (string, []string) {
 		doubt(1, display.Plural(len(q.Skipped), "file")+" left out")
 	}
 	if q.Torn > 0 {
-		doubt(0, display.Plural(q.Torn, "file")+" cut off")
+		doubt(0, display.Plural(q.Torn, "file")+" truncated")
 	}
 	if o := r.Outcome; o != nil && o.How == job.Lost && r.Profile == nil {
 		doubt(1, "how the run ended is unknown")

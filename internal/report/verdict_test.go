@@ -40,9 +40,9 @@ func TestDoubts(t *testing.T) {
 		want   []string
 	}{
 		"none":   {},
-		"killed": {change: func(a *simjob.Attempt) { a.Killed = true }, want: []string{"an attempt ended without a sign of life after its last record"}},
+		"killed": {change: func(a *simjob.Attempt) { a.Killed = true }, want: []string{"an attempt ended without a heartbeat after its last record"}},
 		"clocks": {again: time.Second, want: []string{"clocks of attempts overlap"}},
-		"short":  {change: func(a *simjob.Attempt) { a.Steps = 2 }, want: []string{"too few steps to tell warm-up from training"}},
+		"short":  {change: func(a *simjob.Attempt) { a.Steps = 2 }, want: []string{"too few steps to separate warm-up from training"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

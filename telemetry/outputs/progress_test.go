@@ -10,11 +10,11 @@ func TestProgress(t *testing.T) {
 	var none *outputs.Progress
 	none.SetEpoch(1)
 	if none.Epoch() != -1 || none.Step() != -1 {
-		t.Error("a nil Progress knows something")
+		t.Error("a nil Progress has values")
 	}
 	var p outputs.Progress
 	if p.Epoch() != -1 || p.Step() != -1 {
-		t.Error("the zero Progress knows something")
+		t.Error("the zero Progress has values")
 	}
 	p.SetEpoch(0)
 	p.SetStep(41)
@@ -23,6 +23,6 @@ func TestProgress(t *testing.T) {
 	}
 	p.SetEpoch(-1)
 	if p.Epoch() != -1 {
-		t.Error("a negative epoch is known")
+		t.Error("got a negative epoch, want none")
 	}
 }

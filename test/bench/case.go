@@ -1,11 +1,12 @@
-// Package bench compares trainspan with the other ways a Go program can
-// leave a trace behind. It is a module of its own, so that the rivals are no
+// Package bench compares trainspan with other ways to record a trace from a Go
+// program. It is a separate module, so that the compared libraries are no
 // dependencies of the library.
 //
 //	cd test/bench && go run ./cmd/table
 //
-// prints the table of docs/maintain/releasing.md in some minutes, and with -cases every way to
-// record a span. All ratios are from one run: the cases take turns, so that a busy machine slows them all.
+// prints the table of docs/maintain/releasing.md in some minutes, and with
+// -cases every way to record a span. All ratios are from one run: the cases
+// alternate, so that load affects all of them.
 package bench
 
 import (
@@ -22,19 +23,19 @@ type Case struct {
 	Setup func(dir string) (run func(n int), done func() error, err error)
 }
 
-// Result is what a case costs.
+// Result is the cost of a case.
 type Result struct {
 	Name   string
-	Nanos  float64   // per operation, in the best round: the one least disturbed
-	Median float64   // per operation, in the middle one
-	CPU    []float64 // nanoseconds of the processor per operation that the goroutine took, by round
+	Nanos  float64   // per operation, in the fastest round: the least disturbed one
+	Median float64   // per operation, in the median round
+	CPU    []float64 // nanoseconds of CPU time per operation of the goroutine, by round
 	Allocs float64   // per operation
 	Bytes  float64   // allocated per operation
 }
 
-// Ratio returns how many times the processor time of base r takes: the median of
-// the rounds. What else the machine does makes little difference to it, and what
-// other goroutines do for r, such as compress, is not in it.
+// Ratio returns the CPU time of r as a multiple of that of base: the median of
+// the rounds. It depends little on the load of the machine, and does not
+// include the work of other goroutines for r, such as compression.
 func (r *Result) Ratio(base *Result) float64 {
 	ratios := make([]float64, min(len(r.CPU), len(base.CPU)))
 	for i := range ratios {
@@ -44,7 +45,7 @@ func (r *Result) Ratio(base *Result) float64 {
 	return ratios[len(ratios)/2]
 }
 
-// Measure runs all cases in turns for some rounds.
+// Measure runs all cases alternately for some rounds.
 func Measure(dir string, cases []Case, rounds int, each time.Duration) (results []Result, err error) {
 	type running struct {
 		run   func(int)
@@ -69,7 +70,7 @@ func Measure(dir string, cases []Case, rounds int, each time.Duration) (results 
 	for _, r := range all {
 		r.n = Calibrate(r.run, each)
 	}
-	runtime.LockOSThread() // whose time is counted
+	runtime.LockOSThread() // its CPU time is measured
 	defer runtime.UnlockOSThread()
 	for range rounds {
 		for _, r := range all {
@@ -95,7 +96,7 @@ func Measure(dir string, cases []Case, rounds int, each time.Duration) (results 
 	return results, nil
 }
 
-// Calibrate finds how often the operation fits into the time.
+// Calibrate returns how often the operation fits into the time.
 func Calibrate(run func(int), each time.Duration) int {
 	for n := 1000; ; n *= 4 {
 		start := time.Now()

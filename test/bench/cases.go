@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Names of the cases that ratios and targets speak of.
+// Names of the cases that ratios and targets use.
 const (
 	BareSpan      = "SDK span, 3 attributes, no-op processor"
 	BareSpanPlain = "SDK span, no attributes, no-op processor"
@@ -46,7 +46,7 @@ const (
 	Slog          = "slog JSON record of a span, to a file"
 )
 
-// Cases lists everything that is compared.
+// Cases lists all compared cases.
 func Cases() []Case {
 	return []Case{
 		{Name: BareSpanPlain, Setup: sdkCase(noSink, false)},
@@ -99,7 +99,7 @@ func Cases() []Case {
 	}
 }
 
-// sink makes the processor of a case.
+// sink makes the span processor of a case.
 type sink func(dir string) (sdktrace.SpanProcessor, error)
 
 func sdkCase(make sink, attrs bool) func(string) (func(int), func() error, error) {
@@ -139,8 +139,8 @@ func (noopProcessor) ForceFlush(context.Context) error                { return n
 
 func noSink(string) (sdktrace.SpanProcessor, error) { return noopProcessor{}, nil }
 
-// asker asks a span what a trace file has to know of it, and does nothing with the
-// answers: each copies the whole of what the SDK keeps of an ended span.
+// asker reads from a span everything that a trace file needs, and discards it:
+// each call copies what the SDK keeps of an ended span.
 type asker struct {
 	noopProcessor
 	seen int
@@ -157,7 +157,8 @@ func (a *asker) OnEnd(s sdktrace.ReadOnlySpan) {
 		len(s.Links()) + len(s.Events()) + len(s.Name()) + len(s.InstrumentationScope().Name)
 }
 
-// nowhereSink makes lines of spans that nobody compresses or stores.
+// nowhereSink returns a processor that formats the lines of spans without
+// compressing or storing them.
 func nowhereSink(string) (sdktrace.SpanProcessor, error) {
 	w, err := dftracer.NewWriter(io.Discard, &dftracer.Options{Compression: dftracer.CompressNone})
 	if err != nil {
@@ -245,12 +246,12 @@ func scopeCase(run func(*ai.Tree, context.Context, int)) func(string) (func(int)
 	}
 }
 
-// nothing is read from at no cost.
+// nothing is a reader without cost.
 type nothing struct{}
 
 func (nothing) ReadAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// fileCase reads through a wrapper.
+// fileCase returns a case that reads through a wrapper.
 func fileCase(o pfw.FileOptions) func(string) (func(int), func() error, error) {
 	return func(dir string) (func(int), func() error, error) {
 		own, err := os.MkdirTemp(dir, "files")
@@ -278,7 +279,7 @@ func regionCase(dir string) (func(int), func() error, error) {
 	}
 	ctx := context.Background()
 	return func(n int) {
-			if err := rtrace.Start(f); err != nil { // only while it is its turn: it slows everything down
+			if err := rtrace.Start(f); err != nil { // only during its rounds, because it slows everything down
 				panic(err)
 			}
 			for range n {

@@ -12,15 +12,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Growth is what is measured with a few of something and with more of it.
+// Growth is a measurement with few and with many of something.
 type Growth struct {
 	What      string
 	Few, Many int
 	setup     func(tracer trace.Tracer, n int) (run func(ops int))
 }
 
-// Growths lists what a span to a trace file may grow with. An operation is a span with n
-// attributes, or n spans that are open at once.
+// Growths lists what the cost of a span in a trace file may depend on. An
+// operation is a span with n attributes, or n spans that are open at once.
 func Growths() []Growth {
 	return []Growth{
 		{"attributes of an OTel span", 8, 64, func(tracer trace.Tracer, n int) func(int) {
@@ -51,7 +51,7 @@ func Growths() []Growth {
 	}
 }
 
-// Cases returns the case of few and that of many.
+// Cases returns the case with few and that with many.
 func (g *Growth) Cases() []Case {
 	of := func(n int) Case {
 		return Case{fmt.Sprint(g.What, " ", n), func(dir string) (func(int), func() error, error) {
@@ -70,7 +70,8 @@ func (g *Growth) Cases() []Case {
 	return []Case{of(g.Few), of(g.Many)}
 }
 
-// Exponent returns the power by which a cost grew from few to many times that of few.
+// Exponent returns the power by which a cost grew from few to many, where times
+// is the ratio of the costs.
 func Exponent(times float64, few, many int) float64 {
 	return math.Log(times) / math.Log(float64(many)/float64(few))
 }

@@ -46,13 +46,13 @@ func Iterations() []Case {
 	}
 }
 
-// takesAll is a backend that takes spans for nothing.
+// takesAll is a backend that accepts spans without cost.
 type takesAll struct{}
 
 func (takesAll) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return nil }
 func (takesAll) Shutdown(context.Context) error                             { return nil }
 
-// twoBareSpans returns the yardstick of the iterations.
+// twoBareSpans returns the baseline of the iterations.
 func twoBareSpans(string) (func(int), func() error, error) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	tracer := tp.Tracer("github.com/trainspan/trainspan/benchmarks")
@@ -65,8 +65,8 @@ func twoBareSpans(string) (func(int), func() error, error) {
 	}, func() error { return tp.Shutdown(ctx) }, nil
 }
 
-// iterationCase returns a pair of callbacks in a training loop with throughput on
-// and metrics every 50 iterations.
+// iterationCase returns a pair of callbacks in a training loop with throughput
+// on and metrics every 50 iterations.
 func iterationCase(with func(*telemetry.TrainingTelemetryBuilder, string)) func(string) (func(int), func() error, error) {
 	return func(dir string) (func(int), func() error, error) {
 		own, err := os.MkdirTemp(dir, "iteration")

@@ -16,19 +16,19 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Usage is what a command used, as the system counts it.
+// Usage is the resource usage of a command, as the system counts it.
 type Usage struct {
 	Wall   time.Duration
 	User   time.Duration // of all its threads
-	CPU    time.Duration // User, and what the system did for it
-	Memory int64         // bytes at most
+	CPU    time.Duration // User, and the system's time for it
+	Memory int64         // peak, in bytes
 }
 
 func (u Usage) String() string {
 	return fmt.Sprintf("wall %.1f s, CPU %.1f s, peak RSS %.0f MB", u.Wall.Seconds(), u.CPU.Seconds(), float64(u.Memory)/1e6)
 }
 
-// RunCommand runs a command until it ends, without its output.
+// RunCommand runs a command to its end and discards its output.
 func RunCommand(name string, args ...string) (Usage, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
@@ -44,8 +44,8 @@ func RunCommand(name string, args ...string) (Usage, error) {
 	return Usage{time.Since(began), user, user + cmd.ProcessState.SystemTime(), used.Maxrss * 1000}, nil
 }
 
-// BuildCommand builds the command trainspan into dir, in the folder benchmarks, and
-// returns its path. flags are further ones of go build.
+// BuildCommand builds the command trainspan in the folder benchmarks of dir,
+// and returns its path. flags are further flags of go build.
 func BuildCommand(dir string, flags ...string) (string, error) {
 	path := filepath.Join(dir, "trainspan")
 	build := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"github.com/trainspan/trainspan/cmd/trainspan"})...)
@@ -56,7 +56,7 @@ func BuildCommand(dir string, flags ...string) (string, error) {
 	return path, nil
 }
 
-// ReadBare reads the events of all traces below a path and does nothing with them.
+// ReadBare reads the events of all traces below a path and discards them.
 func ReadBare(path string) error {
 	return filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

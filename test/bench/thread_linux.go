@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns how long this thread has had a processor.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration { return clock(unix.CLOCK_THREAD_CPUTIME_ID) }
 
-// processTime returns how long all threads have had one.
+// processTime returns the CPU time of all threads.
 func processTime() time.Duration { return clock(unix.CLOCK_PROCESS_CPUTIME_ID) }
 
 func clock(id int32) time.Duration {

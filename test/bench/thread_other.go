@@ -6,8 +6,8 @@ import "time"
 
 var begin = time.Now()
 
-// threadTime and processTime return the time by the clock: what was used is not
-// known here.
+// threadTime and processTime return the wall time, because the CPU time is
+// unknown on this system.
 func threadTime() time.Duration { return time.Since(begin) }
 
 func processTime() time.Duration { return time.Since(begin) }

@@ -17,8 +17,8 @@ import (
 )
 
 // Sustained returns the events per second that all cores together write to a
-// compressed trace, until the file is closed, and how many a second of a processor
-// makes, those of compressing and collecting garbage included.
+// compressed trace, until the file is closed, and the events per second of CPU
+// time, including compression and garbage collection.
 func Sustained(dir string, perGoroutine int) (rate, perCore float64, err error) {
 	tree, tel, err := newTree(dir, "sustained.pfw.gz", nil)
 	if err != nil {
@@ -45,8 +45,8 @@ func Sustained(dir string, perGoroutine int) (rate, perCore float64, err error) 
 	return events / time.Since(start).Seconds(), events / (processTime() - used).Seconds(), nil
 }
 
-// Latency returns the quantiles of single scopes, in nanoseconds, while what
-// they write is compressed.
+// Latency returns the quantiles of the durations of single scopes while their
+// records are compressed.
 func Latency(dir string, scopes int) (p50, p99, p999 time.Duration, err error) {
 	tree, tel, err := newTree(dir, "latency.pfw.gz", nil)
 	if err != nil {
@@ -65,12 +65,12 @@ func Latency(dir string, scopes int) (p50, p99, p999 time.Duration, err error) {
 	return at(0.5), at(0.99), at(0.999), tel.Shutdown(ctx)
 }
 
-// stepMix is one training step: what happens in it, in which order, how long
-// it takes at the median in microseconds, and at which depth.
+// stepMix is one training step: its events in their order, with the median
+// duration in microseconds and the depth.
 var stepMix = []struct {
 	key   dftracer.Key
 	dur   float64
-	vary  float64 // how far times scatter around the median
+	vary  float64 // spread of the times around the median
 	depth int
 	count bool
 }{
@@ -89,8 +89,8 @@ var stepMix = []struct {
 
 // BytesPerEvent writes a realistic mix of events with random durations and
 // returns its size on disk and as text, per event, and the path of the file. A
-// gzip member ends after so many steps, or, at 0, when it is full. Level 6 is used at
-// the pace of a real job; this goes faster.
+// gzip member ends after that number of steps, or, at 0, when it is full. A
+// real job uses level 6 at its pace; this benchmark writes faster.
 func BytesPerEvent(dir string, steps, member, level int) (disk, text float64, path string, err error) {
 	path = filepath.Join(dir, fmt.Sprintf("mix%d-%d.pfw.gz", member, level))
 	w, err := dftracer.Create(path, &dftracer.Options{Level: level})

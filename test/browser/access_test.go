@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// faint lists texts whose contrast with what is behind them is below WCAG AA: 4.5, or 3 for large
-// ones. Opacity counts.
+// faint lists texts whose contrast with their background is below WCAG AA: 4.5,
+// or 3 for large texts. Opacity counts.
 const faint = `(() => {
 	const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
 	const parse = c => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); const p = canvas.getImageData(0, 0, 1, 1).data; return [p[0], p[1], p[2], p[3] / 255]; };
@@ -31,14 +31,15 @@ const faint = `(() => {
 	return [...out];
 })()`
 
-// small lists what is pressed and is smaller than the 24 pixels of WCAG 2.2; links within a sentence
-// may be.
+// small lists controls that are smaller than the 24 pixels of WCAG 2.2; links
+// within a sentence may be smaller.
 const small = `[...document.querySelectorAll("summary, button, a:not(.to), [tabindex='0'], input")].filter(e => e.checkVisibility()).map(e => [e, e.getBoundingClientRect()])
 	.filter(([e, r]) => r.width < 24 || r.height < 24).map(([e, r]) => e.tagName + "." + e.className + " " + Math.round(r.width) + "x" + Math.round(r.height) + " " + e.textContent.slice(0, 30))`
 
-// TestAccess: the pages of 1, 4 and 1,024 ranks have enough contrast in both themes and large
-// enough targets, fit on a telephone, and are readable without JavaScript; the page of one rank
-// has no table of ranks, that of many names the slow one first.
+// TestAccess checks that the pages of 1, 4 and 1,024 ranks have enough contrast
+// in both themes and large enough targets, fit on a telephone, and are readable
+// without JavaScript. The page of one rank has no table of ranks; that of many
+// lists the slow one first.
 func TestAccess(t *testing.T) {
 	ctx := browser(t)
 	for _, tc := range []struct{ ranks, slow, rows int }{{1, 0, 0}, {4, 2, 4}, {1024, 700, 128}} {
@@ -96,7 +97,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// script turns the JavaScript of pages off or on; what a test evaluates runs in any case.
+// script turns the JavaScript of pages off or on; the scripts of a test run in
+// any case.
 func script(t *testing.T, ctx context.Context, off bool) {
 	t.Helper()
 	if _, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {

@@ -1,3 +1,3 @@
-// Package browser opens the page of a report in a real browser. It is a module
-// of its own: what drives a browser stays out of the library.
+// Package browser opens the page of a report in a real browser. It is a
+// separate module, so that the browser driver is no dependency of the library.
 package browser

@@ -12,7 +12,7 @@ import (
 )
 
 // stretch makes the series of a report as long as those of a job of 100,000
-// steps are: no series grows with the job beyond these lengths, which package
+// steps: no series grows beyond these lengths with the job, which package
 // report tests.
 func stretch(r *report.Report) {
 	const points, columns, rows, checkpoints = 900, 240, 128, 1000
@@ -50,8 +50,8 @@ func stretch(r *report.Report) {
 	r.Steps.Count, r.Steps.Compared = 100_000, 100_000
 }
 
-// TestLargePage: the page of 1,024 ranks and 100,000 steps stays small, and
-// draws all of its charts. The log says how long that takes.
+// TestLargePage checks that the page of 1,024 ranks and 100,000 steps stays
+// small, and draws all of its charts. It logs the time for that.
 func TestLargePage(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := (simjob.Attempt{Ranks: 1024, Steps: 40, Plain: true, Slow: 700, Extra: [4]float64{12}, Save: 10}).Write(filepath.Join(dir, "job")); err != nil {
@@ -71,8 +71,7 @@ func TestLargePage(t *testing.T) {
 	bad := watch(t, ctx)
 	for range 3 {
 		open(t, ctx, address)
-		// From the start of the navigation to the moment at which the last chart
-		// was drawn.
+		// From the start of the navigation until the last chart is drawn.
 		ms := eval[float64](t, ctx, `Math.max(...performance.getEntriesByName("drawn").map(e => e.startTime))`)
 		t.Logf("%d KB, all charts drawn after %v", info.Size()/1000, time.Duration(ms*float64(time.Millisecond)).Round(time.Millisecond))
 	}

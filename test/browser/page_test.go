@@ -26,7 +26,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// browser starts Chromium, or skips the test where there is none.
+// browser starts Chromium, or skips the test if it is not installed.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	path := ""
@@ -42,7 +42,7 @@ func browser(t *testing.T) context.Context {
 	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1240, 1000), chromedp.WSURLReadTimeout(2*time.Minute))
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute) // only a stop
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute) // limits a test that hangs
 	t.Cleanup(stop)
 	ctx, stopAllocator := chromedp.NewExecAllocator(ctx, opts...)
 	t.Cleanup(stopAllocator)
@@ -54,7 +54,7 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// open shows a page once all of its charts have been drawn.
+// open loads a page and waits until all of its charts are drawn.
 func open(t *testing.T, ctx context.Context, address string) {
 	t.Helper()
 	if err := chromedp.Do(ctx, chromedp.Navigate(address)); err != nil {
@@ -83,7 +83,8 @@ func press(t *testing.T, ctx context.Context, chart string, keys ...string) {
 	}
 }
 
-// watch gathers what a page must not do: errors, and requests but its own file.
+// watch collects what a page must not have: errors, and requests except for its
+// own file.
 func watch(t *testing.T, ctx context.Context) func() []string {
 	t.Helper()
 	var mu sync.Mutex
@@ -130,7 +131,7 @@ func watch(t *testing.T, ctx context.Context) func() []string {
 	}
 }
 
-// writePage makes the page of a job with a slow rank that was killed once.
+// writePage writes the page of a job with a slow rank that was killed once.
 func writePage(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -164,8 +165,8 @@ func save(t *testing.T, dir string, r *report.Report) string {
 	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
-// pictures counts the colours in the plot of each chart: one that has not drawn
-// has one or two.
+// pictures counts the colors in the plot of each chart: an empty chart has one
+// or two.
 const pictures = `Object.fromEntries([...document.querySelectorAll(".chart")].map(box => {
 	const c = box.querySelector(".u-wrap > canvas");
 	if (!c || !c.width || !c.height) return [box.dataset.chart, 0];
@@ -213,8 +214,9 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// The page shows the finding and the account. The other sections open when they are asked for, by
-// a click, a link or the printer, and draw their charts then.
+// TestSections checks that the page shows the finding and the goodput account,
+// and that the other sections open by a click, a link or printing, and draw
+// their charts then.
 func TestSections(t *testing.T) {
 	ctx := browser(t)
 	bad := watch(t, ctx)
@@ -247,8 +249,9 @@ func TestSections(t *testing.T) {
 	}
 }
 
-// TestMoment: a click copies the command that opens the moment of the finding, or selects it, and
-// links lead to the traces from where the page is.
+// TestMoment checks that a click copies the command that opens the time of the
+// finding, or selects it, and that links to the traces work from the folder of
+// the page.
 func TestMoment(t *testing.T) {
 	ctx := browser(t)
 	bad := watch(t, ctx)
@@ -272,7 +275,8 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestReading: keyboard and table say the same of a chart, and + zooms in.
+// TestReading checks that keyboard and table give the values of a chart, and
+// that + zooms in.
 func TestReading(t *testing.T) {
 	ctx := browser(t)
 	bad := watch(t, ctx)
@@ -307,7 +311,7 @@ func TestReading(t *testing.T) {
 	if took, _, _ = strings.Cut(took, " ="); took == "" || !strings.Contains(row, took) {
 		t.Errorf("the chart says %q, the table %q", keyed, row)
 	}
-	// The marks of the axis are finer after zooming in: the picture is another.
+	// The axis has finer ticks after zooming in, so the picture differs.
 	before := eval[string](t, ctx, `document.querySelector("[data-chart=steps] canvas").toDataURL()`)
 	press(t, ctx, "steps", "+", "+")
 	after := eval[string](t, ctx, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(document.querySelector("[data-chart=steps] canvas").toDataURL()))))`)
@@ -321,8 +325,8 @@ func TestReading(t *testing.T) {
 	}
 }
 
-// TestNarrow: on a small screen nothing but tables scrolls sideways, and the
-// charts are drawn as wide as there is room.
+// TestNarrow checks that on a small screen only tables scroll sideways, and
+// that charts use the full width.
 func TestNarrow(t *testing.T) {
 	ctx := browser(t)
 	address := writePage(t)

@@ -18,10 +18,10 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// maxPictures is what the pictures of the documents may take together.
+// maxPictures limits the bytes of all pictures in the documents together.
 const maxPictures = 300 << 10
 
-// readReport reads what a make target left in a folder.
+// readReport reads a report that a make target left in a folder.
 func readReport(t *testing.T, dir, name string) *report.Report {
 	t.Helper()
 	set, err := job.Open(dir)
@@ -36,17 +36,17 @@ func readReport(t *testing.T, dir, name string) *report.Report {
 	return report.Build(jobs[0])
 }
 
-// picture is one file of docs/pictures: a region of a page, of a size that does
-// not depend on what the run was like.
+// picture is one file of docs/pictures: a region of a page, with a size that
+// does not depend on the run.
 type picture struct {
 	name          string
-	theme         string // none: the page has only one, and all of it is taken
+	theme         string // empty: the page has only one, and the picture shows all of it
 	address       string
-	from          string // the element that the region begins above, none for the top
+	from          string // the element below which the region ends at the top; empty for the top of the page
 	width, height int64
 }
 
-// TestPictures makes the pictures that the documents show: see the make target.
+// TestPictures makes the pictures of the documents: see the make target.
 func TestPictures(t *testing.T) {
 	out, faults := os.Getenv("TRAINSPAN_PICTURES"), os.Getenv("TRAINSPAN_FAULTS")
 	if out == "" {
@@ -107,7 +107,7 @@ func (p *picture) take(t *testing.T, ctx context.Context, dir string) int64 {
 		}
 		return shot.Data
 	}
-	// The same as PNG, for programs that show nothing else.
+	// The same as PNG, for programs without the other format.
 	size, _, err := image.DecodeConfig(bytes.NewReader(shoot(page.CaptureScreenshotFormatPng, t.ArtifactDir())))
 	if err != nil || size.Width != int(p.width) || size.Height != int(p.height) {
 		t.Errorf("%s: %d x %d, %v", p.name, size.Width, size.Height, err)
@@ -117,7 +117,7 @@ func (p *picture) take(t *testing.T, ctx context.Context, dir string) int64 {
 	return int64(n)
 }
 
-// theme chooses light or dark.
+// theme selects light or dark.
 func theme(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
@@ -141,7 +141,7 @@ i { color: #8fc7a6; font-style: normal; }
 {{end}}</pre>
 `))
 
-// terminal writes a page with the text of a report, and gives its address.
+// terminal writes a page with the text of a report, and returns its address.
 func terminal(t *testing.T, dir, command string, r *report.Report) string {
 	t.Helper()
 	type line struct {

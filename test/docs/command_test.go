@@ -12,9 +12,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/built"
 )
 
-// program is the command as its own help describes it.
+// program has the commands and flags from the help of the command.
 type program struct {
-	flags map[string][]string // of each command, with those of all
+	flags map[string][]string // of each command, with the global ones
 }
 
 var (
@@ -22,7 +22,7 @@ var (
 	helpFlag    = regexp.MustCompile(`(?m)^ +(?:(-[a-zA-Z]), )?(--[a-z0-9-]+)`)
 )
 
-// builtProgram returns what the command says of itself.
+// builtProgram returns the commands and flags from the built command's help.
 func builtProgram(t *testing.T) *program {
 	t.Helper()
 	if testing.Short() {
@@ -68,7 +68,7 @@ var described = sync.OnceValues(func() (*program, error) {
 			p.flags[strings.Join(args, " ")] = flagsOf(text)
 		}
 	}
-	for _, name := range []string{"trace", "completion"} { // named at the foot of the help
+	for _, name := range []string{"trace", "completion"} { // in the last lines of the help
 		text, err := help(name)
 		if err != nil {
 			return nil, err
@@ -92,8 +92,8 @@ func flagsOf(help string) (flags []string) {
 	return flags
 }
 
-// words cuts a command line at blanks outside of quotes, up to the end of the
-// command, and takes the quotes off.
+// words splits a command line at blanks outside of quotes, up to the end of the
+// command, and removes the quotes.
 func words(line string) (out []string) {
 	var b strings.Builder
 	quote, any := rune(0), false
@@ -126,7 +126,7 @@ func words(line string) (out []string) {
 	return out
 }
 
-// check tells what is wrong with a command line.
+// check reports the mistakes of a command line.
 func (p *program) check(t *testing.T, where, line string) {
 	t.Helper()
 	args := words(line)
@@ -188,8 +188,8 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// TestFlagsInProse checks that each flag that the pages of the command name is one
-// of the command's.
+// TestFlagsInProse checks that each flag that the command's pages name is a
+// flag of the command.
 func TestFlagsInProse(t *testing.T) {
 	p := builtProgram(t)
 	known := map[string]bool{"--help": true}

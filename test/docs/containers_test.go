@@ -17,9 +17,9 @@ func textOf(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The container files cannot be built by tests. What they say of the repository
-// can be checked: the files that they copy and build, the configurations that
-// they start with, and that the stamp of the version is a variable of the command.
+// TestContainerFiles checks the container files, which tests cannot build: the
+// files that they copy and build exist, the configurations that they start with
+// exist, and the version is stamped into a variable of the command.
 func TestContainerFiles(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "tools", "packaging", "Containerfile*"))
 	if err != nil || len(files) != 2 {

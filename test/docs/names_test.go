@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// exported returns the exported names of each package that programs import: functions,
-// types, constants and variables, and Type.Method and Type.Field.
+// exported returns the exported names of each public package: functions, types,
+// constants and variables, and Type.Method and Type.Field.
 func exported(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	all := make(map[string]map[string]bool)
@@ -111,11 +111,11 @@ var goMember = regexp.MustCompile(`^([A-Z]\w*)\.([A-Z]\w*)(?:\(.*\))?$`)
 
 var goName = regexp.MustCompile(`^([a-z]\w*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?(?:\(.*\))?$`)
 
-// TestMembersOfTheLibrary checks that the methods and fields that the pages name of types of
-// our packages exist: `Writer.Path`. A type whose members are those of another one, such as
-// an alias or an embedded type, is left out.
+// TestMembersOfTheLibrary checks that the methods and fields that the pages
+// name exist in types of our packages: `Writer.Path`. It skips types with
+// members of another one, such as an alias or an embedded type.
 func TestMembersOfTheLibrary(t *testing.T) {
-	types := make(map[string]map[string]bool) // the members of the types of a name, of all packages
+	types := make(map[string]map[string]bool) // the members of the types with a name, of all packages
 	for _, names := range exported(t) {
 		for name := range names {
 			if owner, member, ok := strings.Cut(name, "."); ok {
@@ -144,8 +144,8 @@ func TestMembersOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestNamesOfTheLibrary checks that what the pages name of our packages exists:
-// `dftracer.Recover`, `dftracer.Options.Rank`.
+// TestNamesOfTheLibrary checks that the names of our packages in the pages
+// exist: `dftracer.Recover`, `dftracer.Options.Rank`.
 func TestNamesOfTheLibrary(t *testing.T) {
 	all := exported(t)
 	n := 0
@@ -171,8 +171,8 @@ func TestNamesOfTheLibrary(t *testing.T) {
 	}
 }
 
-// variable reports whether a name has no members that the source lists: a variable
-// whose type is elsewhere, such as a node of a tree.
+// variable reports whether a name has no members in the source: a variable
+// whose type is in another package, such as a node of a tree.
 func variable(names map[string]bool, name string) bool {
 	for known := range names {
 		if strings.HasPrefix(known, name+".") {
@@ -182,9 +182,10 @@ func variable(names map[string]bool, name string) bool {
 	return true
 }
 
-// TestNamesInComments checks that what the doc comments of the public packages name exists
-// and can be seen: doc links such as [Writer.Path], and names of our packages such as
-// telemetry.Provider. A name of an internal package is one that no user can look up.
+// TestNamesInComments checks that the names in the doc comments of the public
+// packages exist and are visible: doc links such as [Writer.Path], and names of
+// our packages such as telemetry.Provider. A user cannot look up a name of an
+// internal package.
 func TestNamesInComments(t *testing.T) {
 	all, inside := exported(t), internalPackages(t)
 	n := 0
@@ -217,7 +218,8 @@ func TestNamesInComments(t *testing.T) {
 	}
 }
 
-// markdown is a link of the pages that config's comments become.
+// markdown matches a link of the pages that are generated from config's
+// comments.
 var markdown = regexp.MustCompile(`\[[^\]]*\]\([^)]*\)`)
 
 var nameInText = regexp.MustCompile(`\b([a-z]\w*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
@@ -287,7 +289,8 @@ func docComments(t *testing.T, dir string) (all []docComment) {
 	return all
 }
 
-// publicDirs returns the folders of the packages of this module that programs import.
+// publicDirs returns the folders of the packages of this module that programs
+// import.
 func publicDirs(t *testing.T) (dirs []string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -309,8 +312,8 @@ func publicDirs(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// private reports whether nothing below a folder is a package that programs import: it is
-// internal, a test, a tool, an example, a command, or of another module.
+// private reports whether a folder has no packages that programs import: it is
+// internal, a test, a tool, an example, a command, or another module.
 func private(path string, d fs.DirEntry) bool {
 	if path == root {
 		return false
@@ -336,8 +339,8 @@ func internalPackages(t *testing.T) map[string]bool {
 	return names
 }
 
-// TestAliases: go doc shows neither the fields nor the methods of a type that is an alias
-// of one of an internal package. Its comment names them all.
+// TestAliases checks that the comment of an alias of an internal type names all
+// of its fields and methods, because go doc does not show them.
 func TestAliases(t *testing.T) {
 	n := 0
 	for _, dir := range publicDirs(t) {

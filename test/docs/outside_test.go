@@ -21,8 +21,8 @@ import (
 
 const module = "github.com/trainspan/trainspan"
 
-// usual declares what the blocks of code use without declaring it: the variables of the
-// library, and those of the program around them.
+// usual declares the variables that the blocks of code use without a
+// declaration: those of the library and of the program around them.
 const usual = `package p
 
 import (
@@ -52,9 +52,9 @@ var (
 func train(ctx context.Context, batch []float64) (loss float64, err error) { return }
 `
 
-// TestOutside compiles every block of Go of the pages, and every one in the doc comments
-// of the public packages, in a module outside of this one, as a program that uses the
-// library has it. Blocks that are snippets are compiled where they come from.
+// TestOutside compiles every block of Go of the pages and of the doc comments
+// of the public packages, in a separate module, like a program that uses the
+// library. Blocks that are snippets are compiled in their source file.
 func TestOutside(t *testing.T) {
 	blocks, packages := commentBlocks(t)
 	for _, p := range pages(t) {
@@ -99,7 +99,8 @@ func TestOutside(t *testing.T) {
 
 var fileOfBlock = regexp.MustCompile(`block(\d+)\.go:\d+:\d+: (.*)`)
 
-// TestOutsideFails: a block that a program outside cannot compile is found.
+// TestOutsideFails checks that a block that a program outside cannot compile is
+// found.
 func TestOutsideFails(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"tel, err := trainspan.Begin(ctx)\n", "undefined: trainspan.Begin"},
@@ -130,8 +131,8 @@ func TestOutsideFails(t *testing.T) {
 	}
 }
 
-// compile builds the module in a folder with nothing but the module cache, and returns
-// what is wrong with it.
+// compile builds the module in a folder with the module cache only, and returns
+// the errors.
 func compile(t *testing.T, dir string, write func(name, text string)) (problems []string) {
 	t.Helper()
 	checkout, err := filepath.Abs(root)
@@ -159,12 +160,12 @@ func compile(t *testing.T, dir string, write func(name, text string)) (problems 
 	return append(problems, err.Error())
 }
 
-// block is one block of code, with where it is.
+// block is one block of code and its position.
 type block struct{ where, text string }
 
-// file returns the name and the text of a file that compiles what the block holds: a
-// whole file, declarations, or statements, which become the body of a function. Imports
-// that a part of a file lacks are added, packages has their paths by name.
+// file returns the name and the text of a file that compiles a block: a whole
+// file, declarations, or statements, which become the body of a function. It
+// adds missing imports; packages has their paths by name.
 func (b block) file(i int, packages map[string]string) (name, text string, err error) {
 	name = fmt.Sprintf("block%d.go", i)
 	parse := func(text string) (*token.FileSet, *ast.File, error) {
@@ -211,8 +212,7 @@ func selects(f *ast.File, name *ast.Ident) (found bool) {
 	return found
 }
 
-// used uses every variable that a block declares, since the end of the block is not
-// there to use it.
+// used returns statements that use every variable that a block declares.
 func used(files *token.FileSet, f *ast.File, text string) string {
 	at := make(map[int]string)
 	use := func(pos token.Pos, names ...ast.Expr) {
@@ -261,9 +261,9 @@ func used(files *token.FileSet, f *ast.File, text string) string {
 	return text
 }
 
-// commentBlocks returns the blocks of code in the doc comments of the public packages,
-// and the paths of the packages that blocks may use, by name: these and those that they
-// import.
+// commentBlocks returns the blocks of code in the doc comments of the public
+// packages, and the paths of the packages that blocks may use, by name: these
+// packages and their imports.
 func commentBlocks(t *testing.T) (blocks []block, packages map[string]string) {
 	t.Helper()
 	packages = make(map[string]string)

@@ -70,7 +70,7 @@ func (p page) commands() (lines []string) {
 	return lines
 }
 
-// anchor returns what GitHub makes of a heading.
+// anchor returns GitHub's anchor of a heading.
 func anchor(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -83,7 +83,7 @@ func anchor(text string) string {
 	}, strings.TrimSpace(text))
 }
 
-// TestLinks checks that what the documents point at is there, headings included.
+// TestLinks checks that the targets of links exist, headings included.
 func TestLinks(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, m := range linkTo.FindAllStringSubmatch(p.prose(), -1) {
@@ -122,13 +122,13 @@ var (
 	unnamed = regexp.MustCompile(`<img( [^>a][^>]*)?>|!\[\]\([^)]*\)`)
 )
 
-// TestPictures: the pictures of the documents are there, small, all shown, and
-// said in words too.
+// TestPictures checks that the pictures of the documents exist, are small, are
+// all used, and have a description.
 func TestPictures(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, p := range pages(t) {
 		for _, m := range unnamed.FindAllString(p.prose(), -1) {
-			t.Errorf("%s: %s has no words for those who do not see it", p.name, m)
+			t.Errorf("%s: %s has no alternative text", p.name, m)
 		}
 		for _, m := range image.FindAllStringSubmatch(p.prose(), -1) {
 			shown[filepath.Join(root, filepath.Dir(p.name), m[1]+m[2])] = true
@@ -159,7 +159,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestMakeTargets checks that the targets and the scripts of tools that the pages name exist.
+// TestMakeTargets checks that the targets and the scripts of tools that the
+// pages name exist.
 func TestMakeTargets(t *testing.T) {
 	targets := makeTargets(t)
 	n := 0
@@ -178,7 +179,7 @@ func TestMakeTargets(t *testing.T) {
 		}
 		for _, name := range script.FindAllString(mentions, -1) {
 			if strings.HasPrefix(name, "tools/packaging/") {
-				continue // files of a release, which TestFilesAndFolders looks up
+				continue // files of a release, which TestFilesAndFolders checks
 			}
 			n++
 			if info, err := os.Stat(filepath.Join(root, name)); err != nil || !info.IsDir() && info.Mode()&0o100 == 0 {
@@ -199,8 +200,8 @@ func makeTargets(t *testing.T) []string {
 	return strings.Fields(list)
 }
 
-// make alone lists the targets, each with what it does, and make -n starts no program
-// but make itself.
+// TestMakeStartsNothing checks that make lists the targets with a description
+// each, and that make -n starts no program except make itself.
 func TestMakeStartsNothing(t *testing.T) {
 	program, err := exec.LookPath("make")
 	if err != nil {
@@ -222,7 +223,7 @@ func TestMakeStartsNothing(t *testing.T) {
 			t.Fatalf("make lists\n%swant a line for each of %v", out, targets)
 		}
 	}
-	// Everything that a recipe or $(shell) could start leaves a file here.
+	// Each program that a recipe or $(shell) could start leaves a file here.
 	bin, marks := t.TempDir(), t.TempDir()
 	for _, name := range []string{"awk", "bash", "cat", "env", "git", "go", "id", "python3", "rm", "uname"} {
 		text := "#!/bin/sh\necho >" + filepath.Join(marks, name) + "\n"
@@ -260,7 +261,7 @@ func TestFilesAndFolders(t *testing.T) {
 		for _, m := range quoted.FindAllStringSubmatch(p.prose(), -1) {
 			name := strings.TrimPrefix(m[1], "./")
 			first, _, _ := strings.Cut(name, "/")
-			// What a run leaves behind is not there yet.
+			// The output of a run does not exist yet.
 			if !fileName.MatchString(name) || !folders[first] || first == "out" || first == "bin" {
 				continue
 			}

@@ -1,5 +1,5 @@
-// Package docs keeps the code in the documents equal to the examples, which
-// are compiled and tested. Run with -update to copy it anew.
+// Package docs keeps the code in the documents equal to the examples, which are
+// compiled and tested. Run with -update to copy it.
 package docs
 
 import (
@@ -45,8 +45,9 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// region returns the marked part of a source file, without its indentation; "main"
-// is the body of the main function, "file" all from its package clause on.
+// region returns the marked part of a source file, without its indentation;
+// "main" is the body of the main function, "file" everything from its package
+// clause on.
 func region(path, name string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
-// TestAgentMetrics compares the names in the alerts on agents with what the Collector
-// serves that is configured as an agent.
+// TestAgentMetrics compares the names in the alerts on agents with the metrics
+// of a Collector that is configured as an agent.
 func TestAgentMetrics(t *testing.T) {
 	program := collectorProgram(t)
 	dir := t.TempDir()
@@ -49,7 +49,8 @@ func TestAgentMetrics(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestAgentUnit has systemd read the unit of the agent, with a program that is there.
+// TestAgentUnit lets systemd check the unit of the agent, with an existing
+// program.
 func TestAgentUnit(t *testing.T) {
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {

@@ -23,19 +23,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// behaviourVariable says how a backend behaves: healthy, slow, failing or
-// silent.
+// behaviourVariable selects the behavior of a backend: healthy, slow, failing
+// or silent.
 const behaviourVariable = "TRAINSPAN_E2E_BEHAVIOUR"
 
-// hung is the line in which a backend says that it takes nothing any more.
+// hung is the line that a backend prints when it stops accepting requests.
 const hung = "hung"
 
-// slowness is the time that a slow backend takes for a call.
+// slowness is how long a slow backend takes for a call.
 const slowness = 2 * time.Second
 
-// backend is an OTLP receiver in a process of its own, so that it shares
-// neither memory nor garbage collection with the training. It tells of the
-// spans that it took before it answers.
+// backend is an OTLP receiver in a separate process, so that it shares neither
+// memory nor garbage collection with the training. It reports the accepted
+// spans before it answers.
 type backend struct {
 	address string
 	cmd     *exec.Cmd
@@ -47,7 +47,7 @@ type backend struct {
 	read chan struct{} // closed at the end of the output
 }
 
-// counts are numbers of spans and log records.
+// counts holds the numbers of spans and log records.
 type counts struct{ spans, logs int64 }
 
 // startBackend runs a backend until the end of the test or stop.
@@ -89,8 +89,8 @@ func startBackend(t *testing.T, behaviour string) *backend {
 	return b
 }
 
-// dieAtNextCall makes the backend end, without an answer, when it is called
-// next and all answers have come: every span that it took was answered for.
+// dieAtNextCall makes the backend exit without an answer at its next call, when
+// all answers have arrived: it has acknowledged every span that it accepted.
 func (b *backend) dieAtNextCall(came func(counts) bool) {
 	fmt.Fprintln(b.stdin, "die")
 	go func() {
@@ -100,7 +100,7 @@ func (b *backend) dieAtNextCall(came func(counts) bool) {
 				select {
 				case <-b.read:
 					return
-				case <-time.After(time.Millisecond): // between two looks
+				case <-time.After(time.Millisecond): // poll interval
 				}
 			}
 			_ = b.cmd.Process.Kill()
@@ -115,15 +115,15 @@ func (b *backend) counts() counts {
 	return b.took
 }
 
-// stop ends the backend and gives the numbers of what it took.
+// stop ends the backend and returns the numbers of accepted spans and records.
 func (b *backend) stop() counts {
 	_ = b.stdin.Close()
 	<-b.read
-	_ = b.cmd.Wait() // one that died has told what it took
+	_ = b.cmd.Wait() // a backend that exited has reported its counts
 	return b.counts()
 }
 
-// runBackend is a backend's process. It ends with its input.
+// runBackend is the main function of a backend process. It ends with its input.
 func runBackend() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -160,7 +160,7 @@ type receiver struct {
 
 	mu     sync.Mutex
 	doomed bool
-	ids    map[string]bool // of the spans that were taken
+	ids    map[string]bool // of the accepted spans
 	logs   int
 	silent []net.Conn
 }
@@ -202,14 +202,14 @@ func (r *metricReceiver) Export(ctx context.Context, _ *metricspb.ExportMetricsS
 	return &metricspb.ExportMetricsServiceResponse{}, r.take(ctx, func() {})
 }
 
-// take does with a request what the behaviour says.
+// take handles a request by the configured behavior.
 func (r *receiver) take(ctx context.Context, note func()) error {
 	switch r.behaviour {
 	case "slow":
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(slowness): // that it is slow is what is measured
+		case <-time.After(slowness): // the slowness that the test measures
 		}
 	case "failing":
 		return status.Error(codes.Internal, "the disk is on fire")
@@ -225,7 +225,7 @@ func (r *receiver) take(ctx context.Context, note func()) error {
 	return nil
 }
 
-// acceptOnly takes connections and never says a word.
+// acceptOnly accepts connections and never answers.
 func (r *receiver) acceptOnly(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -233,7 +233,7 @@ func (r *receiver) acceptOnly(l net.Listener) {
 			return
 		}
 		r.mu.Lock()
-		r.silent = append(r.silent, c) // a connection that nobody holds is closed some day
+		r.silent = append(r.silent, c) // the garbage collector would close an unreferenced connection
 		r.mu.Unlock()
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 var sentLine = regexp.MustCompile(`spans\s+\S+, (\d+) sent, (\d+) lost`)
 
-// TestCharlm runs the example job as a user does, with nothing but the endpoint
-// in the environment, and looks for it in Jaeger.
+// TestCharlm runs the example job as a user does, with only the endpoint in the
+// environment, and looks for it in Jaeger.
 func TestCharlm(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
 	dir := t.TempDir()

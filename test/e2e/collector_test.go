@@ -26,15 +26,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// buildingCollector is the one attempt to build the Collector.
+// buildingCollector builds the Collector once.
 var buildingCollector = sync.OnceValues(func() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // only a stop
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // limits a test that hangs
 	defer cancel()
 	return servers.Collector(ctx, "../..")
 })
 
-// collectorProgram returns the Collector. The test is skipped where it cannot be built, and fails
-// if a file of this repository is missing.
+// collectorProgram returns the path of the Collector. It skips the test if the
+// Collector cannot be built, and fails if a file of this repository is missing.
 func collectorProgram(t *testing.T) string {
 	t.Helper()
 	program, err := buildingCollector()
@@ -47,8 +47,8 @@ func collectorProgram(t *testing.T) string {
 	return program
 }
 
-// logsToFile is laid over the example configuration: logs and metrics go to
-// files too, where the test can read them.
+// logsToFile extends the example configuration: logs and metrics also go to
+// files that the test reads.
 const logsToFile = `exporters:
   file/logs: {path: "%s", flush_interval: 50ms}
   file/metrics: {path: "%s", flush_interval: 50ms}
@@ -58,9 +58,9 @@ service:
     metrics: {receivers: [otlp], exporters: [file/metrics]}
 `
 
-// TestCollector runs a job into our Collector as its example configuration has
-// it, with Jaeger behind: events of open spans are there at once, spans reach
-// Jaeger, and the trace file of the process is whole.
+// TestCollector sends a job to our Collector in its example configuration, with
+// Jaeger behind it: events of open spans arrive at once, spans reach Jaeger,
+// and the trace file of the process is complete.
 func TestCollector(t *testing.T) {
 	program := collectorProgram(t)
 	j := startJaeger(t, servers.JaegerOptions{})
@@ -98,7 +98,7 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// watched runs a job and looks at its events while its training loop is open.
+// watched runs a job and checks its events while its training loop is open.
 func watched(t *testing.T, service string, o config.OTLP, w *witness, logs string) {
 	t.Helper()
 	cfg := job(service)
@@ -111,7 +111,7 @@ func watched(t *testing.T, service string, o config.OTLP, w *witness, logs strin
 	if err != nil {
 		t.Fatal(errors.Join(err, outputs.Close(t.Context())))
 	}
-	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) }) // does nothing after the test's own
+	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) }) // does nothing after the test's own call
 	cb := callbacks.New(tel)
 	cb.OnAppStart(t.Context())
 	open, _ := cb.OnTrainStart(t.Context(), callbacks.TrainStart{})
@@ -142,10 +142,10 @@ func watched(t *testing.T, service string, o config.OTLP, w *witness, logs strin
 	}
 }
 
-// logKey says what a log record is about.
+// logKey identifies the event of a log record.
 type logKey struct{ event, trace, span string }
 
-// readLogs reads what the Collector has written of logs so far.
+// readLogs reads the logs that the Collector has written so far.
 func readLogs(path string) (map[logKey]bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,7 +171,7 @@ func readLogs(path string) (map[logKey]bool, error) {
 			} `json:"resourceLogs"`
 		}
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			break // it is being written
+			break // the line is incomplete
 		}
 		for _, rl := range line.ResourceLogs {
 			for _, sl := range rl.ScopeLogs {
@@ -184,7 +184,7 @@ func readLogs(path string) (map[logKey]bool, error) {
 	return all, lines.Err()
 }
 
-// served looks for the metrics by which one sees that trace files are complete.
+// served checks the metrics that show that trace files are complete.
 func served(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
@@ -207,7 +207,7 @@ func served(ctx context.Context, address string) error {
 	return nil
 }
 
-// traceIn returns the one trace file of a folder.
+// traceIn returns the only trace file in a folder.
 func traceIn(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
@@ -218,8 +218,8 @@ func traceIn(t *testing.T, dir string) string {
 }
 
 // TestCollectorJoinsTraces spreads a job over traces: the Collector's trace
-// file of the process is whole all the same. What is in segments adds up, and
-// every event is there once, though it came as a log record and with its span.
+// file of the process is complete nevertheless. The segments add up, and every
+// event is in it once, although it arrived as a log record and with its span.
 func TestCollectorJoinsTraces(t *testing.T) {
 	program := collectorProgram(t)
 	dir := t.TempDir()
@@ -303,7 +303,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 	}
 }
 
-// checkTrace holds the trace file that the Collector wrote against what ended
+// checkTrace compares the trace file of the Collector with the spans that ended
 // in the process.
 func checkTrace(t *testing.T, dir string, w *witness) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// counter is a span processor that counts the spans that end.
+// counter is a span processor that counts ended spans.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) OnStart(context.Context, sdktrace.ReadWriteSpan) {}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns the processor time of this thread.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -15,7 +15,7 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// processTime returns the processor time of the whole process.
+// processTime returns the CPU time of the whole process.
 func processTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
@@ -24,8 +24,7 @@ func processTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// timesTaken returns how often the system took the processor from this thread to
-// give it to another program.
+// timesTaken returns how often the system preempted this thread.
 func timesTaken() int64 {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &r); err != nil {
@@ -34,6 +33,5 @@ func timesTaken() int64 {
 	return r.Nivcsw
 }
 
-// setNice returns this thread another priority; lower than zero needs a
-// privilege.
+// setNice sets the priority of this thread; below zero needs a privilege.
 func setNice(n int) error { return unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), n) }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// threadTime is not known here.
+// threadTime returns 0: unknown on this system.
 func threadTime() time.Duration { return 0 }
 
-// processTime is not known here either.
+// processTime returns 0: unknown on this system.
 func processTime() time.Duration { return 0 }
 
-// timesTaken is not known here either.
+// timesTaken returns 0: unknown on this system.
 func timesTaken() int64 { return 0 }
 
-// setNice is not possible here.
+// setNice returns an error on this system.
 func setNice(int) error { return errors.ErrUnsupported }

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// daskPackages are those of the cluster that TestDask makes.
+// daskPackages are the packages of TestDask's cluster.
 var daskPackages = []string{"dask==2026.1.1", "distributed==2026.1.1", "pandas==2.3.3", "pyarrow==26.0.1"}
 
 // daskQuery adds up the times of spans by category in a data set.
@@ -23,12 +23,13 @@ const daskQuery = `import sys, dask.dataframe as dd
 e = dd.read_parquet(sys.argv[1] + "/events", columns=["ph", "cat", "dur_us"])
 print(e[e.ph == "X"].groupby("cat").dur_us.sum().compute().to_json())`
 
-// TestDask has a real Dask cluster of processes report a job: it says what one
-// trainspan report says, byte for byte, with one, two and four workers, and where one of
-// them is killed when half of the digests are made. Its dataframes read what convert
-// writes, to the sums of summary. TRAINSPAN_DASK_RANKS and
-// TRAINSPAN_DASK_STEPS are the size of the job, TRAINSPAN_DASK_PYTHON is a python3 with
-// dask and distributed; without it an environment with them is made.
+// TestDask checks that a real Dask cluster reports a job exactly as one
+// trainspan report does, byte for byte, with one, two and four workers, and if
+// one of them is killed after half of the digests. Its dataframes read the
+// output of convert, with the sums of summary. TRAINSPAN_DASK_RANKS and
+// TRAINSPAN_DASK_STEPS are the size of the job, TRAINSPAN_DASK_PYTHON is a
+// python3 with dask and distributed; without it the test makes an environment
+// with them.
 func TestDask(t *testing.T) {
 	ranks, steps := setting(t, "TRAINSPAN_DASK_RANKS", 64), setting(t, "TRAINSPAN_DASK_STEPS", 20)
 	ctx, dir := untilDeadline(t), t.TempDir()
@@ -109,7 +110,7 @@ func TestDask(t *testing.T) {
 			t.Errorf("%s: %d us, the summary says %d", c.Category, byCategory[c.Category], c.Total)
 		}
 	}
-	// What a worker cannot do is an error that says what the command said.
+	// The error of a worker contains the command's message.
 	cmd := exec.CommandContext(ctx, python, "cluster.py", "--workers=1", "--command="+program, filepath.Join(dir, "none"))
 	cmd.Dir = code
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "there is no such file; check the name") {

@@ -22,7 +22,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// job describes a job of one rank that exports every span.
+// job returns the configuration of a job of one rank that exports every span.
 func job(service string) config.Config {
 	cfg := config.Config{
 		Base: config.Base{
@@ -38,7 +38,7 @@ func job(service string) config.Config {
 	return cfg
 }
 
-// newBuilder describes that job to a builder without exporters.
+// newBuilder returns a builder for that job without exporters.
 func newBuilder(service string) *telemetry.TrainingTelemetryBuilder {
 	cfg := job(service)
 	return telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg.Base).WithRanks(cfg.Ranks).WithExportCustomization(cfg.Export)
@@ -51,7 +51,7 @@ func send(protocol string, url string) otlp.Config {
 	}}
 }
 
-// configure makes a provider that sends as cfg says.
+// configure returns a provider that sends according to cfg.
 func configure(t *testing.T, b *telemetry.TrainingTelemetryBuilder, cfg otlp.Config) *telemetry.Provider {
 	t.Helper()
 	exporter, err := otlp.New(t.Context(), cfg)
@@ -62,7 +62,7 @@ func configure(t *testing.T, b *telemetry.TrainingTelemetryBuilder, cfg otlp.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) }) // does nothing after the test's own
+	t.Cleanup(func() { _ = tel.Shutdown(context.Background()) }) // does nothing after the test's own call
 	return tel
 }
 
@@ -70,9 +70,9 @@ var errOddBatch = errors.New("the batch is odd")
 
 const demoSteps = 10
 
-// demo is a whole small job: callbacks around its phases and most of its loop,
-// scopes in the validation and the test, a plain OpenTelemetry span, and one
-// iteration that fails.
+// demo is a complete small job: callbacks around its phases and most of its
+// loop, scopes in the validation and the test, a plain OpenTelemetry span, and
+// one iteration that fails.
 func demo(ctx context.Context, tel *telemetry.Provider) error {
 	cb := callbacks.New(tel)
 	cb.OnAppStart(ctx)
@@ -127,8 +127,8 @@ func (w *witness) OnEnd(s sdktrace.ReadOnlySpan) {
 func (w *witness) Shutdown(context.Context) error   { return nil }
 func (w *witness) ForceFlush(context.Context) error { return nil }
 
-// TestDemo runs a whole job and compares what Jaeger shows with what ended in
-// the process, span by span and field by field.
+// TestDemo runs a complete job and compares the spans in Jaeger with those that
+// ended in the process, field by field.
 func TestDemo(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
 	for _, protocol := range []string{config.OTLPGRPC, config.OTLPHTTP} {
@@ -156,7 +156,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// compare holds Jaeger's spans against the process's.
+// compare compares Jaeger's spans with those of the process.
 func compare(t *testing.T, found []servers.Span, want []sdktrace.ReadOnlySpan) {
 	t.Helper()
 	ids := byID(found)
@@ -197,7 +197,7 @@ func compare(t *testing.T, found []servers.Span, want []sdktrace.ReadOnlySpan) {
 	}
 }
 
-// plain makes attributes comparable with those of a query.
+// plain returns attributes in the form of a query result.
 func plain(attrs []attribute.KeyValue) map[string]any {
 	m := make(map[string]any, len(attrs))
 	for _, a := range attrs {
@@ -206,7 +206,7 @@ func plain(attrs []attribute.KeyValue) map[string]any {
 	return m
 }
 
-// text is JSON, in which maps are sorted.
+// text returns the JSON text, in which maps are sorted.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -215,7 +215,7 @@ func text(v any) string {
 	return string(b)
 }
 
-// checkDemo checks what the job itself implies.
+// checkDemo checks the properties that follow from the job.
 func checkDemo(t *testing.T, found []servers.Span) {
 	t.Helper()
 	ids := byID(found)
@@ -286,8 +286,8 @@ func checkDemo(t *testing.T, found []servers.Span) {
 	}
 }
 
-// hasEvent looks for an event with an attribute of a value, of any if want is
-// nil.
+// hasEvent looks for an event with an attribute of a value, or any value if
+// want is nil.
 func hasEvent(all []servers.Span, event, key string, want any) error {
 	for _, s := range all {
 		for _, e := range s.Events {

@@ -14,11 +14,12 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestDFAnalyzer has DFAnalyzer itself read traces, and holds the number and time of the
-// events of each of its layers against `trainspan trace summary`: they are equal within 1 %, and
-// but for the calls on files that it leaves out by their paths equal in number.
-// TRAINSPAN_DFANALYZER_PYTHON is a python3 with dftracer-analyzer, as docs/guide/clusters.md says;
-// TRAINSPAN_DFANALYZER_TRACES are folders of traces, a made-up job without it.
+// TestDFAnalyzer lets DFAnalyzer read traces, and compares the number and time
+// of the events of each of its layers with `trainspan trace summary`: they are
+// equal within 1 %, and equal in number except for the calls on files that it
+// leaves out by their paths. TRAINSPAN_DFANALYZER_PYTHON is a python3 with
+// dftracer-analyzer, see docs/guide/clusters.md; TRAINSPAN_DFANALYZER_TRACES are
+// folders of traces, a synthetic job without it.
 func TestDFAnalyzer(t *testing.T) {
 	python := os.Getenv("TRAINSPAN_DFANALYZER_PYTHON")
 	if python == "" {
@@ -66,7 +67,7 @@ func TestDFAnalyzer(t *testing.T) {
 	}
 }
 
-// layer is what one says of the events of a layer.
+// layer has the totals of the events of a layer.
 type layer struct {
 	Count int64
 	Time  float64 // s, of all lanes

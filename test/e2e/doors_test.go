@@ -14,11 +14,11 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// fence finds the blocks of code in a page.
+// fence matches the blocks of code in a page.
 var fence = regexp.MustCompile("(?s)```(sh|go)\n(.*?)```")
 
-// doors returns the blocks of the README from the installation on as they are there:
-// make install, PyTorch, the program in Go, how it is run, and files.
+// doors returns the unchanged blocks of the README from the installation on:
+// make install, PyTorch, the program in Go, how to run it, and files.
 func doors(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -37,15 +37,15 @@ func doors(t *testing.T) []string {
 	return out
 }
 
-// newcomer is somebody with an empty folder, and the README.
+// newcomer is a user with an empty folder and the README.
 type newcomer struct {
 	t   *testing.T
 	dir string
 	env []string
 }
 
-// paste runs the lines of a block in the shell, each of them has to succeed, and logs how
-// long it took.
+// paste runs the lines of a block in the shell, which must all succeed, and
+// logs their duration.
 func (n *newcomer) paste(door, block string) string {
 	n.t.Helper()
 	began := time.Now()
@@ -72,9 +72,9 @@ func (n *newcomer) put(name, text string) {
 	}
 }
 
-// TestDoors pastes the blocks of the README into a shell in an empty folder beside a copy
-// of the source, in the order in which they stand there. pip gets nothing but the copy,
-// and the go command modules that this machine has.
+// TestDoors pastes the blocks of the README into a shell in an empty folder
+// beside a copy of the source, in their order. pip uses only the copy, and the
+// go command only modules on this machine.
 func TestDoors(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wheels are for Linux")
@@ -118,7 +118,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-// environment puts a copy of this tree, as it is now, into the folder.
+// environment copies the current state of this tree into the folder.
 func (n *newcomer) environment() {
 	t := n.t
 	t.Helper()
@@ -141,8 +141,9 @@ git -C trainspan checkout -q -f HEAD`, root))
 	n.env = append(n.env, "GOPROXY=file://"+modules[0]+"/cache/download,"+modules[1], "GOSUMDB=off")
 }
 
-// venv makes an environment for pip, of an interpreter with PyTorch where there is one, and
-// puts it first in PATH. It reports whether there is.
+// venv makes a Python environment for pip, with an interpreter that has PyTorch
+// if there is one, and puts it first in PATH. It reports whether it has
+// PyTorch.
 func (n *newcomer) venv() (torch bool) {
 	make := "python3 -m venv .venv"
 	if exec.CommandContext(n.t.Context(), "/usr/bin/python3", "-c", "import torch").Run() == nil {
@@ -157,8 +158,8 @@ func (n *newcomer) venv() (torch bool) {
 	return torch
 }
 
-// samples makes the files that the last block names: the trace of a job with a slow rank,
-// what PyTorch's profiler wrote, two runs.
+// samples makes the files that the last block names: the trace of a job with a
+// slow rank, a profile of PyTorch's profiler, two runs.
 func (n *newcomer) samples() {
 	n.t.Helper()
 	for _, job := range []struct {

@@ -19,8 +19,8 @@ import (
 )
 
 // pairsVariable and runsVariable change the length of the measurement.
-// niceVariable gives the training thread a nice value below zero, so that
-// other programs of a busy machine interrupt it less.
+// niceVariable sets a nice value below zero for the training thread, so that
+// other programs interrupt it less on a busy machine.
 const (
 	pairsVariable = "TRAINSPAN_E2E_PAIRS"
 	runsVariable  = "TRAINSPAN_E2E_RUNS"
@@ -30,15 +30,15 @@ const (
 // fault is a state of the backend during a run.
 type fault struct {
 	name      string
-	onlySpans bool // the backend takes no logs and metrics
+	onlySpans bool // the backend accepts no logs and metrics
 	start     func(t *testing.T, service string) endpoint
 }
 
 // endpoint is a backend for one run.
 type endpoint struct {
 	address   string
-	halfway   func(came func(counts) bool) // nil: nothing happens then; came: so much was answered for
-	delivered func() counts                // what the backend has; called at the end
+	halfway   func(came func(counts) bool) // nil: nothing happens; came reports whether so much was acknowledged
+	delivered func() counts                // the content of the backend; called at the end
 }
 
 var faults = []fault{
@@ -76,18 +76,18 @@ func behaves(behaviour string) func(*testing.T, string) endpoint {
 	}
 }
 
-// row is what one fault did to the training.
+// row is the effect of one fault on the training.
 type row struct {
 	fault               string
 	with, without       side
-	background          time.Duration // processor time of everything but the training
+	background          time.Duration // CPU time of everything except the training
 	ended, delivered    int64
 	dropped, reported   int64
 	logs, logsDelivered int64
 	shutdown            time.Duration // the longest
 }
 
-// side is the half of the steps that have telemetry, or that have none.
+// side is the half of the steps with telemetry, or that without.
 type side struct {
 	steps []time.Duration
 	cpu   time.Duration
@@ -95,8 +95,9 @@ type side struct {
 }
 
 // TestFaults trains, every other step with telemetry, for every state of the
-// backend, and prints what that cost. What it asserts are counts and the result of
-// the training; times are for the reader, because other programs share the machine.
+// backend, and prints the cost. It asserts counts and the result of the
+// training; the times are for the reader, because other programs share the
+// machine.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -106,7 +107,7 @@ func TestFaults(t *testing.T) {
 	var rows []*row
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
-			// Thread times are of one thread.
+			// CPU times are those of one thread.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			defer prefer(t)()
@@ -137,7 +138,7 @@ func setting(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// prefer returns the training thread the priority that is asked for.
+// prefer sets the requested priority of the training thread.
 func prefer(t *testing.T) (undo func()) {
 	t.Helper()
 	n, err := strconv.Atoi(os.Getenv(niceVariable))
@@ -156,7 +157,8 @@ func prefer(t *testing.T) (undo func()) {
 
 func newTraining() *network { return newNetwork(128, 96, 384) }
 
-// plainLoss returns the loss after so many steps of a job without telemetry.
+// plainLoss returns the loss after the number of steps of a job without
+// telemetry.
 func plainLoss(steps int) (loss float64) {
 	l := &loop{net: newTraining()}
 	for range steps {
@@ -165,8 +167,8 @@ func plainLoss(steps int) (loss float64) {
 	return loss
 }
 
-// train returns the training loop: pairs of steps, one with telemetry and one
-// without, in turns one or the other first.
+// train runs the training loop and returns the last loss: pairs of steps, one
+// with telemetry and one without, in alternating order.
 func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, halfway func()) (loss float64) {
 	l := &loop{net: newTraining()}
 	own, all := threadTime(), processTime()
@@ -187,7 +189,7 @@ func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, hal
 			loss = l.step(ctx)
 			d := time.Since(start) - (s.watch.outside - before.outside)
 			s.cpu += threadTime() - cpu
-			if !recorded { // what was burned is no part of the training
+			if !recorded { // the busy-wait is not part of the training
 				d -= s.watch.total - before.total
 				s.cpu -= s.watch.totalCPU - before.totalCPU
 			}
@@ -198,8 +200,8 @@ func (r *row) train(ctx context.Context, cb *callbacks.Callbacks, pairs int, hal
 	return loss
 }
 
-// slower returns the median over the pairs of how much longer the step with
-// telemetry took, in parts of the one without.
+// slower returns the median over the pairs of the additional time of the step
+// with telemetry, as a fraction of the step without.
 func (r *row) slower() float64 {
 	all := make([]float64, len(r.with.steps))
 	for i, d := range r.with.steps {
@@ -208,13 +210,14 @@ func (r *row) slower() float64 {
 	return median(all)
 }
 
-// run returns a whole job, and the account of its spans and log records.
+// run runs a complete job, checks the counts of its spans and log records, and
+// returns the last loss.
 func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	t.Helper()
 	name := service(t)
 	backend := f.start(t, name)
 	cfg, log, all := job(name), &reports{}, &counter{}
-	cfg.Outputs.OTLP = config.OTLP{Protocol: config.OTLPGRPC, Endpoint: "http://" + backend.address} // else the defaults
+	cfg.Outputs.OTLP = config.OTLP{Protocol: config.OTLPGRPC, Endpoint: "http://" + backend.address} // otherwise the defaults
 	signals := config.Value(!f.onlySpans)
 	b, outputs, err := setup.NewBuilder(t.Context(), cfg, &setup.Options{Logs: signals, Metrics: signals, Logger: log.logger()})
 	if err != nil {
@@ -237,7 +240,7 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	cb.OnTrainEnd(t.Context())
 	start := time.Now()
 	cb.OnAppEnd(t.Context())
-	_ = tel.Shutdown(context.Background()) // the counts say more
+	_ = tel.Shutdown(context.Background()) // the counts have more detail
 	r.shutdown = max(r.shutdown, time.Since(start))
 	delivered := backend.delivered()
 	r.account(t, tel.Stats(), all.n.Load(), delivered.spans, log)
@@ -245,8 +248,8 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 	return loss
 }
 
-// account holds what telemetry says of its spans against what the job ended,
-// what the backend has, and what the log tells.
+// account compares telemetry's counts of spans with those that the job ended,
+// those in the backend, and those in the log.
 func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, log *reports) {
 	t.Helper()
 	if s.EndedSpans != ended || s.PendingSpans != 0 || s.EndedSpans != s.ExportedSpans+s.SpilledSpans+s.DroppedSpans {
@@ -258,7 +261,7 @@ func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, l
 	dropped := ended - delivered - s.SpilledSpans
 	single, atEnd := log.lost()
 	if single != dropped || atEnd != dropped {
-		t.Errorf("%d spans were dropped; the log tells of %d, and %d at the end", dropped, single, atEnd)
+		t.Errorf("%d spans were dropped; the log has %d, and %d at the end", dropped, single, atEnd)
 	}
 	r.ended += ended
 	r.delivered += delivered
@@ -266,7 +269,7 @@ func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, l
 	r.reported += atEnd
 }
 
-// accountLogs does the same with log records.
+// accountLogs does the same for log records.
 func (r *row) accountLogs(t *testing.T, s otlp.LogStats, delivered int64, log *reports) {
 	t.Helper()
 	if s.Pending != 0 || s.Recorded != s.Exported+s.Dropped {
@@ -276,7 +279,7 @@ func (r *row) accountLogs(t *testing.T, s otlp.LogStats, delivered int64, log *r
 		t.Errorf("the backend has %d log records, telemetry says %d", delivered, s.Exported)
 	}
 	if told := log.lostRecords(); told != s.Recorded-delivered {
-		t.Errorf("%d log records were dropped, the log tells of %d", s.Recorded-delivered, told)
+		t.Errorf("%d log records were dropped, the log has %d", s.Recorded-delivered, told)
 	}
 	r.logs += s.Recorded
 	r.logsDelivered += delivered

@@ -26,23 +26,23 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The size of the fleet. docs/guide/clusters.md has what large ones took.
+// The size of the fleet. docs/guide/clusters.md has the results of large ones.
 const (
 	fleetRanksVariable = "TRAINSPAN_FLEET_RANKS"
 	fleetStepsVariable = "TRAINSPAN_FLEET_STEPS"
-	fleetStepVariable  = "TRAINSPAN_FLEET_STEP"  // how long a step lasts
+	fleetStepVariable  = "TRAINSPAN_FLEET_STEP"  // duration of a step
 	fleetBatchVariable = "TRAINSPAN_FLEET_BATCH" // steps in a request
-	fleetAgentVariable = "TRAINSPAN_FLEET_AGENT" // ranks to an agent
+	fleetAgentVariable = "TRAINSPAN_FLEET_AGENT" // ranks per agent
 
-	stepSpans = 20 // of a step, as docs/guide/clusters.md assumes
+	stepSpans = 20 // in a step, as docs/guide/clusters.md assumes
 )
 
-// written is laid over the agent's configuration: a rank hears that a batch is
-// taken when it is in the file.
+// written extends the agent's configuration: a rank gets the acknowledgment
+// when the batch is in the file.
 const written = `exporters: {dftracer: {acknowledge: written}}
 `
 
-// unsampled is laid over the gateway's configuration: everything is kept.
+// unsampled extends the gateway's configuration: it keeps all spans.
 const unsampled = `service: {pipelines: {traces: {processors: [memory_limiter]}}}
 `
 
@@ -62,9 +62,9 @@ type fleet struct {
 
 func (f *fleet) spans() int64 { return int64(f.ranks * f.steps * stepSpans) }
 
-// TestFleet sends the spans of many ranks through agents and a gateway as their
-// configurations have it, kills an agent and the gateway in the middle, and starts
-// them again: every span is in a trace file and reaches the backend.
+// TestFleet sends the spans of many ranks through agents and a gateway in their
+// shipped configurations, kills an agent and the gateway in the middle, and
+// restarts them: every span is in a trace file and reaches the backend.
 func TestFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a fleet takes a while")
@@ -81,7 +81,7 @@ func TestFleet(t *testing.T) {
 	}
 	f.start(t, program)
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(untilDeadline(t), 10*time.Minute) // only a stop
+	ctx, cancel := context.WithTimeout(untilDeadline(t), 10*time.Minute) // limits a test that hangs
 	defer cancel()
 	var senders sync.WaitGroup
 	failed := make(chan error, f.ranks)
@@ -145,7 +145,7 @@ func fleetSetting(t *testing.T, name string, n int) int {
 	return n
 }
 
-// start runs backend, gateway and agents, two at least.
+// start runs backend, gateway and at least two agents.
 func (f *fleet) start(t *testing.T, program string) {
 	t.Helper()
 	ctx, dir := untilDeadline(t), t.TempDir()
@@ -171,15 +171,15 @@ func (f *fleet) start(t *testing.T, program string) {
 	}
 }
 
-// await returns when something holds, or ctx is done.
+// await returns when ok returns true or ctx is done.
 func await(ctx context.Context, ok func() bool) {
 	for !ok() && ctx.Err() == nil {
-		time.Sleep(20 * time.Millisecond) // between two looks
+		time.Sleep(20 * time.Millisecond) // poll interval
 	}
 }
 
-// disturb kills a Collector once so many spans are acknowledged, and starts it
-// again when another tenth is: others go on meanwhile.
+// disturb kills a Collector after the given number of acknowledged spans, and
+// restarts it after another tenth: the others continue meanwhile.
 func (f *fleet) disturb(t *testing.T, ctx context.Context, c *servers.CollectorServer, after int64) {
 	t.Helper()
 	await(ctx, func() bool { return f.acknowledged.Load() >= after })
@@ -190,23 +190,23 @@ func (f *fleet) disturb(t *testing.T, ctx context.Context, c *servers.CollectorS
 	}
 }
 
-// send is a rank: it goes through its steps and sends a batch now and then, again
-// and again until it is acknowledged, as a job with a spill directory does.
+// send runs a rank: it goes through its steps and sends batches. It repeats
+// each until it is acknowledged, like a job with a spill directory.
 func (f *fleet) send(ctx context.Context, rank int) error {
 	conn, err := grpc.NewClient(f.agents[rank%len(f.agents)].GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.5, MaxDelay: time.Second}}))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // nothing is under way
+	defer func() { _ = conn.Close() }() // no request is in progress
 	to := collector.NewTraceServiceClient(conn)
 	began := time.Now()
-	// Ranks of a job do not send at one moment: their batches end when their timers do.
+	// Ranks of a job do not send at the same time: their timers differ.
 	late := time.Duration(f.batch) * f.step * time.Duration(rank) / time.Duration(f.ranks)
 	for step := 0; step < f.steps; step += f.batch {
 		n := min(f.batch, f.steps-step)
 		select {
-		case <-time.After(time.Until(began.Add(time.Duration(step+n)*f.step + late))): // a stand-in for work
+		case <-time.After(time.Until(began.Add(time.Duration(step+n)*f.step + late))): // simulated work
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -230,7 +230,8 @@ func (f *fleet) send(ctx context.Context, rank int) error {
 	return nil
 }
 
-// requestSize returns how many bytes a span takes in a request, as it is and compressed.
+// requestSize returns the bytes per span in a request, uncompressed and
+// compressed.
 func (f *fleet) requestSize(t *testing.T) (plain, packed float64) {
 	t.Helper()
 	text, err := proto.Marshal(fleetBatch(0, 0, f.batch, time.Now()))
@@ -241,7 +242,7 @@ func (f *fleet) requestSize(t *testing.T) (plain, packed float64) {
 	return float64(len(text)) / spans, float64(len(gziptest.Pack(text))) / spans
 }
 
-// fileSize returns how many bytes the agents' trace files have.
+// fileSize returns the size of the agents' trace files in bytes.
 func (f *fleet) fileSize(t *testing.T) (n int64) {
 	t.Helper()
 	for _, dir := range f.dirs {
@@ -258,7 +259,8 @@ func (f *fleet) fileSize(t *testing.T) (n int64) {
 	return n
 }
 
-// fleetBatch returns the spans of some steps: of each the parts, then the iteration.
+// fleetBatch returns the spans of n steps: of each the parts, then the
+// iteration.
 func fleetBatch(rank, first, n int, began time.Time) *collector.ExportTraceServiceRequest {
 	whole := func(key string, v int) *common.KeyValue {
 		return &common.KeyValue{Key: key, Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: int64(v)}}}
@@ -295,12 +297,12 @@ func fleetBatch(rank, first, n int, began time.Time) *collector.ExportTraceServi
 	}}}
 }
 
-// fleetSeen is which spans have come.
+// fleetSeen is the set of received spans.
 type fleetSeen struct {
 	marks  [][]atomic.Bool // by rank and number
 	n      atomic.Int64
 	twice  atomic.Int64
-	others atomic.Int64 // that nobody sent
+	others atomic.Int64 // not sent by the test
 }
 
 func newFleetSeen(ranks, spans int) *fleetSeen {
@@ -322,7 +324,8 @@ func (s *fleetSeen) mark(rank, seq int64) {
 	}
 }
 
-// total returns how many different spans have come, -1 when there are strange ones.
+// total returns the number of different received spans, -1 if there are unknown
+// ones.
 func (s *fleetSeen) total() int64 {
 	if s.others.Load() > 0 {
 		return -1
@@ -330,7 +333,8 @@ func (s *fleetSeen) total() int64 {
 	return s.n.Load()
 }
 
-// inFiles reads the agents' trace files, those of killed agents to their last line.
+// inFiles reads the agents' trace files, those of killed agents to their last
+// line.
 func (f *fleet) inFiles(t *testing.T) *fleetSeen {
 	t.Helper()
 	seen := newFleetSeen(f.ranks, f.steps*stepSpans)
@@ -354,7 +358,7 @@ func (f *fleet) inFiles(t *testing.T) *fleetSeen {
 	return seen
 }
 
-// fleetBackend counts what reaches it.
+// fleetBackend counts the received spans.
 type fleetBackend struct {
 	collector.UnimplementedTraceServiceServer
 	address string

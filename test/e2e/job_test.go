@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/callbacks"
 )
 
-// network is a small neural network that really learns: one hidden layer,
-// squared error, plain gradient descent.
+// network is a small neural network that learns: one hidden layer, squared
+// error, plain gradient descent.
 type network struct {
 	in, hidden, batch  int
 	w1, w2, g1, g2     []float32
@@ -32,7 +32,7 @@ func newNetwork(in, hidden, batch int) *network {
 	return n
 }
 
-// load makes a batch of a function to learn.
+// load makes a batch of samples of a function.
 func (n *network) load() {
 	for b := range n.batch {
 		var sum float64
@@ -94,14 +94,14 @@ func (n *network) update() {
 	}
 }
 
-// loop trains through callbacks, each under the stopwatch.
+// loop trains with callbacks and measures each of them.
 type loop struct {
 	net   *network
 	cb    *callbacks.Callbacks
-	watch *stopwatch // nil: nobody measures
+	watch *stopwatch // nil: no measurement
 }
 
-// step returns one training iteration.
+// step runs one training iteration and returns its loss.
 func (l *loop) step(ctx context.Context) (loss float64) {
 	l.watch.around(func() { l.cb.OnTrainingSingleIterationStart(ctx) })
 	l.watch.around(func() { l.cb.OnDataLoadingStart(ctx) })
@@ -125,19 +125,18 @@ func (l *loop) step(ctx context.Context) (loss float64) {
 	return loss
 }
 
-// spansPerStep is what a step makes.
+// spansPerStep is the number of spans in a step.
 const spansPerStep = 6
 
-// stopwatch measures single callbacks, by the clock on the wall and by the
-// processor time of the thread: on a busy machine the first holds the time in
-// which other programs ran.
+// stopwatch measures single callbacks, by wall time and by the CPU time of the
+// thread: on a busy machine wall time includes the time of other programs.
 type stopwatch struct {
 	calls           int
 	worst, worstCPU time.Duration
-	worstOwn        time.Duration // of those in which no other program got the processor
+	worstOwn        time.Duration // of those without preemption
 	total, totalCPU time.Duration
-	outside         time.Duration // what measuring itself took
-	instead         time.Duration // time to burn in place of a callback
+	outside         time.Duration // time of the measurement itself
+	instead         time.Duration // time to busy-wait in place of a callback
 }
 
 func (w *stopwatch) around(callback func()) {

@@ -14,8 +14,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// roleVariable makes the test program something else than a test: a rank of a
-// job, or a backend.
+// roleVariable makes the test program run as a rank of a job, or as a backend.
 const roleVariable = "TRAINSPAN_E2E_ROLE"
 
 func TestMain(m *testing.M) {
@@ -39,14 +38,14 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// building is the one attempt to build Jaeger.
+// building builds Jaeger once.
 var building = sync.OnceValues(func() (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute) // only a stop
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute) // limits a test that hangs
 	defer cancel()
 	return servers.Jaeger(ctx, "jaeger")
 })
 
-// startJaeger returns a Jaeger of the test's own. The test is skipped where it
+// startJaeger returns a Jaeger for the test alone. It skips the test if Jaeger
 // cannot be built.
 func startJaeger(t *testing.T, o servers.JaegerOptions) *servers.JaegerServer {
 	t.Helper()
@@ -62,8 +61,8 @@ func startJaeger(t *testing.T, o servers.JaegerOptions) *servers.JaegerServer {
 	return j
 }
 
-// untilDeadline ends before the test program is ended by its time limit, so
-// that the servers do not outlive it.
+// untilDeadline returns a context that ends before the time limit of the test
+// program, so that servers do not outlive it.
 func untilDeadline(t *testing.T) context.Context {
 	t.Helper()
 	end, ok := t.Deadline()
@@ -80,7 +79,7 @@ func service(t *testing.T) string {
 	return filepath.Base(t.Name()) + fmt.Sprintf("-%x", time.Now().UnixNano())
 }
 
-// spansOf waits until Jaeger has n spans of a service, and gives them.
+// spansOf waits until Jaeger has n spans of a service, and returns them.
 func spansOf(t *testing.T, q *servers.Query, service string, n int) (found []servers.Span) {
 	t.Helper()
 	until.Nil(t, func() (err error) {

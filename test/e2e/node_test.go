@@ -13,10 +13,10 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/built"
 )
 
-// nodePackages are what the job in JavaScript needs.
+// nodePackages are the dependencies of the job in JavaScript.
 var nodePackages = []string{"@opentelemetry/api@1.9.1", "@opentelemetry/sdk-node@0.223.0"}
 
-// nodeJob trains nothing, but sends what NeMo Lens would send.
+// nodeJob does not train, but sends the spans that NeMo Lens would send.
 const nodeJob = `
 const { NodeSDK } = require('@opentelemetry/sdk-node');
 const { trace, context } = require('@opentelemetry/api');
@@ -34,8 +34,9 @@ loop.end();
 sdk.shutdown().then(() => console.log('sent'), (err) => { console.error(err); process.exit(1); });
 `
 
-// OpenTelemetry's SDK for Node sends to trainspan run, by every protocol it has,
-// with nothing set but what trainspan run sets.
+// TestNodeSendsToRun checks that OpenTelemetry's SDK for Node sends to
+// trainspan run, with each of its protocols, with only the variables that
+// trainspan run sets.
 func TestNodeSendsToRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages of Node are fetched")
@@ -82,7 +83,8 @@ func TestNodeSendsToRun(t *testing.T) {
 	}
 }
 
-// iterations returns the steps of a trace in order, each of them with a step of the optimizer.
+// iterations returns the steps of a trace in order, each with an optimizer
+// step.
 func iterations(t *testing.T, path string) (steps []string) {
 	t.Helper()
 	r, err := dftracer.OpenReader(path, nil)

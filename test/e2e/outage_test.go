@@ -14,7 +14,7 @@ import (
 )
 
 // outage is a job whose Jaeger is killed half-way. Jaeger keeps spans in
-// memory, so what it had is counted before.
+// memory, so its spans are counted before.
 type outage struct {
 	jaeger *servers.JaegerServer
 	name   string
@@ -23,7 +23,7 @@ type outage struct {
 	log    *reports
 	cb     *callbacks.Callbacks
 	loop   *loop
-	before int // spans that Jaeger had when it was killed
+	before int // spans in Jaeger when it was killed
 }
 
 func startOutage(t *testing.T, cfg func(*otlp.Config)) *outage {
@@ -54,7 +54,8 @@ func (o *outage) steps(t *testing.T, n int) {
 	}
 }
 
-// refuse takes Jaeger's place until so many attempts have failed.
+// refuse listens in Jaeger's place until the given number of attempts have
+// failed.
 func (o *outage) refuse(t *testing.T, attempts int) {
 	t.Helper()
 	l, err := net.Listen("tcp", o.jaeger.GRPC)
@@ -66,30 +67,30 @@ func (o *outage) refuse(t *testing.T, attempts int) {
 	for range attempts {
 		c, err := l.Accept()
 		if err != nil {
-			t.Fatalf("nobody looks for Jaeger: %v", err)
+			t.Fatalf("the exporter does not retry Jaeger: %v", err)
 		}
 		c.Close()
 	}
 }
 
-// end ends the job and checks the account of it.
+// end ends the job and checks its counts.
 func (o *outage) end(t *testing.T) telemetry.Stats {
 	t.Helper()
 	o.cb.OnTrainEnd(t.Context())
 	o.cb.OnAppEnd(t.Context())
-	_ = o.tel.Shutdown(context.Background()) // the counts say more
+	_ = o.tel.Shutdown(context.Background()) // the counts have more detail
 	s := o.tel.Stats()
 	if s.EndedSpans != int64(len(o.all.spans)) || s.PendingSpans != 0 || s.EndedSpans != s.ExportedSpans+s.SpilledSpans+s.DroppedSpans {
 		t.Errorf("%d spans ended, %+v", len(o.all.spans), s)
 	}
 	if single, sum := o.log.lost(); single != s.DroppedSpans || sum != s.DroppedSpans {
-		t.Errorf("the log tells of %d lost spans, and %d at the end, want %d", single, sum, s.DroppedSpans)
+		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, s.DroppedSpans)
 	}
 	return s
 }
 
-// TestBackendComesBack kills Jaeger half-way and starts it again: what ended
-// meanwhile is delivered.
+// TestBackendComesBack kills Jaeger half-way and restarts it: spans that ended
+// meanwhile are delivered.
 func TestBackendComesBack(t *testing.T) {
 	o := startOutage(t, nil)
 	o.steps(t, 50)
@@ -111,8 +112,8 @@ func TestBackendComesBack(t *testing.T) {
 	}
 }
 
-// TestBackendStaysAway kills Jaeger half-way for good: what ended afterwards
-// is counted as lost, what is too much for the queue included.
+// TestBackendStaysAway kills Jaeger half-way and does not restart it: later
+// spans are counted as lost, including those beyond the queue.
 func TestBackendStaysAway(t *testing.T) {
 	o := startOutage(t, func(c *otlp.Config) {
 		c.RetryFor, c.QueueSize, c.BatchSize = time.Second, 400, 100
@@ -124,8 +125,8 @@ func TestBackendStaysAway(t *testing.T) {
 	}
 }
 
-// TestSpill kills Jaeger half-way; what ends afterwards goes to the spill
-// directory and is sent when Jaeger is back.
+// TestSpill kills Jaeger half-way; later spans go to the spill directory and
+// are sent when Jaeger is back.
 func TestSpill(t *testing.T) {
 	var c otlp.Config
 	o := startOutage(t, func(cfg *otlp.Config) {
@@ -160,8 +161,8 @@ func TestSpill(t *testing.T) {
 	}
 }
 
-// TestNoAnswer has backends that are not there, or accept the connection and
-// never answer: nothing hangs, and every span gets a report of.
+// TestNoAnswer has backends that do not exist, or accept the connection and
+// never answer: nothing hangs, and the counts include every span.
 func TestNoAnswer(t *testing.T) {
 	dead, err := servers.FreeAddress()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
-// watchedPython trains until a file is there, with one-logger's callbacks.
+// watchedPython trains until a file exists, with one-logger's callbacks.
 const watchedPython = `
 import os, sys, time
 from trainspan.onelogger import *
@@ -44,8 +44,8 @@ with application(), training_loop(train_iterations_start=0, train_iterations_tar
                 time.sleep(0.002)
 `
 
-// watchedTorch trains with DistributedDataParallel until a file is there. The data of
-// rank 1 comes late.
+// watchedTorch trains with DistributedDataParallel until a file exists. The
+// data of rank 1 is late.
 const watchedTorch = `
 import os, socket, subprocess, sys, time
 if "RANK" not in os.environ: # the launcher
@@ -78,22 +78,23 @@ for step, batch in enumerate(DataLoader(Late(), batch_size=4)):
 dist.destroy_process_group()
 `
 
-// empty are the panels without data for each job, and why.
+// empty has the panels without data for each job, and why.
 var empty = map[string][]string{
-	// They count their own steps; nobody reads their files.
+	// They count their own steps; nothing reads their files.
 	"go":     ofFiles,
 	"python": append([]string{"Loss"}, ofFiles...), // its callbacks have no loss
-	// No record has these, and the telemetry of its processes is that of trainspan run.
+	// The records do not contain these, and the telemetry of its processes is that
+	// of trainspan run.
 	"torch": {"Loss", "Tokens per second", "Operations per second per GPU", "Telemetry: queued spans", "Telemetry: time blocked by the disk"},
 }
 
-// ofFiles are the panels that only the files of a job have.
+// ofFiles are the panels that only a job's files have.
 var ofFiles = []string{
 	"What slows the job down", "Productive time, by part", "Time that other ranks waited for a rank", "Where the time went", "Productive share of all time",
 	"Work per step in excess of the other ranks", "Wait per step",
 }
 
-// dashboard is what is asked of a file for Grafana.
+// dashboard is the part of a Grafana file that the test reads.
 type dashboard struct {
 	Panels []struct {
 		Title   string
@@ -113,12 +114,14 @@ func readDashboard(t *testing.T, file string) (board dashboard) {
 	return board
 }
 
-// debianPython is the interpreter of the system, which has PyTorch where it is installed.
+// debianPython is the interpreter of the system, which has PyTorch if that is
+// installed.
 const debianPython = "/usr/bin/python3"
 
-// TestPrometheus lets a real Prometheus scrape a job in Go and one in Python, which count
-// their own steps, and one of plain PyTorch, whose files trainspan run reads. Each query of
-// each dashboard has an answer with data, and the alerts are evaluated.
+// TestPrometheus lets a real Prometheus scrape a job in Go and one in Python,
+// which count their own steps, and one with plain PyTorch, whose files
+// trainspan run reads. Each query of each dashboard has data, and the alerts
+// are evaluated.
 func TestPrometheus(t *testing.T) {
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -165,7 +168,7 @@ func TestPrometheus(t *testing.T) {
 		for _, job := range jobs {
 			for _, panel := range board.Panels {
 				none := slices.Contains(empty[job], panel.Title)
-				until.Nil(t, func() error { // one of its queries has data, and none of an empty panel
+				until.Nil(t, func() error { // one of its queries has data; an empty panel has none
 					some := false
 					for _, target := range panel.Targets {
 						samples, err := p.Query(ctx, strings.NewReplacer("$job", job, "$__rate_interval", "20s").Replace(target.Expr))
@@ -213,7 +216,7 @@ func TestPrometheus(t *testing.T) {
 			Rules []struct{ Name, State, Health, LastError string }
 		}
 	}
-	until.Nil(t, func() error { // rules are evaluated at moments of their own
+	until.Nil(t, func() error { // rules are evaluated on their own schedule
 		err := p.Ask(ctx, "/api/v1/rules", nil, &evaluated)
 		if all := fmt.Sprint(evaluated); err == nil && (len(evaluated.Groups) != 2 || strings.Contains(all, "unknown")) {
 			return fmt.Errorf("the alerts are not evaluated: %s", all)
@@ -236,7 +239,8 @@ func isNumber(s servers.Sample) bool {
 	return err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// trainInGo trains in this process until the test is over, and gives the address of its metrics.
+// trainInGo trains in this process until the end of the test, and returns the
+// address of its metrics.
 func trainInGo(t *testing.T, dir string) string {
 	cfg := config.Config{Base: config.Base{
 		ApplicationName: "go", WorldSize: config.Value(1),
@@ -311,8 +315,9 @@ func watchedGo(ctx context.Context, cb *callbacks.Callbacks) error {
 	return cb.OnAppEnd(app)
 }
 
-// trainUntil trains below trainspan run until the test is over, and gives the address of
-// the metrics, which a variable names. The command gets the program's file and that of the end.
+// trainUntil trains under trainspan run until the end of the test, and returns
+// the address of the metrics, which a variable names. The command gets the
+// program's file and that of the end.
 func trainUntil(t *testing.T, ctx context.Context, dir, text, variable string, command ...string) string {
 	program := built.Command(t)
 	address, err := servers.FreeAddress()

@@ -15,10 +15,10 @@ import (
 	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
-// runRank is the process of one rank. It knows its backend and its place in
-// the job from the environment alone.
+// runRank is the main function of one rank. It reads its backend and its rank
+// from the environment only.
 func runRank() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // only a stop
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // limits a test that hangs
 	defer cancel()
 	cfg, err := config.Load(config.LoadOptions{Partial: true})
 	if err != nil {
@@ -45,8 +45,8 @@ func runRank() error {
 	return err
 }
 
-// TestRanks runs a job of two processes, which know nothing of each other, and
-// finds them in one trace.
+// TestRanks runs a job of two processes without communication, and finds them
+// in one trace.
 func TestRanks(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
 	name := service(t)
@@ -60,7 +60,7 @@ func TestRanks(t *testing.T) {
 		cmd := exec.CommandContext(untilDeadline(t), os.Args[0])
 		cmd.Env = append(os.Environ(),
 			roleVariable+"=rank", "OTEL_SERVICE_NAME="+name, "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+j.HTTP,
-			"TRAINSPAN_JOB="+name, "OTEL_LOGS_EXPORTER=none", "OTEL_METRICS_EXPORTER=none", // Jaeger takes spans only
+			"TRAINSPAN_JOB="+name, "OTEL_LOGS_EXPORTER=none", "OTEL_METRICS_EXPORTER=none", // Jaeger accepts only spans
 			fmt.Sprint("RANK=", i), fmt.Sprint("LOCAL_RANK=", i), "WORLD_SIZE=2",
 		)
 		cmd.Stderr = os.Stderr

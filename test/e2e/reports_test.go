@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// reports keeps what telemetry logs about itself, as JSON lines.
+// reports keeps the log lines of telemetry about itself, as JSON.
 type reports struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -30,7 +30,7 @@ func (r *reports) String() string {
 	return r.text.String()
 }
 
-// line is what the log says of losses.
+// line is a log line about losses.
 type line struct {
 	Spans   int64           `json:"spans"`
 	Records int64           `json:"log_records"`
@@ -49,8 +49,8 @@ func (r *reports) lines() (all []line) {
 	}
 }
 
-// lost adds up the spans of the warnings that were given as spans were lost,
-// and those of the one line at shutdown.
+// lost adds up the spans in the warnings at each loss, and those in the one
+// line at shutdown.
 func (r *reports) lost() (single, atEnd int64) {
 	for _, l := range r.lines() {
 		if l.Cause != "" {
@@ -62,7 +62,7 @@ func (r *reports) lost() (single, atEnd int64) {
 	return single, atEnd
 }
 
-// lostRecords returns the number of log records that the line at shutdown tells of.
+// lostRecords returns the number of log records in the line at shutdown.
 func (r *reports) lostRecords() (n int64) {
 	for _, l := range r.lines() {
 		n += l.Records

@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
-// TestSegments looks at a training loop in Jaeger while it is still open, and
-// adds its segments up when it is done.
+// TestSegments checks a training loop in Jaeger while it is open, and adds up
+// its segments at the end.
 func TestSegments(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
 	name, w := service(t), &witness{}
@@ -62,7 +62,7 @@ func TestSegments(t *testing.T) {
 }
 
 // TestTracesOfWindows spreads a run over traces and reads each of them from
-// Jaeger: none is over its budget, every parent is in the trace of its child,
+// Jaeger: each is within its budget, every parent is in the trace of its child,
 // and links lead from trace to trace back to the first.
 func TestTracesOfWindows(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
@@ -114,8 +114,8 @@ func TestTracesOfWindows(t *testing.T) {
 	}
 }
 
-// checkSegments checks that segments are linked to each other, follow without
-// a gap, and add up to the span that ended in the process.
+// checkSegments checks that segments are linked to each other, have no gaps,
+// and add up to the span that ended in the process.
 func checkSegments(t *testing.T, segments []servers.Span, w *witness, name string) {
 	t.Helper()
 	slices.SortFunc(segments, func(a, b servers.Span) int { return cmp.Compare(a.Start, b.Start) })

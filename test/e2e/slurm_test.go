@@ -18,8 +18,8 @@ import (
 	"github.com/trainspan/trainspan/test/e2e/servers"
 )
 
-// requeued is a rank that saves a checkpoint after ten iterations. In its first start
-// rank 0 has the job put into the queue again when all ranks have done five more.
+// requeued is a rank that saves a checkpoint after ten iterations. In its first
+// start rank 0 requeues the job when all ranks have done five more.
 const requeued = `
 import glob, os, time
 from trainspan.onelogger import *
@@ -49,8 +49,9 @@ with application():
                 time.sleep(600)  # until Slurm ends it
 `
 
-// TestSlurm runs a job on two nodes of a real Slurm, four ranks, as docs/guide/clusters.md has
-// it: all of them are one attempt, and a requeue makes the second one of the same run.
+// TestSlurm runs a job on two nodes of a real Slurm, four ranks, by
+// docs/guide/clusters.md: all of them are one attempt, and after a requeue they
+// are the second attempt of the same run.
 func TestSlurm(t *testing.T) {
 	if testing.Short() {
 		t.Skip("Slurm lets a job that was requeued wait")
@@ -72,7 +73,7 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := regexp.MustCompile(`\d+`).FindString(out)
-	until.Nil(t, func() error { // over, and where it waits for its second start, that is now
+	until.Nil(t, func() error { // at its end; if it waits for its second start, it starts now
 		out, err := s.Run(ctx, dir, "scontrol", "show", "job", id)
 		if err != nil || strings.Contains(out, "JobState=COMPLETED") {
 			return err
@@ -117,7 +118,7 @@ func TestSlurm(t *testing.T) {
 // startSlurm starts a Slurm of two nodes that ends with the test.
 func startSlurm(ctx context.Context, t *testing.T) *servers.Slurm {
 	t.Helper()
-	cluster, err := os.MkdirTemp("", "slurm-*") // the names of sockets are short
+	cluster, err := os.MkdirTemp("", "slurm-*") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,10 +144,10 @@ func startSlurm(ctx context.Context, t *testing.T) *servers.Slurm {
 	return s
 }
 
-// TestSlurmArray digests the parts of a job in an array of a real Slurm, as
-// examples/slurm/digest.sh does. A task that is killed leaves nothing behind and does not
-// stop the others; the second run reads its part alone, and reports what one command does
-// of all traces, byte for byte.
+// TestSlurmArray digests the parts of a job in an array of a real Slurm with
+// examples/slurm/digest.sh. A killed task leaves no files and does not stop the
+// others; the second run reads only its part, and the report equals that of one
+// command over all traces, byte for byte.
 func TestSlurmArray(t *testing.T) {
 	ctx := untilDeadline(t)
 	s := startSlurm(ctx, t)

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// tablePath is where the table is left, below the root of the repository: go
-// test shows what a test prints only when it fails, or with -v.
+// tablePath is the file of the table, below the root of the repository: go test
+// shows the output of a test only if it fails, or with -v.
 const tablePath = "out/e2e/faults.txt"
 
-// report prints the table and leaves it in a file.
+// report prints the table and writes it to a file.
 func report(t *testing.T, rows []*row, pairs, runs int) {
 	t.Helper()
 	table := render(rows, pairs, runs)
@@ -29,7 +29,7 @@ func report(t *testing.T, rows []*row, pairs, runs int) {
 	}
 }
 
-// render returns the table with what its columns mean.
+// render returns the table and a description of its columns.
 func render(rows []*row, pairs, runs int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d runs per row, each of %d pairs of steps, one with telemetry (%d spans, %d callbacks) and one without; %d processors, %s\n\n",
@@ -47,7 +47,7 @@ func render(rows []*row, pairs, runs int) string {
 			100*r.slower(), 100*(float64(r.with.cpu)/float64(max(1, r.without.cpu))-1), short(r.background/time.Duration(len(r.with.steps))),
 			short(with.mean()), short(with.worst), short(with.worstOwn), short(with.worstCPU), short(without.worst))
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // a strings.Builder returns no error
 	fmt.Fprintln(&b)
 	fmt.Fprintln(w, "\tspans\tspans\tspans\tspans\tlog records\tlog records\tlongest\t")
 	fmt.Fprintln(w, "backend\tended\tdelivered\tdropped\treported\tmade\tdelivered\tshutdown\t")

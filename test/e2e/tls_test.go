@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// authority is a certificate authority that nobody else trusts, and a server's
-// certificate that it made. The fields are PEM files.
+// authority is a private certificate authority and a server's certificate that
+// it signed. The fields are PEM files.
 type authority struct {
 	ca, cert, key string
 }

@@ -31,8 +31,8 @@ const (
 	secret    = "a long secret value"
 )
 
-// relay stands before Jaeger, refuses what has no key, and passes on the rest
-// as it came.
+// relay is a proxy for Jaeger that rejects requests without a key and forwards
+// the others unchanged.
 type relay struct {
 	collectorpb.UnimplementedTraceServiceServer
 	url  string
@@ -42,7 +42,7 @@ type relay struct {
 	refused, zipped int
 }
 
-// admit notes a request and reports whether it may pass.
+// admit records a request and reports whether it may pass.
 func (r *relay) admit(key string, zipped bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,11 +79,11 @@ func newRelay(t *testing.T, protocol string, j *servers.JaegerServer) *relay {
 	}
 	r.next = collectorpb.NewTraceServiceClient(conn)
 	r.url = "http://" + serveGRPC(t, r, grpc.StatsHandler(compression{}))
-	t.Cleanup(func() { _ = conn.Close() }) // its server is done
+	t.Cleanup(func() { _ = conn.Close() }) // its server has stopped
 	return r
 }
 
-// serveGRPC runs an OTLP service until the end of the test and gives its
+// serveGRPC runs an OTLP service until the end of the test and returns its
 // address.
 func serveGRPC(t *testing.T, service collectorpb.TraceServiceServer, options ...grpc.ServerOption) string {
 	t.Helper()
@@ -114,7 +114,7 @@ func (r *relay) Export(ctx context.Context, request *collectorpb.ExportTraceServ
 	return r.next.Export(ctx, request)
 }
 
-// compression notes in a call's context whether the request is compressed.
+// compression stores in a call's context whether the request is compressed.
 type compression struct{}
 
 func (compression) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
@@ -130,7 +130,7 @@ func (compression) HandleRPC(ctx context.Context, s stats.RPCStats) {
 func (compression) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
 func (compression) HandleConn(context.Context, stats.ConnStats)                       {}
 
-// deliverDemo runs the demo into an exporter and checks that Jaeger has all of
+// deliverDemo runs the demo with an exporter and checks that Jaeger has all of
 // it.
 func deliverDemo(t *testing.T, q *servers.Query, cfg otlp.Config) {
 	t.Helper()
@@ -147,8 +147,8 @@ func deliverDemo(t *testing.T, q *servers.Query, cfg otlp.Config) {
 
 var protocols = map[string]string{"grpc": config.OTLPGRPC, "http": config.OTLPHTTP}
 
-// TestTransports delivers the demo over every pair of protocol and
-// compression, plain and with TLS of a private authority.
+// TestTransports delivers the demo with every pair of protocol and compression,
+// plain and with TLS of a private authority.
 func TestTransports(t *testing.T) {
 	private := newAuthority(t)
 	open := startJaeger(t, servers.JaegerOptions{})
@@ -181,8 +181,8 @@ func address(j *servers.JaegerServer, protocol string) string {
 	return j.GRPC
 }
 
-// loseDemo runs the demo into an exporter whose backend takes nothing, and
-// checks that every span gets a report of as lost. It gives the counts by cause.
+// loseDemo runs the demo with an exporter whose backend accepts nothing, and
+// checks that every span is reported as lost. It returns the counts by cause.
 func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 	t.Helper()
 	w, r := &witness{}, &reports{}
@@ -191,13 +191,13 @@ func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 	if err := demo(t.Context(), tel); err != nil {
 		t.Fatal(err)
 	}
-	_ = tel.Shutdown(context.Background()) // the error says again what was lost
+	_ = tel.Shutdown(context.Background()) // the error repeats the counts
 	s, all := tel.Stats(), int64(len(w.spans))
 	if s.EndedSpans != all || s.DroppedSpans != all || s.ExportedSpans != 0 || s.PendingSpans != 0 {
 		t.Errorf("%d spans ended, %+v", all, s)
 	}
 	if single, sum := r.lost(); single != all || sum != all {
-		t.Errorf("the log tells of %d lost spans, and %d at the end, want %d", single, sum, all)
+		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, all)
 	}
 	if strings.Contains(r.String(), secret) {
 		t.Error("the log shows the secret")
@@ -205,7 +205,7 @@ func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 	return s.Drops
 }
 
-// TestRequiredHeader puts a relay before Jaeger that wants a key.
+// TestRequiredHeader puts a relay that requires a key before Jaeger.
 func TestRequiredHeader(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
 	for name, protocol := range protocols {
@@ -231,7 +231,7 @@ func TestRequiredHeader(t *testing.T) {
 	}
 }
 
-// TestPartialSuccess has a backend that takes a batch except for three spans.
+// TestPartialSuccess has a backend that accepts a batch except for three spans.
 func TestPartialSuccess(t *testing.T) {
 	p := &picky{}
 	w, r := &witness{}, &reports{}
@@ -241,16 +241,16 @@ func TestPartialSuccess(t *testing.T) {
 	if err := demo(t.Context(), tel); err != nil {
 		t.Fatal(err)
 	}
-	_ = tel.Shutdown(context.Background()) // the counts say more
+	_ = tel.Shutdown(context.Background()) // the counts have more detail
 	s, all := tel.Stats(), int64(len(w.spans))
 	if s.EndedSpans != all || s.ExportedSpans != all-rejected || s.DroppedSpans != rejected || s.Drops["refused by the backend"] != rejected {
 		t.Errorf("%d spans ended, %+v", all, s)
 	}
 	if single, sum := r.lost(); single != rejected || sum != rejected {
-		t.Errorf("the log tells of %d lost spans, and %d at the end, want %d", single, sum, rejected)
+		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, rejected)
 	}
 	if !strings.Contains(r.String(), "three are odd") {
-		t.Error("the log does not say what the backend said")
+		t.Error("the log lacks the backend's message")
 	}
 	if p.calls != 1 {
 		t.Errorf("%d calls, want 1: what was taken must not be sent again", p.calls)

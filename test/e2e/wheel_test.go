@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// pythonTools check what a wheel says of itself, types, metadata, platforms, and
+// pythonTools check the metadata of a wheel, its types and platforms, and
 // manifests.
 var pythonTools = []string{"mypy==2.4.1", "pyright==1.1.414", "twine==7.0.0", "auditwheel==6.8.2", "kubernetes-validate==1.37.0"}
 
-// notDescribed are names that stubs lack on purpose: what is private to the client, and
-// what each node has of its own.
+// notDescribed matches the names that stubs omit on purpose: those private to
+// the client, and those that each node has itself.
 const notDescribed = `trainspan\.(_ring|_fn|_log|_opened|_paths|files).*
 trainspan\.dftracer\.__all__
 trainspan\.__main__\.path
@@ -24,10 +24,10 @@ trainspan\.dftracer\.DFTracerAI\.__(enter|exit)__
 trainspan\.onelogger.*
 `
 
-// TestWheelTools builds a wheel as a release does, and has the tools of the field look
-// at it: pip installs it, mypy and pyright check a strict program against its types,
-// stubtest the types against the code, twine its metadata, auditwheel its platforms. The
-// manifests are checked against the schema of Kubernetes.
+// TestWheelTools builds a wheel as a release does, and checks it with common
+// tools: pip installs it, mypy and pyright check a strict program against its
+// types, stubtest the types against the code, twine its metadata, auditwheel
+// its platforms. The manifests are checked against the schema of Kubernetes.
 func TestWheelTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("packages of Python are fetched")
@@ -111,7 +111,7 @@ func TestWheelTools(t *testing.T) {
 			t.Errorf("%s: %v\n%s", filepath.Base(check[0]), err, out)
 		}
 	}
-	// That the types are found at all: what is wrong is seen.
+	// This checks that the types are found: the tools report the error.
 	if err := os.WriteFile(filepath.Join(dir, "wrong.py"), []byte("from trainspan.onelogger import on_save_checkpoint_start\non_save_checkpoint_start('one')\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +122,8 @@ func TestWheelTools(t *testing.T) {
 	}
 }
 
-// manifests returns those of the agent and of docs/guide/clusters.md, but for kinds that are not
-// Kubernetes's own.
+// manifests returns the manifests of the agent and of docs/guide/clusters.md,
+// except for kinds that are not built into Kubernetes.
 func manifests(t *testing.T) (all [][]byte) {
 	t.Helper()
 	agent, err := os.ReadFile("../../deploy/agent/daemonset.yaml")

@@ -20,15 +20,16 @@ import (
 
 var update = flag.Bool("update", false, "write what the replays give into the golden files")
 
-// job is a recording in testdata/NAME and what is special about its replay. Its kind is that of the file
-// in there: rings.tar.gz, requests.tar.gz, profiles.tar.gz or script.txt.
+// job is a recording in testdata/NAME and the options of its replay. Its kind
+// follows from the file there: rings.tar.gz, requests.tar.gz, profiles.tar.gz
+// or script.txt.
 type job struct {
 	name  string
 	of    string         // the job whose recording it replays, if that is another one
-	long  bool           // left out of the short tests
-	send  *config.Export // rings: what is sent by OTLP
-	most  int            // requests: how many attributes, events and links are kept of a span
-	level torch.Level    // profiles: what is sent by OTLP
+	long  bool           // not in the short tests
+	send  *config.Export // ring buffers: the export over OTLP
+	most  int            // requests: limit of the attributes, events and links of a span
+	level torch.Level    // profiles: the level of the export over OTLP
 	train bool           // no recording: the example charlm runs
 }
 
@@ -103,7 +104,7 @@ func unpack(path, dir string) error {
 	}
 }
 
-// text writes down all outputs of a replay.
+// text returns all outputs of a replay as text.
 func (j *job) text(outs *outputs, f *form) (string, error) {
 	var b strings.Builder
 	b.WriteString(outs.notes)
@@ -124,8 +125,9 @@ func (j *job) text(outs *outputs, f *form) (string, error) {
 	return b.String(), nil
 }
 
-// form returns what of the outputs is compared: of a script neither who records, and where, nor lines of
-// this test; of a training no times either, and nothing that follows from them.
+// form returns the form in which the outputs are compared. A script is compared
+// without its host and program and without lines of this test; a training also
+// without times and values that follow from them.
 func (j *job) form() *form {
 	path, err := j.input()
 	switch {
@@ -137,7 +139,8 @@ func (j *job) form() *form {
 	return new(form)
 }
 
-// TestJobs replays each recording and compares what comes out with want.txt beside it.
+// TestJobs replays each recording and compares the outputs with want.txt in the
+// same folder.
 func TestJobs(t *testing.T) {
 	for _, j := range jobs {
 		t.Run(j.name, func(t *testing.T) {
@@ -165,7 +168,8 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestLive drains the rings as while the processes run: what comes out is what an import gives.
+// TestLive drains the ring buffers as if the processes were running: the
+// outputs equal those of an import.
 func TestLive(t *testing.T) {
 	for _, j := range jobs {
 		path, err := j.input()
@@ -190,7 +194,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// compare compares a text with that of a golden file, and shows the lines that differ.
+// compare compares a text with a golden file, and shows the differing lines.
 func compare(t *testing.T, golden, got string) {
 	t.Helper()
 	if *update && !strings.HasPrefix(t.Name(), "TestLive/") {
@@ -211,7 +215,7 @@ func compare(t *testing.T, golden, got string) {
 	}
 }
 
-// diff returns the lines that only one of two texts has, with those before and after.
+// diff returns the lines that only one of two texts has, with their neighbors.
 func diff(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	start := 0

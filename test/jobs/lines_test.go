@@ -16,7 +16,8 @@ var (
 	linePair = regexp.MustCompile(`"([a-z_]+)":("(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*|\[[^]]*\]|true|false)`)
 )
 
-// lines writes down files of JSON lines, by rank. The order of the keys counts.
+// lines writes the content of JSON lines files, by rank. The order of the keys
+// counts.
 func (f *form) lines(b *strings.Builder, paths []string) error {
 	type text struct {
 		rank  int64
@@ -30,7 +31,7 @@ func (f *form) lines(b *strings.Builder, paths []string) error {
 			return err
 		}
 		t := text{rank: -1, lines: strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")}
-		if f.noHost { // the file has the name that the script gave it
+		if f.noHost { // the name of the file is from the script
 			t.label, _, _ = strings.Cut(" "+filepath.Base(path), ".")
 		}
 		if m := lineRank.FindSubmatch(data); m != nil {

@@ -25,10 +25,10 @@ import (
 // request is one request of an OTLP exporter.
 type request struct {
 	path, media, encoding string
-	body                  []byte // as it was sent
+	body                  []byte // as sent
 }
 
-// collector keeps the requests that it gets.
+// collector stores the received requests.
 type collector struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -52,7 +52,7 @@ func newCollector(t testing.TB) *collector {
 	return c
 }
 
-// unpacked returns the body without its compression.
+// unpacked returns the uncompressed body.
 func (r *request) unpacked() ([]byte, error) {
 	if r.encoding != "gzip" {
 		return r.body, nil
@@ -64,7 +64,7 @@ func (r *request) unpacked() ([]byte, error) {
 	return io.ReadAll(z)
 }
 
-// sentSpan is a span as a backend got it.
+// sentSpan is a span as a backend receives it.
 type sentSpan struct {
 	*tracepb.Span
 	scope    *tracepb.ScopeSpans
@@ -73,8 +73,8 @@ type sentSpan struct {
 	seen     bool
 }
 
-// requests writes down the spans and log records of OTLP requests, whatever batches they
-// came in.
+// requests writes the spans and log records of OTLP requests, independent of
+// the batches.
 func (f *form) requests(b *strings.Builder, all []request) error {
 	byID := make(map[string]*sentSpan)
 	var spans []*sentSpan
@@ -207,7 +207,7 @@ func (f *form) sent(b *strings.Builder, s, parent *sentSpan, byID map[string]*se
 
 func (f *form) nanos(t uint64) string { return f.time(int64(t/1000)-f.zero, -1) }
 
-// ofProcess are attributes of resources that are those of the replay.
+// ofProcess are attributes of resources whose values are those of the replay.
 var ofProcess = []string{"host.", "process.", "os.", "telemetry.sdk.version", "service.version", "service.instance.id", "telemetry.distro.version"}
 
 func (f *form) resource(r *resourcepb.Resource) string {

@@ -27,23 +27,23 @@ import (
 
 var record = flag.String("record", "", "record jobs again: a list of names, or all; README.md")
 
-// recordAt is where programs run while they are recorded, so that the path in a recording is the same
-// on all machines.
+// recordAt is the working directory of recorded programs, so that the path in a
+// recording is the same on all machines.
 const recordAt = "/tmp/recording"
 
-// program is a program whose run is recorded.
+// program is a program to record.
 type program struct {
 	name   string // of the job
 	run    string // the program and its arguments: one of testdata/programs, or a path from the root of the repository
 	env    string
-	ranks  int  // how often it is started, at once, with RANK and WORLD_SIZE
+	ranks  int  // number of processes started at once, with RANK and WORLD_SIZE
 	killed bool // it ends by a signal
 	torch  bool // its interpreter has PyTorch
 	makes  string
 }
 
-// programs are the recordings that Python makes. PYTHON names the interpreter, and OTEL_PYTHON the
-// one that has otel-pins.txt.
+// programs are the recordings of Python programs. PYTHON is the interpreter,
+// and OTEL_PYTHON the one with otel-pins.txt.
 var programs = []program{
 	{name: "ring-nested", run: "nested.py"},
 	{name: "ring-forks", run: "forks.py", env: "RANK=0 WORLD_SIZE=1"},
@@ -80,7 +80,7 @@ var programs = []program{
 	{name: "compile-log", run: "compile.py", makes: "profiles", env: "TORCH_TRACE=FOLDER", torch: true},
 }
 
-// recorded are the recordings that are made in Go: files by name.
+// recorded are the recordings made in Go: files by name.
 var recorded = map[string]func(t *testing.T) map[string][]byte{
 	"otlp-go": func(t *testing.T) map[string][]byte {
 		return requestFiles(recordGo(t, otlptracehttp.NoCompression, ""))
@@ -88,18 +88,18 @@ var recorded = map[string]func(t *testing.T) map[string][]byte{
 	"otlp-go-gzip": func(t *testing.T) map[string][]byte {
 		return requestFiles(recordGo(t, otlptracehttp.GzipCompression, ""))
 	},
-	// What the SDK sent last comes first, and the rest 10 s later.
+	// The last request of the SDK comes first, and the others 10 s later.
 	"otlp-late": func(t *testing.T) map[string][]byte {
 		all := requestFiles(recordGo(t, otlptracehttp.NoCompression, ""))
 		return map[string][]byte{"001.protobuf": all["002.protobuf"], "002.sleep": nil, "003.protobuf": all["001.protobuf"]}
 	},
-	// A request that comes again, one that is cut off, and one that is no request.
+	// A repeated request, a truncated one, and one that is not a request.
 	"otlp-again": func(t *testing.T) map[string][]byte {
 		all := requestFiles(recordGo(t, otlptracehttp.NoCompression, ""))
 		all["003.protobuf"], all["004.protobuf"], all["005.json"] = all["001.protobuf"], all["002.protobuf"][:100], []byte("{")
 		return all
 	},
-	// Of a process that writes its trace itself.
+	// From a process that writes its own trace.
 	"otlp-recorded": func(t *testing.T) map[string][]byte {
 		own := requestFiles(recordGo(t, otlptracehttp.NoCompression, "token"))
 		other := requestFiles(recordGo(t, otlptracehttp.NoCompression, "another"))
@@ -108,7 +108,7 @@ var recorded = map[string]func(t *testing.T) map[string][]byte{
 	},
 }
 
-// TestRecord records jobs again where the flag record says so.
+// TestRecord records jobs again if the flag record is set.
 func TestRecord(t *testing.T) {
 	if *record == "" {
 		t.Skip("records nothing without -record")
@@ -143,7 +143,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// record runs the program and returns what it left, by name.
+// record runs the program and returns its files, by name.
 func (p *program) record(t *testing.T) (map[string][]byte, error) {
 	client, rings, work, folder := filepath.Join(recordAt, "client"), filepath.Join(recordAt, "rings"), filepath.Join(recordAt, "work"), filepath.Join(recordAt, "folder")
 	for _, dir := range []string{client, rings, work, folder} {
@@ -163,7 +163,7 @@ func (p *program) record(t *testing.T) (map[string][]byte, error) {
 		return nil, err
 	}
 	if jobs := filepath.Join(filepath.Dir(from), "jobs"); filepath.Base(from) == "ranks.py" {
-		_ = os.CopyFS(filepath.Join(work, "jobs"), os.DirFS(jobs)) // there or not
+		_ = os.CopyFS(filepath.Join(work, "jobs"), os.DirFS(jobs)) // it may not exist
 	}
 	args[0] = filepath.Base(args[0])
 	interpreter := cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3")
@@ -222,7 +222,7 @@ func (p *program) record(t *testing.T) (map[string][]byte, error) {
 	})
 }
 
-// requestFiles names requests by their order and what they are.
+// requestFiles names requests by their order and kind.
 func requestFiles(all []request) map[string][]byte {
 	files := make(map[string][]byte)
 	for i, r := range all {
@@ -301,13 +301,13 @@ func recordGo(t *testing.T, compression otlptracehttp.Compression, token string)
 			}
 		}
 	}
-	// Two that overlap without one being inside of the other.
+	// Two overlapping spans, neither inside the other.
 	_, a := tracer.Start(ctx, "upload", oteltrace.WithSpanKind(oteltrace.SpanKindProducer))
-	time.Sleep(time.Millisecond) // of the recording
+	time.Sleep(time.Millisecond) // part of the recording
 	_, b := tracer.Start(ctx, "download", oteltrace.WithLinks(oteltrace.Link{SpanContext: last, Attributes: []attribute.KeyValue{attribute.String("why", "next")}}))
-	time.Sleep(time.Millisecond) // of the recording
+	time.Sleep(time.Millisecond) // part of the recording
 	a.End()
-	time.Sleep(time.Millisecond) // of the recording
+	time.Sleep(time.Millisecond) // part of the recording
 	b.End()
 	app.End()
 	if err := p.Shutdown(context.WithoutCancel(ctx)); err != nil {

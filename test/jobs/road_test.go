@@ -23,20 +23,21 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 )
 
-// This file and script_test.go are all that knows how the product is called.
+// Only this file and script_test.go depend on the product's API.
 
-// outputs is what a replay gave.
+// outputs holds the outputs of a replay.
 type outputs struct {
 	traces   []string // paths
 	lines    []string
 	requests [][]request // of each receiver
 	from     string      // the folder of the recording's files
-	notes    string      // counts, and what calls returned
+	notes    string      // counts, and the results of calls
 }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// charlm builds the example that trains a language model, once, in a folder that TestMain removes.
+// charlm builds the example that trains a language model, once, in a folder
+// that TestMain removes.
 var charlm = sync.OnceValues(func() (path string, err error) {
 	if charlmAt, err = os.MkdirTemp("", "jobs"); err != nil {
 		return "", err
@@ -51,7 +52,8 @@ var charlm = sync.OnceValues(func() (path string, err error) {
 
 var charlmAt string
 
-// launchers are prefixes of variables that say who a process is, and where its telemetry goes.
+// launchers are prefixes of variables that identify a process or configure its
+// telemetry.
 var launchers = []string{
 	"TRAINSPAN_", "DFTRACER_", "OTEL_", "TRACEPARENT", "RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
 	"TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "FLUX_", "PBS_", "LSB_", "JOB_COMPLETION_INDEX",
@@ -60,15 +62,15 @@ var launchers = []string{
 func TestMain(m *testing.M) {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); name != "OTEL_PYTHON" && slices.ContainsFunc(launchers, func(p string) bool { return strings.HasPrefix(name, p) }) {
-			_ = os.Unsetenv(name) // a replay is the same below any launcher
+			_ = os.Unsetenv(name) // a replay is the same under any launcher
 		}
 	}
 	status := m.Run()
-	_ = os.RemoveAll(charlmAt) // empty where nothing was built
+	_ = os.RemoveAll(charlmAt) // empty if nothing was built
 	os.Exit(status)
 }
 
-// runCharlm trains with so few steps that it takes no time.
+// runCharlm trains with so few steps that it is fast.
 func runCharlm(t *testing.T) (*outputs, error) {
 	program, err := charlm()
 	if err != nil {
@@ -84,7 +86,7 @@ func runCharlm(t *testing.T) (*outputs, error) {
 	cmd := exec.Command(program,
 		"-out", filepath.Join(dir, "out"), "-text", text, "-epochs", "2", "-steps", "3", "-batch", "4", "-context", "3", "-embed", "2", "-hidden", "3", "-layers", "1",
 		"-workers", "1", "-replicas", "1", "-validate-every", "0", "-validate-steps", "1", "-test-steps", "1", "-checkpoint-every", "2", "-progress", "off")
-	// Which span is open while another goroutine reads ahead, depends on this machine.
+	// Which span is open while another goroutine reads ahead depends on timing.
 	config := filepath.Join(dir, "config.yaml")
 	settings := "outputs:\n  trace: {io: false}\n  otlp: {metrics: false, endpoint: \"" + c.URL + "\"}\n"
 	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
@@ -114,8 +116,8 @@ func validate(path string, foreign bool) error {
 	return nil
 }
 
-// replayRings imports the rings of a folder, and sends what the customization selects if there
-// is one.
+// replayRings imports the ring buffers of a folder, and sends the spans that
+// the customization selects, if any.
 func replayRings(t *testing.T, dir string, send *config.Export) (*outputs, error) {
 	o := pyring.Options{Out: t.TempDir(), Attempt: -1, Log: quiet}
 	var c *collector
@@ -144,7 +146,7 @@ func replayRings(t *testing.T, dir string, send *config.Export) (*outputs, error
 	return outs, nil
 }
 
-// drainRings reads the rings of a folder as it does while the processes run.
+// drainRings reads the ring buffers of a folder as while the processes run.
 func drainRings(t *testing.T, dir string) (*outputs, error) {
 	d, err := pyring.New(pyring.Options{Dir: dir, Out: t.TempDir(), Attempt: -1, Log: quiet})
 	if err != nil {
@@ -170,10 +172,12 @@ func ringOutputs(st *pyring.Stats) *outputs {
 	return outs
 }
 
-// replayRequests posts requests to the receiver of OTLP in their order. A file NAME.sleep in place of a
-// request is a pause. The receiver decodes them on a network; what makes traces of them runs in a
-// bubble of package synctest, so that it does not depend on how fast this machine is. Most is how many
-// attributes, events and links are kept of a span, 0 for the default.
+// replayRequests posts requests to the OTLP receiver in their order. A file
+// NAME.sleep in place of a request is a pause. The receiver decodes the
+// requests over a network connection; the code that makes traces of them runs
+// in a bubble of package synctest, so that it does not depend on the speed of
+// the machine. most limits the attributes, events and links of a span, 0 for
+// the default.
 func replayRequests(t *testing.T, dir string, most int) (*outputs, error) {
 	var taken []*otlpreceiver.Batch // nil is a pause
 	r, err := otlpreceiver.Listen(func(_ context.Context, b *otlpreceiver.Batch) error {
@@ -230,7 +234,8 @@ func replayRequests(t *testing.T, dir string, most int) (*outputs, error) {
 	return outs, err
 }
 
-// post sends a recorded request: NAME.protobuf or NAME.json, and .gzip behind if it is compressed.
+// post sends a recorded request: NAME.protobuf or NAME.json, with .gzip
+// appended if it is compressed.
 func post(url, path string) (string, error) {
 	body, err := os.Open(path)
 	if err != nil {
@@ -256,8 +261,8 @@ func post(url, path string) (string, error) {
 	return answer.Status, answer.Body.Close()
 }
 
-// replayProfiles imports files of the PyTorch profiler and compiler, and sends spans of the level
-// if there is one.
+// replayProfiles imports files of the PyTorch profiler and compiler, and sends
+// spans of the level, if any.
 func replayProfiles(t *testing.T, dir string, level torch.Level) (*outputs, error) {
 	sources, err := torch.Files(dir)
 	if err != nil {

@@ -32,25 +32,26 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// script is a recording of calls of the Go API. It runs in a bubble of package synctest,
-// in which time stands still but for the pauses of the script, so that times, late begin
-// records and segments are the same in each run. README.md has its words.
+// script is a recording of calls of the Go API. It runs in a bubble of package
+// synctest, in which time advances only in the pauses of the script, so that
+// times, late begin records and segments are the same in each run. README.md
+// lists its words.
 type script struct {
 	t       *testing.T
 	dir     string
 	builder *telemetry.TrainingTelemetryBuilder
 	base    config.Base
 	tel     *telemetry.Provider
-	sdk     *sdktrace.TracerProvider // of a script that uses nothing but OpenTelemetry
+	sdk     *sdktrace.TracerProvider // of a script that uses only OpenTelemetry
 	calls   *callbacks.Callbacks
 	tree    *ai.Tree
 	batches []*keeper
 	handles map[string]*handle
 	threads map[string]chan func()
-	out     strings.Builder // what calls returned
+	out     strings.Builder // results of calls
 }
 
-// handle is something that is open.
+// handle is an open object of a script.
 type handle struct {
 	ctx   context.Context
 	span  *telemetry.Span
@@ -59,8 +60,8 @@ type handle struct {
 	node  *ai.Node
 }
 
-// keeper is a span exporter that keeps what it gets, to be sent when the script is over: a
-// network is no part of the bubble.
+// keeper is a span exporter that stores the batches, which are sent after the
+// end of the script: the bubble cannot contain network connections.
 type keeper struct{ batches [][]sdktrace.ReadOnlySpan }
 
 func (k *keeper) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) error {
@@ -70,7 +71,7 @@ func (k *keeper) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) e
 
 func (k *keeper) Shutdown(context.Context) error { return nil }
 
-// broken is a span exporter whose backend takes nothing.
+// broken is a span exporter whose backend accepts nothing.
 type broken struct{}
 
 func (broken) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
@@ -78,7 +79,7 @@ func (broken) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
 }
 func (broken) Shutdown(context.Context) error { return nil }
 
-// replayScript runs a script and returns what it wrote.
+// replayScript runs a script and returns its outputs.
 func replayScript(t *testing.T, path string) (*outputs, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -142,7 +143,7 @@ func (c *collector) send(batches [][]sdktrace.ReadOnlySpan) error {
 	return e.Shutdown(ctx)
 }
 
-// stats writes the counts that say what was lost, repaired or refused.
+// stats writes the counts of losses, repairs and refusals.
 func (s *script) stats() {
 	st := s.tel.Stats()
 	fmt.Fprintf(&s.out, "counts started=%d open=%d events=%d errors=%d data_errors=%d repaired_values=%d repaired_times=%d failures=%d dropped_records=%d\n",
@@ -152,7 +153,7 @@ func (s *script) stats() {
 
 var wordText = regexp.MustCompile(`(?:[^\s"]|"(?:[^"\\]|\\.)*")+`)
 
-// line does what a line says. "NAME| ..." does it on a goroutine of that name.
+// line executes a line. "NAME| ..." runs on a goroutine with that name.
 func (s *script) line(line string) error {
 	line = strings.TrimSpace(line)
 	if line == "" || strings.HasPrefix(line, "#") {
@@ -177,7 +178,7 @@ func (s *script) line(line string) error {
 	return <-result
 }
 
-// do does what words say.
+// do executes the words of a line.
 func (s *script) do(words []string) error {
 	into := ""
 	if len(words) > 2 && words[1] == "=" {
@@ -282,7 +283,7 @@ func traceOptions(options map[string]string) *pfw.Options {
 	return &pfw.Options{TraceIDs: options["ids"] != "", NoBegin: options["begin"] == "no"}
 }
 
-// setups are the words before the first call: the job and its outputs.
+// setups has the words before the first call: the job and its outputs.
 var setups = map[string]func(s *script, plain []string, options map[string]string, kvs []attribute.KeyValue) error{
 	"trace": func(s *script, plain []string, options map[string]string, _ []attribute.KeyValue) error {
 		s.builder.WithExporter(pfw.New(s.trace(plain[0]), traceOptions(options)), export(options)...)
@@ -309,7 +310,7 @@ var setups = map[string]func(s *script, plain []string, options map[string]strin
 		s.builder.WithSpanExporter(k, export(options)...)
 		return nil
 	},
-	"broken": func(s *script, _ []string, options map[string]string, _ []attribute.KeyValue) error { // takes nothing
+	"broken": func(s *script, _ []string, options map[string]string, _ []attribute.KeyValue) error { // accepts nothing
 		s.builder.WithSpanExporter(broken{}, export(options)...)
 		return nil
 	},
@@ -351,7 +352,7 @@ var setups = map[string]func(s *script, plain []string, options map[string]strin
 	},
 }
 
-// configure makes the provider when the first call comes.
+// configure creates the provider at the first call.
 func (s *script) configure() (err error) {
 	ctx := context.Background()
 	s.builder.WithBaseConfig(s.base)
@@ -418,7 +419,7 @@ func setField(field reflect.Value, v attribute.Value) error {
 	return nil
 }
 
-// handle returns what a name stands for.
+// handle returns the object with a name.
 func (s *script) handle(name string) (*handle, error) {
 	h := s.handles[name]
 	if h == nil {
@@ -489,7 +490,7 @@ func (s *script) call(verb string, plain []string, options map[string]string, kv
 	case "stop":
 		s.node(plain[1]).Stop(at.ctx)
 		return nil, nil
-	case "walk": // an iterator over two elements, whose blocks know nothing of it
+	case "walk": // an iterator over two elements without contexts
 		for range s.node(plain[1]).Range(at.ctx, 2) {
 			s.tree.Compute.Step.Start(at.ctx).End()
 			time.Sleep(time.Millisecond) // on the clock of the bubble
@@ -510,7 +511,7 @@ func (s *script) call(verb string, plain []string, options map[string]string, kv
 	return nil, at.change(verb, plain, options, kvs)
 }
 
-// note notes an error that a call returned.
+// note writes the error of a call.
 func (s *script) note(what string, err error) {
 	if err != nil {
 		fmt.Fprintf(&s.out, "error of %s: %v\n", what, err)
@@ -536,7 +537,7 @@ func startOptions(options map[string]string, kvs []attribute.KeyValue) []telemet
 	return []telemetry.StartOption{start}
 }
 
-// callback calls a callback by its name, with what its parameters take.
+// callback calls a callback by its name, with its parameters.
 func (s *script) callback(name string, options map[string]string, kvs []attribute.KeyValue) (*handle, error) {
 	method := reflect.ValueOf(s.calls).MethodByName(name)
 	if !method.IsValid() {
@@ -611,7 +612,7 @@ func (s *script) otel(at *handle, plain []string, options map[string]string, kvs
 	return &handle{ctx: ctx, otel: span}, nil
 }
 
-// node returns the node of the tree of scopes that is called category.name.
+// node returns the node category.name of the tree of scopes.
 func (s *script) node(path string) *ai.Node {
 	category, name, _ := strings.Cut(path, ".")
 	if category == "ai_root" {
@@ -638,7 +639,7 @@ func (s *script) change(plain []string) error {
 	return nil
 }
 
-// read reads a file of 5,000 bytes through what records it.
+// read reads a file of 5,000 bytes through a recording wrapper.
 func (s *script) read(at *handle, name string) error {
 	path := filepath.Join(s.dir, name)
 	if err := os.WriteFile(path, make([]byte, 5000), 0o600); err != nil {
@@ -657,7 +658,7 @@ func (s *script) read(at *handle, name string) error {
 	return f.Close()
 }
 
-// change changes or ends what is open.
+// change changes or ends an open object.
 func (h *handle) change(verb string, plain []string, options map[string]string, kvs []attribute.KeyValue) error {
 	var failure error
 	if len(plain) > 1 {
@@ -722,8 +723,8 @@ func (h *handle) change(verb string, plain []string, options map[string]string, 
 	return nil
 }
 
-// kill copies the files as a process that is killed now would leave them. The copies are compared
-// too.
+// kill copies the files in the state in which a kill would leave them now. The
+// copies are compared too.
 func (s *script) kill() error {
 	synctest.Wait()
 	paths, err := filepath.Glob(filepath.Join(s.dir, "*"))

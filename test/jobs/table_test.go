@@ -85,7 +85,7 @@ var jobs = []job{
 	{name: "profile-shapes"},
 	{name: "profile-steps", level: torch.LevelAnnotation},
 
-	// What of the rings is sent, by the customization.
+	// The spans of the ring buffers that are sent, by the customization.
 	{name: "sent-default", of: "ring-nested", send: &config.Export{}},
 	{name: "sent-all", of: "ring-nested", send: &config.Export{Mode: config.ExportAll}},
 	{name: "sent-whitelist", of: "ring-nested", send: &config.Export{Mode: config.Whitelist, SpanNames: []string{"compute.forward", "training_loop", "write"}}},
@@ -94,7 +94,7 @@ var jobs = []job{
 	{name: "sent-torch", of: "torch-plain", send: &config.Export{Mode: config.ExportAll}},
 	{name: "sent-onelogger-all", of: "ring-onelogger", send: &config.Export{Mode: config.ExportAll}},
 
-	// What is kept of a span, where that is not all.
+	// The limits of a span.
 	{name: "otlp-limits", of: "otlp-python", most: 1},
 
 	// A real training in Go.

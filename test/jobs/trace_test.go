@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// event is one line of a trace file, read without the code under test.
+// event is one line of a trace file, read without the tested code.
 type event struct {
 	ID             int64
 	Name, Cat, PH  string
@@ -27,7 +27,7 @@ type event struct {
 	Args           map[string]any
 	parent         int64 // 0 for none
 	level          int64 // 0 is unknown
-	begun, noEnd   bool  // has a begin record; has nothing else
+	begun, noEnd   bool  // has a begin record; has no end record
 	events         []*event
 	children       []*event
 	seen, isBroken bool
@@ -44,7 +44,7 @@ type trace struct {
 	start  int64
 	hashes map[string]string
 
-	mainHost string // the hash of that of most events
+	mainHost string // the hash of the host of most events
 }
 
 // readTrace reads a trace file.
@@ -92,7 +92,7 @@ func number(v any) int64 {
 	return n
 }
 
-// build finds out what the lines are about.
+// build builds the tree of spans from the lines.
 func (t *trace) build(lines []*event) {
 	byID := make(map[int64]*event)
 	var begins, notes []*event
@@ -161,8 +161,8 @@ func compareEvents(a, b *event) int {
 		cmp.Compare(plainArgs(a.Args), plainArgs(b.Args)), cmp.Compare(a.ID, b.ID))
 }
 
-// plainArgs returns what can break a tie between two events: arguments that are the same in
-// each run.
+// plainArgs returns a sort key for events with equal times: arguments that are
+// the same in each run.
 func plainArgs(args map[string]any) string {
 	var b strings.Builder
 	for _, k := range sortedKeys(args) {
@@ -184,17 +184,17 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// form is how the outputs of a replay are written down.
+// form is the text form of the outputs of a replay.
 type form struct {
 	noTimes bool            // the times are those of the replay
 	noHost  bool            // host, program and folder are those of the replay
 	hide    map[string]bool // further arguments and attributes whose values differ
-	zero    int64           // the first moment of a trace, in microseconds
+	zero    int64           // the first time of a trace, in microseconds
 	names   map[string]string
 	count   map[string]int
 }
 
-// name numbers what is different in each run, in the order of its first use.
+// name numbers names that differ in each run, in the order of their first use.
 func (f *form) name(kind, value string) string {
 	if f.names == nil {
 		f.names, f.count = make(map[string]string), make(map[string]int)
@@ -207,17 +207,18 @@ func (f *form) name(kind, value string) string {
 	return f.names[key]
 }
 
-// unstable are arguments of traces that differ between two runs, or say only what the tree
-// says.
+// unstable are arguments of traces that differ between two runs, or that repeat
+// the tree.
 var unstable = map[string]bool{
 	"p_idx": true, "level": true, "hhash": true, "written_ts": true, "date": true, "version": true, "ppid": true, "num_events": true,
 	"begin_id": true, "begin_cat": true, "begin_ts": true, "span": true, "name": true, "value": true,
 }
 
-// ofReplay are arguments that a recording fixes, and that in the other jobs are those of the test.
+// ofReplay are arguments that a recording fixes; in the other jobs they are
+// those of the test.
 var ofReplay = map[string]bool{"cwd": true, "exec_hash": true, "cmd_hash": true}
 
-// traces writes down trace files, by rank.
+// traces writes the content of trace files, by rank.
 func (f *form) traces(b *strings.Builder, paths []string) error {
 	var all []*trace
 	for _, path := range paths {
@@ -247,7 +248,7 @@ func (f *form) trace(b *strings.Builder, t *trace) {
 		pid = t.all[0].PID
 	}
 	label := ""
-	if f.noHost { // the file has the name that the script gave it
+	if f.noHost { // the name of the file is from the script
 		label, _, _ = strings.Cut(filepath.Base(t.path), ".")
 		label += " "
 	}
@@ -300,8 +301,8 @@ func (f *form) trace(b *strings.Builder, t *trace) {
 	}
 }
 
-// span writes a span, what happened in it, and what is below it. The lane is left out if it is
-// that of the parent, the level if it is one more than that of the parent.
+// span writes a span, its events, and the spans below it. It omits the lane if
+// it is the parent's, and the level if it is one more than the parent's.
 func (f *form) span(b *strings.Builder, t *trace, e, parent *event, depth int, lane func(*event) string) {
 	if e.seen {
 		return
@@ -332,7 +333,7 @@ func (f *form) span(b *strings.Builder, t *trace, e, parent *event, depth int, l
 		line += " host=" + host
 	}
 	args := e.Args
-	if f.noTimes && e.Cat == "data" { // it is read ahead: at which step, depends on this machine
+	if f.noTimes && e.Cat == "data" { // data is read ahead; the step depends on timing
 		args = maps.Clone(args)
 		delete(args, "epoch")
 		delete(args, "step")
@@ -354,8 +355,8 @@ func (f *form) span(b *strings.Builder, t *trace, e, parent *event, depth int, l
 	f.siblings(b, len(e.children), func(b *strings.Builder, i int) { f.span(b, t, e.children[i], e, depth+1, lane) })
 }
 
-// siblings writes what is at one place of a tree: in the order of the starts or, without times, sorted,
-// and what is the same only once.
+// siblings writes the children of a node: in the order of their starts or,
+// without times, sorted and without duplicates.
 func (f *form) siblings(b *strings.Builder, n int, write func(b *strings.Builder, i int)) {
 	if !f.noTimes {
 		for i := range n {
@@ -378,7 +379,8 @@ func (f *form) siblings(b *strings.Builder, n int, write func(b *strings.Builder
 	}
 }
 
-// host returns the host of an event, unless it is that of most events of the file.
+// host returns the host of an event, or "" for the host of most events of the
+// file.
 func (t *trace) host(e *event) string {
 	hash, ok := e.Args["hhash"].(string)
 	switch {
@@ -392,7 +394,8 @@ func (t *trace) host(e *event) string {
 	return ""
 }
 
-// time writes a start and a duration in microseconds, the latter unless it is below zero.
+// time writes a start and a duration in microseconds, without the duration if
+// it is negative.
 func (f *form) time(start, dur int64) string {
 	switch {
 	case f.noTimes:
@@ -425,8 +428,8 @@ func (f *form) args(t *trace, args map[string]any) string {
 	return " {" + strings.Join(all, " ") + "}"
 }
 
-// value writes a value. Ids get the number of their first use; a time, as its distance
-// from the first event.
+// value writes a value. Ids get the number of their first use; a time becomes
+// the distance from the first event.
 func (f *form) value(t *trace, key string, v any) string {
 	switch v := v.(type) {
 	case json.Number:
@@ -451,10 +454,12 @@ func (f *form) value(t *trace, key string, v any) string {
 	return f.ids(string(text))
 }
 
-// Numbers between these are times in microseconds: from 1998, as scripts begin in 2000, to 2065.
+// Numbers in this range are times in microseconds: from 1998, because scripts
+// begin in 2000, to 2065.
 const minTime, maxTime = 9e14, 3e15
 
-// shortened returns a text, of a long one the beginning and what tells it from others.
+// shortened returns a text, or for a long text its beginning and a mark that
+// distinguishes it.
 func shortened(text string) string {
 	const most = 1000
 	if len(text) <= most {
@@ -474,10 +479,10 @@ func (f *form) moment(text string) string {
 
 var idText = regexp.MustCompile(`\b(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}|[0-9a-f]{16})\b`)
 
-// timed are keys of what is measured.
+// timed matches the keys of measured values.
 var timed = regexp.MustCompile(`_(?:msec|ns|sec|seconds|time|tflops|per_second)$|throughput|timestamp`)
 
-// hides reports whether the value of an argument or attribute is left out.
+// hides reports whether the form omits the value of an argument or attribute.
 func (f *form) hides(key string) bool { return f.hide[key] || f.noTimes && timed.MatchString(key) }
 
 // ids numbers the ids in a text.

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestCollectorParts checks that the distribution of the Collector is written where tools/collector
-// compiles it, and takes the modules of this repository from where they are.
+// TestCollectorParts checks that the Collector's distribution is generated in
+// the folder in which tools/collector compiles it, and uses the modules of this
+// repository.
 func TestCollectorParts(t *testing.T) {
 	const at = "../../integrations/collector"
 	text, err := os.ReadFile(filepath.Join(at, "builder.yaml"))

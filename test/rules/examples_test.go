@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPublicPackagesHaveExamples checks that each package whose functions other
-// programs call has an Example.
+// TestPublicPackagesHaveExamples checks that each package with functions for
+// other programs has an Example.
 func TestPublicPackagesHaveExamples(t *testing.T) {
 	calls, examples := map[string]bool{}, map[string]bool{} // folders of packages
 	for s := range sources(t, func(p string) bool {

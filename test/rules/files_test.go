@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// writers are the calls that make, replace, shorten or delete files.
+// writers are the calls that create, replace, truncate or delete files.
 var writers = map[string]bool{
 	"os.Create": true, "os.WriteFile": true, "os.Rename": true, "os.Truncate": true, "os.Remove": true, "os.RemoveAll": true, "os.Link": true,
 	"os.Symlink": true, "os.MkdirTemp": true, "os.CreateTemp": true, "os.CopyFS": true,
 }
 
-// allowed are the places that may, beside internal/platform/fswrite, and why.
+// allowed has the files besides internal/platform/fswrite that may call them,
+// and why.
 var allowed = map[string]string{
 	"internal/platform/extsort":               "a temporary file loses its name when it is made, before anything is in it",
 	"integrations/iofs":                       "does what the program asks for, with the program's own files",
@@ -19,8 +20,9 @@ var allowed = map[string]string{
 	"internal/ingest/otlpreceiver/journal.go": "empties and cuts files that it has made, locks and holds open",
 }
 
-// TestOnlyFswriteWritesFiles checks that product code makes, replaces and deletes
-// files by internal/platform/fswrite alone, which destroys nothing of anybody else.
+// TestOnlyFswriteWritesFiles checks that product code creates, replaces and
+// deletes files only with internal/platform/fswrite, which protects foreign
+// files.
 func TestOnlyFswriteWritesFiles(t *testing.T) {
 	used := map[string]bool{}
 	about := func(path string) bool { return product(path) && !below(path, []string{"internal/platform/fswrite"}) }
@@ -53,8 +55,8 @@ func TestOnlyFswriteWritesFiles(t *testing.T) {
 	}
 }
 
-// writes returns the name of a call that may write, empty for others. A Truncate of
-// anything but a time or a duration counts; those have another kind of argument.
+// writes returns the name of a call that may write, empty for others. Truncate
+// counts except for times and durations, whose arguments have another type.
 func writes(call *ast.CallExpr) string {
 	s, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -76,7 +78,7 @@ func writes(call *ast.CallExpr) string {
 	return ""
 }
 
-// makes reports whether flags make or empty a file, by their names.
+// makes reports whether flags create or truncate a file, by their names.
 func makes(flags ast.Expr) (found bool) {
 	ast.Inspect(flags, func(node ast.Node) bool {
 		if id, ok := node.(*ast.Ident); ok && (id.Name == "O_CREATE" || id.Name == "O_CREAT" || id.Name == "O_TRUNC") {
@@ -87,7 +89,7 @@ func makes(flags ast.Expr) (found bool) {
 	return found
 }
 
-// duration reports whether an argument is one of package time, as in
+// duration reports whether an argument is a value of package time, as in
 // t.Truncate(time.Second) and t.Truncate(24 * time.Hour).
 func duration(arg ast.Expr) (found bool) {
 	ast.Inspect(arg, func(node ast.Node) bool {

@@ -10,18 +10,19 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// namers are the places that may tell spans by literal names, beside vocab, and why.
+// namers has the files besides package vocab that may compare spans with
+// literal names, and why.
 var namers = map[string]string{
 	"internal/ingest/torch": "the names in profiles of PyTorch, before they are spans",
 }
 
-// TestOnlyVocabKnowsNames checks that product code compares no name or category of
-// a span with a literal, switches on none and keys no map by one: what a name means
-// is asked of package vocab, so that two answers cannot disagree. A word that only
-// spans are called counts wherever it stands; other words, such as step, where the
-// other side is called a name or a category.
+// TestOnlyVocabKnowsNames checks that product code does not compare the name or
+// category of a span with a literal, switch on one, or use one as the key of a
+// map: package vocab decides what a name means, so that all code agrees. A word
+// that is only a name of spans counts everywhere; other words, such as step,
+// count if the other operand is called a name or a category.
 func TestOnlyVocabKnowsNames(t *testing.T) {
-	words := make(map[string]bool) // true of those that only spans are called
+	words := make(map[string]bool) // true for words that are only names of spans
 	for _, info := range spans.All() {
 		for _, w := range []string{info.Name, info.Event, info.Category} {
 			words[w] = strings.ContainsAny(w, "._")

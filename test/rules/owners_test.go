@@ -12,8 +12,10 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Only config knows the names of our environment variables, beside internal/platform/environ and internal/platform/identity:
-// what is set for a process by one of ours is read by another.
+// TestOnlyConfigKnowsVariables checks that only config has the names of our
+// environment variables, besides internal/platform/environ and
+// internal/platform/identity: one of our processes sets variables that another
+// one reads.
 func TestOnlyConfigKnowsVariables(t *testing.T) {
 	name := regexp.MustCompile(`^TRAINSPAN_[A-Z_]*[A-Z]$`)
 	about := func(path string) bool {
@@ -31,8 +33,9 @@ func TestOnlyConfigKnowsVariables(t *testing.T) {
 	}
 }
 
-// Only internal/platform/identity knows the words in which launchers and resources say who a
-// process is: no other product code has one of them as a text of its own.
+// TestOnlyIdentityKnowsWho checks that only internal/platform/identity has the
+// words by which launchers and resources identify a process: no other product
+// code has one of them as a literal.
 func TestOnlyIdentityKnowsWho(t *testing.T) {
 	words := identity.Variables()
 	for f := identity.Rank; f <= identity.Session; f++ {

@@ -7,8 +7,10 @@ import (
 	"testing"
 )
 
-// Tests wait for conditions (internal/testkit/until), or sleep on the clock of a bubble
-// (testing/synctest). Where another one sleeps a comment on the line says why.
+// TestSleepsSayWhy checks that tests wait for conditions
+// (internal/testkit/until), or sleep on the clock of a bubble
+// (testing/synctest). Any other sleep needs a comment with the reason on its
+// line.
 func TestSleepsSayWhy(t *testing.T) {
 	n := 0
 	for src := range sources(t, func(path string) bool { return strings.HasSuffix(path, "_test.go") }) {

@@ -1,5 +1,6 @@
-// Package rules checks conventions of the source that no linter knows: who may write
-// files, which package owns which words, and that tests wait for conditions.
+// Package rules checks conventions of the source that no linter knows: who may
+// write files, which package owns which words, and that tests wait for
+// conditions.
 package rules
 
 import (
@@ -22,8 +23,9 @@ type source struct {
 	file *ast.File
 }
 
-// sources returns the Go files that git knows and that a test is about. It fails where
-// these are suspiciously few, and skips the test where there is no checkout.
+// sources returns the Go files of the git repository that a test checks. It
+// fails if there are suspiciously few, and skips the test outside of a
+// checkout.
 func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 	t.Helper()
 	const root = "../.."
@@ -40,7 +42,7 @@ func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 			fset := token.NewFileSet()
 			file, err := parser.ParseFile(fset, filepath.Join(root, path), nil, parser.ParseComments|parser.SkipObjectResolution)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it is deleted here
+				continue // it is deleted in the work tree
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +57,7 @@ func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 	}
 }
 
-// product reports whether a file is part of what is shipped.
+// product reports whether a file is part of the shipped code.
 func product(path string) bool {
 	return !strings.HasSuffix(path, "_test.go") && (!below(path, []string{"integrations/collector"}) || below(path, []string{"integrations/collector/dftracerexporter"})) &&
 		!below(path, []string{"examples", "integrations/gomlx", "internal/testkit", "test", "tools"})

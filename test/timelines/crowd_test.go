@@ -9,11 +9,12 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
-// Whoever writes more spans that overlap in part than there are lanes writes a valid
-// trace: what finds no room is on lane 0, and the trace says so.
+// TestMoreAtATimeThanLanes checks that a writer of more partly overlapping
+// spans than there are lanes writes a valid trace: the spans above the limit
+// are on lane 0, and the trace records this.
 func TestMoreAtATimeThanLanes(t *testing.T) {
 	const most = place.MaxLanes + 10
-	staircase := make([]span, most) // each begins in the one before and outlasts it
+	staircase := make([]span, most) // each begins in the previous one and outlasts it
 	for i := range staircase {
 		staircase[i] = span{name: fmt.Sprint("s", i), start: int64(i) * ms, end: int64(i+most) * ms}
 	}
@@ -26,10 +27,10 @@ func TestMoreAtATimeThanLanes(t *testing.T) {
 			want := "256"
 			switch w.name {
 			case "tree", "batch":
-				want = "" // as many lanes as it takes; rows are cut
+				want = "" // as many lanes as needed; rows are cut
 			case "stack":
 				spans = nil
-				for _, s := range staircase { // one asked for the other, as tasks do
+				for _, s := range staircase { // the previous one is its parent, as in tasks
 					if len(spans) > 0 {
 						s.parent = spans[len(spans)-1].name
 					}

@@ -10,19 +10,20 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// base is when drawings begin, in nanoseconds. The clock of rings maps to it.
+// base is the start of drawings, in nanoseconds. The clock of ring buffers maps
+// to it.
 const base = int64(1e18 + 1e12)
 
 // span is a line of a drawing.
 type span struct {
-	name, parent string // no parent is ""
+	name, parent string // "" for none
 	start, end   int64  // nanoseconds after base
 	open         bool   // it does not end
 }
 
-// parse reads a drawing: a line for each span, its name, its parent or -, and its
-// time. A column is one unit. A span is drawn with =, one without a length with |,
-// and one that does not end ends with >.
+// parse reads a drawing: a line for each span, its name, its parent or -, and
+// its time. A column is one unit. A span is drawn with =, one without a length
+// with |, and one that does not end ends with >.
 func parse(t *testing.T, drawing string, unit int64) (spans []span) {
 	t.Helper()
 	for line := range strings.Lines(drawing) {
@@ -45,15 +46,15 @@ func parse(t *testing.T, drawing string, unit int64) (spans []span) {
 	return spans
 }
 
-// call is what a program does with a span.
+// call is a call of a program on a span.
 type call struct {
 	at  *span
 	end bool
 }
 
-// calls returns those of a program in the order that is given, as in "+a +b -b -a", or else
-// in that of their times: a span begins after its parent and ends before it where these
-// are at one moment.
+// calls returns the calls of a program in the given order, as in "+a +b -b -a",
+// or else by their times: at equal times a span begins after its parent and
+// ends before it.
 func calls(t *testing.T, spans []span, order string) (all []call) {
 	t.Helper()
 	for word := range strings.FieldsSeq(order) {
@@ -101,10 +102,11 @@ func find(spans []span, name string) *span {
 	return nil
 }
 
-// placed shows where the spans of a drawing are in a trace: NAME:PARENT/LANE/LEVEL of
-// each, and its time where that is another one. Lanes are numbered by their first span,
-// ? is a level that the trace does not say, * a span that is marked as unfinished and
-// + one with a begin record and no end.
+// placed returns the position of a drawing's spans in a trace:
+// NAME:PARENT/LANE/LEVEL of each, and its time if that differs. Lanes are
+// numbered by their first span, ? is a level that the trace does not have, * a
+// span that is marked as unfinished and + one with a begin record and without
+// an end.
 func placed(spans []span, unit int64, events []dftracer.Event) string {
 	byName, names := map[string]*dftracer.Event{}, map[int64]string{-1: "-"}
 	begun := map[string]bool{}

@@ -12,22 +12,23 @@ import (
 
 const (
 	ms   = int64(time.Millisecond)
-	long = 20 * ms // more than clocks may disagree
+	long = 20 * ms // more than clocks may differ
 )
 
-// timelines are drawings with where their spans belong, as placed shows it. Each writer
-// that the drawing can be given to must agree, but for what stands in but:
+// timelines are drawings with the positions of their spans, in the form of
+// placed. All writers that can write the drawing must agree, except for the
+// entries in but:
 //
-//   - The Pool says no levels, since children come first, and of a span that did not
-//     end it knows no name.
-//   - A Tree that was killed gave its ids out: who recovers the trace knows no more of a
+//   - The Pool writes no levels, since children come first, and does not know
+//     the name of a span that did not end.
+//   - A Tree that was killed has assigned its ids: recovery knows no more of a
 //     span that did not end than a Pool does.
-//   - The Batch knows the times of rows of one thread and no parents. What reaches out
-//     of the row around it is cut off there.
+//   - The Batch knows the times of rows of one thread and no parents. It cuts a
+//     row at the end of the row around it.
 var timelines = []struct {
 	name, drawing string
 	unit          int64
-	order         string // in which the program begins and ends, unless the times tell it
+	order         string // in which the program begins and ends, unless it follows from the times
 	want          string
 	but           map[string]string
 }{
@@ -171,7 +172,7 @@ var timelines = []struct {
 		want: "r:-/0/1 a:r/0/2 b:r/1/2",
 		but: map[string]string{
 			"stack":        "r:-/0/1 a:r/1/2 b:r/0/2", // b is written first
-			"pool by ends": "r:-/0/? a:r/0/? b:a/1/?", // when b is written nothing is known of a
+			"pool by ends": "r:-/0/? a:r/0/? b:a/1/?", // a is unknown when b is written
 			"pool at once": "r:-/0/? a:r/1/? b:r/0/?",
 			"batch":        "r:-/0/1 a:b/0/3@3-5 b:r/0/2",
 		},
@@ -184,7 +185,7 @@ var timelines = []struct {
 		want: "a:-/0/1* b:a/0/2 c:b/0/3",
 		but: map[string]string{
 			"tree, killed":   "unfinished:-/0/1* b:unfinished/1/2 c:b/1/3",
-			"stack":          "a:-/0/1+ b:a/0/2 c:b/0/3", // its end may be in the ring of another time
+			"stack":          "a:-/0/1+ b:a/0/2 c:b/0/3", // its end may be in a later ring buffer
 			"pool by ends":   "unfinished:-/0/?* b:unfinished/0/? c:b/0/?",
 			"pool by begins": "unfinished:-/0/?* b:unfinished/0/? c:b/0/?",
 			"pool at once":   "unfinished:-/0/?* b:unfinished/0/? c:b/0/?",
@@ -199,7 +200,7 @@ func TestTimelines(t *testing.T) {
 			for _, w := range writers {
 				path := w.write(t, spans, calls(t, spans, c.order))
 				if path == "" {
-					continue // it cannot be given that
+					continue // the writer cannot represent it
 				}
 				want, other := c.but[w.name]
 				if !other {
@@ -219,5 +220,5 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-// level is that of a span, the last number of its place.
+// level matches the level of a span, the last number of its position.
 var level = regexp.MustCompile(`/[1-9](@|\*| |$)`)

@@ -29,7 +29,7 @@ import (
 // writer writes the spans of a drawing into a trace, and returns its path.
 type writer func(t *testing.T, spans []span, order []call) (path string)
 
-// writers are the ways into a trace file.
+// writers has the ways to write a trace file.
 var writers = []struct {
 	name  string
 	write writer
@@ -43,8 +43,8 @@ var writers = []struct {
 	{"batch", batch},
 }
 
-// tree writes them as a program with OpenTelemetry does: each is begun with a handle
-// on its parent, and ended.
+// tree writes them as a program with OpenTelemetry does: it begins each with a
+// reference to its parent, and ends it.
 func tree(t *testing.T, spans []span, order []call) string {
 	path, tp := program(t, order)
 	if err := tp.Shutdown(context.Background()); err != nil {
@@ -53,8 +53,8 @@ func tree(t *testing.T, spans []span, order []call) string {
 	return path
 }
 
-// killed does the same in a program that is killed, and recovers the trace. It is for
-// drawings with spans that do not end.
+// killed does the same in a program that is killed, and recovers the trace. It
+// is for drawings with spans that do not end.
 func killed(t *testing.T, spans []span, order []call) string {
 	if !slices.ContainsFunc(spans, func(s span) bool { return s.open }) {
 		return ""
@@ -99,8 +99,8 @@ func program(t *testing.T, order []call) (path string, tp *sdktrace.TracerProvid
 	return path, tp
 }
 
-// stack writes them as the Python client does: at the end, with their depth on the
-// stack of a thread.
+// stack writes them as the Python client does: at the end, with their depth on
+// the stack of a thread.
 func stack(t *testing.T, spans []span, order []call) string {
 	m := ringtest.New(t, 1)
 	m.Side = `{"t":0,"tid":7,"thread":"MainThread"}` + "\n"
@@ -117,7 +117,7 @@ func stack(t *testing.T, spans []span, order []call) string {
 				at--
 			}
 			if at > 0 && open[at-1].name != c.at.parent || at == 0 && c.at.parent != "" {
-				return "" // its parent is not the innermost one: a stack cannot say that
+				return "" // its parent is not the innermost span: a stack cannot represent that
 			}
 			open = append(open, c.at)
 			if c.at.open {
@@ -174,7 +174,8 @@ func begins(order []call) (all []*span) {
 	return all
 }
 
-// pool writes them as they come to an exporter, so many at a time.
+// pool writes them in the order in which they reach an exporter, together at a
+// time.
 func pool(t *testing.T, spans []span, order []*span, together int) string {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), &pfw.Options{NoBegin: true})
 	id := func(name string) (id trace.SpanID) {
@@ -203,13 +204,14 @@ func pool(t *testing.T, spans []span, order []*span, together int) string {
 	return e.Path()
 }
 
-// batch writes them as the importer of profiles does: rows of one thread, which nest by
-// their times. It is for drawings in which that is how spans nest, and all end.
+// batch writes them as the importer of profiles does: rows of one thread, which
+// nest by their times. It is for drawings in which spans nest by their times,
+// and all end.
 func batch(t *testing.T, spans []span, _ []call) string {
 	return profile(t, spans, `"cat":"user_annotation"`, "")
 }
 
-// devices writes them as the importer does what one stream of a device did.
+// devices writes them as the importer does for one stream of a device.
 func devices(t *testing.T, spans []span, _ []call) string {
 	return profile(t, spans, `"cat":"kernel"`, `,"args":{"device":0,"stream":7}`)
 }
@@ -237,7 +239,8 @@ func profile(t *testing.T, spans []span, head, tail string) string {
 	return w.Path()
 }
 
-// read returns the events of a trace, begin records of what did not end included.
+// read returns the events of a trace, including begin records of spans that did
+// not end.
 func read(t *testing.T, path string) []dftracer.Event {
 	events := dftest.Events(t, path)
 	ended := map[uint64]bool{}

@@ -1,6 +1,6 @@
-// Ranks trains the model of charlm in several processes, with two faults that
-// the report must find: one rank is slow in its data loader, and one attempt is
-// killed and resumed, as in `trainspan demo`, but with a model that is trained.
+// Ranks trains the model of charlm in several processes with two faults that
+// the report must find: one rank has a slow data loader, and one attempt is
+// killed and resumed, as in `trainspan demo`, but with a model that learns.
 package main
 
 import (
@@ -56,8 +56,8 @@ func main() {
 	}
 }
 
-// launch is what a launcher of training jobs does: it starts all ranks, tells
-// each who it is, and starts all of them again when one dies.
+// launch does the work of a launcher of training jobs: it starts all ranks with
+// their rank in the environment, and restarts all of them if one ends.
 func launch(ctx context.Context, o *options) error {
 	if err := os.RemoveAll(o.out); err != nil {
 		return err
@@ -72,10 +72,10 @@ func launch(ctx context.Context, o *options) error {
 	return err
 }
 
-// attempt runs all ranks once. It kills them when rank 0 has done step killAt,
-// unless that is 0.
+// attempt runs all ranks once. It kills them when rank 0 has completed step
+// killAt, unless that is 0.
 func attempt(ctx context.Context, o *options, number, killAt int) (killed bool, err error) {
-	ctx, stop := context.WithCancel(ctx) // the context kills with SIGKILL
+	ctx, stop := context.WithCancel(ctx) // canceling the context sends SIGKILL
 	defer stop()
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -127,7 +127,7 @@ func attempt(ctx context.Context, o *options, number, killAt int) (killed bool, 
 	}
 	for rank, cmd := range cmds {
 		if waitErr := cmd.Wait(); waitErr != nil && !killed {
-			stop() // the others wait for it
+			stop() // the others wait for this rank
 			err = errors.Join(err, fmt.Errorf("rank %d: %w", rank, waitErr))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// asProgram makes the test binary be the program itself, which starts itself.
+// asProgram makes the test binary run the program, which starts itself.
 const asProgram = "CHARLM_RANKS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestFaultsAreFound: the report of a real job names what was done to it.
+// TestFaultsAreFound checks that the report of a real job names the injected
+// faults.
 func TestFaultsAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a job of four processes takes ten seconds")
@@ -37,7 +38,7 @@ func TestFaultsAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "out")
-	// The delay is far beyond what a busy machine adds to a step.
+	// The delay is much longer than the delays from load.
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-out", out, "-text", text, "-steps", "52", "-save-every", "20", "-kill-at", "33", "-delay", "150ms", "-pause", "500ms")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	if said, err := cmd.CombinedOutput(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"net"
 )
 
-// reducer sums a buffer over all ranks: rank 0 takes everybody's, adds them up in
-// rank order and gives the sum back.
+// reducer sums a buffer over all ranks: rank 0 receives all buffers, adds them
+// in rank order and sends the sum back.
 type reducer struct {
 	peers []*bufio.ReadWriter // of rank 0: all others by rank; of others: rank 0
 	conns []net.Conn

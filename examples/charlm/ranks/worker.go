@@ -48,7 +48,7 @@ func work(ctx context.Context, o *options) error {
 	}
 	training := config.Training{GlobalBatchSize: config.Value(rows * w.world), MicroBatchSize: config.Value(rows)}
 	if w.tel, err = trainspan.Start(ctx, trainspan.WithName("charlm-ranks"), trainspan.WithTraining(training)); err != nil {
-		fmt.Fprintln(os.Stderr, "no telemetry:", err) // the training goes on
+		fmt.Fprintln(os.Stderr, "no telemetry:", err) // the training continues
 	}
 	err = w.tel.Run(ctx, spans.Application, w.train)
 	return errors.Join(err, w.tel.Shutdown(ctx))

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// job makes the spans of iterations of a training loop that stays open, as an
-// SDK delivers them.
+// job makes the spans of iterations of a training loop that stays open, in the
+// order in which an SDK sends them.
 func job(from, iterations int) ptrace.Traces {
 	return jobOf(42, from, iterations)
 }
@@ -44,7 +44,8 @@ func jobOf(pid, from, iterations int) ptrace.Traces {
 	return td
 }
 
-// scattered are ids as random as those of an SDK, so that sizes are real.
+// scattered returns ids as random as those of an SDK, so that compressed sizes
+// are realistic.
 func scattered(n int) pcommon.SpanID {
 	id := wideID(int(uint64(n) * 0x9e3779b97f4a7c15 >> 1))
 	return id
@@ -82,9 +83,10 @@ func BenchmarkExport(b *testing.B) {
 	b.ReportMetric(float64(disk)/float64(n)/per, "disk-bytes/span")
 }
 
-// BenchmarkMemory has 1,024 and 10,240 resources that send all the time, 50 spans below one
-// that is open, and reports the most memory that the heap and the whole process had, and
-// the heap for each resource, which does not grow with their number:
+// BenchmarkMemory has 1,024 and 10,240 resources that send continuously, with
+// 50 spans below one that is open. It reports the highest memory of the heap
+// and of the process, and the heap for each resource, which does not grow with
+// their number:
 //
 //	go test -run '^$' -bench Memory -benchtime 1x .
 func BenchmarkMemory(b *testing.B) {

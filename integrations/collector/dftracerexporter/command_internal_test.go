@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// What follows the program on a command line can hold secrets.
+// The arguments of a command line can hold secrets.
 func TestNoArgumentsReachTheTrace(t *testing.T) {
 	attrs := pcommon.NewMap()
 	attrs.PutStr("process.executable.path", "/usr/bin/python3")

@@ -27,89 +27,96 @@ const (
 	defaultMaxParents  = 16384
 )
 
-// stallMemory is how much of a file waits in memory while the disk fails.
+// stallMemory is how many bytes of a file wait in memory while the disk fails.
 const stallMemory = 4 << 20
 
-// Config is the configuration of the exporter. What the factory gives as the
-// default lacks nothing but the directory.
+// Config is the configuration of the exporter. The factory's default is
+// complete except for the directory.
 type Config struct {
-	// Directory is where the files go. It is made when the first file is. Required.
+	// Directory is the directory of the files. The exporter creates it with the
+	// first file. Required.
 	Directory string `mapstructure:"directory"`
-	// FileName is the name of a process's file below Directory. {host}, {pid},
-	// {rank} and {service} are replaced, by "unknown-host", 0 and "unknown" where the resource
-	// does not say. It ends in .pfw.gz, or .pfw for plain text. A name that is
-	// taken gets a number: nothing is ever overwritten.
+	// FileName is the name of a process's file below Directory. The exporter
+	// replaces {host}, {pid}, {rank} and {service}, by "unknown-host", 0 and
+	// "unknown" if the resource does not have them. The name ends in .pfw.gz, or in
+	// .pfw for plain text. If a file has the name already, the exporter adds a
+	// number: it never overwrites a file.
 	FileName string `mapstructure:"file_name"`
 
-	// Dialect is the generation of the format: V1, V2 (default) or V22.
+	// Dialect is the version of the format: V1, V2 (default) or V22.
 	Dialect string `mapstructure:"dialect"`
-	// Compression is members (many gzip members, default), single (one, for
-	// readers that index with zindex) or none. Empty goes by FileName.
+	// Compression is members (many gzip members, default), single (one, for readers
+	// that index with zindex) or none. Empty follows FileName.
 	Compression string `mapstructure:"compression"`
-	// CompressionLevel goes from 1, fastest, to 9, smallest; 0 adapts.
+	// CompressionLevel is 1 (fastest) to 9 (smallest); 0 adapts the level to the
+	// load.
 	CompressionLevel int `mapstructure:"compression_level"`
-	// MemberSize is how many bytes of text a gzip member has, 0 is 1 MiB.
+	// MemberSize is the number of bytes of text in a gzip member; 0 is 1 MiB.
 	MemberSize int `mapstructure:"member_size"`
-	// FlushInterval is how often what was written goes to the file, 1 s by default;
-	// 0 is 0.5 s.
+	// FlushInterval is the interval in which written text goes to the file, 1 s by
+	// default; 0 is 0.5 s.
 	FlushInterval time.Duration `mapstructure:"flush_interval"`
-	// Sync says when files are forced to the disk: never (default), on_close or always.
+	// Sync selects when the exporter forces files to the disk: never (default),
+	// on_close or always.
 	Sync string `mapstructure:"sync"`
-	// RotateSize makes a file go on in the next one after that many bytes on
-	// disk; 0 is never. It needs compression.
+	// RotateSize is the size on disk, in bytes, after which a file continues in the
+	// next one; 0 is never. It needs compression.
 	RotateSize int64 `mapstructure:"rotate_size"`
 
-	// MaxOpenFiles bounds the files that are open at once. To make room one is
-	// closed for now; it is opened again when its process sends something.
+	// MaxOpenFiles limits the files that are open at once. To open another one, the
+	// exporter closes one temporarily; it reopens that file when its process sends
+	// spans.
 	MaxOpenFiles int `mapstructure:"max_open_files"`
-	// MaxProcesses bounds the processes that are known at once, their files
-	// open or not. The file of the one that was silent for longest, a minute or
-	// more, is completed to make room; while there is none, spans of further
-	// processes go to one file.
+	// MaxProcesses limits the processes that the exporter knows at once, whether
+	// their files are open or not. For a further process the exporter completes the
+	// file of the process that sent nothing for longest, if that is a minute or
+	// more; otherwise spans of further processes go to one shared file.
 	MaxProcesses int `mapstructure:"max_processes"`
-	// MaxFilesPerHost bounds the files that are made for the processes of a host
-	// as long as any of them is known. Spans of further ones go to one file: a
-	// resource may change with each batch.
+	// MaxFilesPerHost limits the files for the processes of a host while the
+	// exporter knows any of them. Spans of further processes go to one shared file,
+	// because a resource may change with each batch.
 	MaxFilesPerHost int `mapstructure:"max_files_per_host"`
-	// MaxMemory bounds, in bytes and over all processes, what waits to be written
-	// and what is remembered to find parents. Beyond it what waits is written
-	// early, and where that does not help batches are refused until it does.
+	// MaxMemory limits, in bytes and over all processes, the data that waits to be
+	// written and the data for finding parents. Above the limit the exporter writes
+	// waiting spans early; if that is not enough, it refuses batches until memory
+	// is free.
 	MaxMemory int64 `mapstructure:"max_memory"`
-	// IdleTimeout completes a file to which nothing was written for so long; 0 is never.
+	// IdleTimeout is the time without writes after which the exporter completes a
+	// file; 0 is never.
 	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
 
-	// OrderWindow is how long a span waits for its parent and its siblings
-	// before it is written. 0 writes each batch as it comes.
+	// OrderWindow is how long a span waits for its parent and its siblings before
+	// the exporter writes it. 0 writes each batch at once.
 	OrderWindow time.Duration `mapstructure:"order_window"`
-	// MaxWaitingSpans bounds the spans of a process that wait at once.
+	// MaxWaitingSpans limits the spans of a process that wait at once.
 	MaxWaitingSpans int `mapstructure:"max_waiting_spans"`
-	// MaxParents bounds, per process, the spans still open that children have
-	// named, and the finished spans that are remembered.
+	// MaxParents limits, per process, the open spans that children have named, and
+	// the finished spans that the exporter remembers.
 	MaxParents int `mapstructure:"max_parents"`
 
-	// MaxAttributes, MaxEvents and MaxLinks bound what is kept of a span, and
-	// MaxAttributes what is kept of an event and of a resource. What is over is
-	// added to the span's counts of what its sender left out.
+	// MaxAttributes, MaxEvents and MaxLinks limit what the exporter keeps of a
+	// span, and MaxAttributes also what it keeps of an event and of a resource. The
+	// exporter adds the rest to the span's counts of what its sender dropped.
 	MaxAttributes int `mapstructure:"max_attributes"`
 	MaxEvents     int `mapstructure:"max_events"`
 	MaxLinks      int `mapstructure:"max_links"`
 
-	// Acknowledge says when a batch is taken: received (default), when it is in
-	// memory, or written, when it is in the file. The latter leaves out the
-	// order window and makes each batch a gzip member.
+	// Acknowledge selects when the exporter acknowledges a batch: received
+	// (default), when it is in memory, or written, when it is in the file. With
+	// written there is no order window, and each batch is a gzip member.
 	Acknowledge string `mapstructure:"acknowledge"`
 
-	// FoldOneLogger makes spans with which NVIDIA's one-logger exporter doubles
-	// events into events of their span again.
+	// FoldOneLogger turns the spans that NVIDIA's one-logger exporter sends as
+	// copies of events back into events of their span.
 	FoldOneLogger bool `mapstructure:"fold_one_logger_events"`
 
 	// TraceIDs adds the arguments trace_id, span_id and parent_span_id.
 	TraceIDs bool `mapstructure:"trace_ids"`
 
-	// Retry is what happens when a file cannot be made.
+	// Retry configures the retries when a file cannot be created.
 	Retry configretry.BackOffConfig `mapstructure:"retry_on_failure"`
-	// Queue is off unless configured: files need none, and without it the
-	// sender learns when the disk cannot keep up.
+	// Queue is off unless configured: files do not need a queue, and without it the
+	// sender sees that the disk cannot keep up.
 	Queue configoptional.Optional[exporterhelper.QueueBatchConfig] `mapstructure:"sending_queue"`
 }
 
@@ -120,7 +127,7 @@ func createDefaultConfig() component.Config {
 		FileName:        defaultFileName,
 		Dialect:         dftracer.V2.String(),
 		MemberSize:      dftracer.DefaultMemberSize,
-		FlushInterval:   time.Second, // half as often as a job: there are many files
+		FlushInterval:   time.Second, // longer than in a job: there are many files
 		MaxOpenFiles:    place.DefaultMaxOpen,
 		MaxProcesses:    place.DefaultMaxProcesses,
 		MaxFilesPerHost: defaultMaxPerHost,
@@ -148,7 +155,8 @@ var (
 	placeholder  = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// Validate is called when the configuration is loaded. It names everything that is wrong at once.
+// Validate checks the configuration when it is loaded. The error names all
+// mistakes at once.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
@@ -156,7 +164,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Directory == "", "directory is required: where the trace files go")
+	bad(c.Directory == "", "directory is required: the directory for trace files")
 	errs = append(errs, c.validateFileName())
 	bad(indexFold(dialects, c.Dialect) < 0, "dialect %q is not one of %s", c.Dialect, strings.Join(dialects, ", "))
 	bad(indexFold(compressions, c.Compression) < 0, "compression %q is not one of %s", c.Compression, strings.Join(compressions[1:], ", "))
@@ -188,7 +196,7 @@ func (c *Config) limits() place.Limits {
 
 func (c *Config) acknowledgesWritten() bool { return strings.EqualFold(c.Acknowledge, acknowledges[1]) }
 
-// plain reports whether files are not compressed.
+// plain reports whether files are uncompressed.
 func (c *Config) plain() bool {
 	return strings.EqualFold(c.Compression, "none") || c.Compression == "" && strings.HasSuffix(c.FileName, ".pfw")
 }
@@ -197,7 +205,7 @@ func (c *Config) validateFileName() error {
 	name := c.FileName
 	for _, p := range placeholder.FindAllString(name, -1) {
 		if !slices.Contains(placeholders, p) {
-			return fmt.Errorf("file_name has %s, which is not one of %s", p, strings.Join(placeholders, ", "))
+			return fmt.Errorf("file_name has the unknown placeholder %s; use one of %s", p, strings.Join(placeholders, ", "))
 		}
 	}
 	plain := placeholder.ReplaceAllString(name, "x")
@@ -206,11 +214,11 @@ func (c *Config) validateFileName() error {
 	case name == "":
 		return errors.New("file_name is empty")
 	case strings.ContainsAny(plain, "{}"):
-		return fmt.Errorf("file_name %q has a brace without a partner", name)
+		return fmt.Errorf("file_name %q has an unmatched brace", name)
 	case !filepath.IsLocal(plain):
-		return fmt.Errorf("file_name %q leads out of the directory", name)
+		return fmt.Errorf("file_name %q is outside of the directory", name)
 	case base == ".pfw.gz" || base == ".pfw" || !strings.HasSuffix(base, ".pfw.gz") && !strings.HasSuffix(base, ".pfw"):
-		return fmt.Errorf("file_name %q does not end in .pfw.gz or .pfw, by which analyzers find traces", name)
+		return fmt.Errorf("file_name %q must end in .pfw.gz or .pfw: analyzers find traces by it", name)
 	case strings.HasSuffix(base, ".pfw.gz") && strings.EqualFold(c.Compression, "none"):
 		return fmt.Errorf("file_name %q ends in .gz, but compression is none", name)
 	case strings.HasSuffix(base, ".pfw") && (strings.EqualFold(c.Compression, "members") || strings.EqualFold(c.Compression, "single")):
@@ -219,7 +227,7 @@ func (c *Config) validateFileName() error {
 	return nil
 }
 
-// options returns the writer's, without the process.
+// options returns the options of the writer, without the process.
 func (c *Config) options() dftracer.Options {
 	return dftracer.Options{
 		Dialect:       dftracer.Dialect(max(indexFold([]string{"V2", "V1", "V22"}, c.Dialect), 0)),
@@ -231,7 +239,7 @@ func (c *Config) options() dftracer.Options {
 		RotateSize:    c.RotateSize,
 		Existing:      dftracer.ExistingFail,
 		StallMemory:   stallMemory,
-		Heartbeat:     -1, // this process says nothing of the lives of others
+		Heartbeat:     -1, // this process does not report whether other processes live
 	}
 }
 

@@ -83,7 +83,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"idle_timeout 1s is shorter than order_window 2s", "max_waiting_spans is 0", "max_parents is 0",
 	} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("no word of %s in %v", part, err)
+			t.Errorf("missing %s in %v", part, err)
 		}
 	}
 }
@@ -91,17 +91,17 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	for name, part := range map[string]string{
 		"":                        "empty",
-		"../trace.pfw.gz":         "leads out",
-		"/abs/trace.pfw":          "leads out",
-		"trace.json":              "does not end in",
-		".pfw.gz":                 "does not end in",
+		"../trace.pfw.gz":         "outside of the directory",
+		"/abs/trace.pfw":          "outside of the directory",
+		"trace.json":              "must end in",
+		".pfw.gz":                 "must end in",
 		"trace-{rank.pfw":         "brace",
 		"trace-{job}.pfw":         "{job}",
 		"trace-{rank}.pfw.gz":     "",
 		"{host}/trace-{pid}.pfw":  "",
 		"{service}{rank}.pfw.gz":  "",
 		"a/../trace-{rank}.pfw":   "",
-		"a/../../trace-{pid}.pfw": "leads out",
+		"a/../../trace-{pid}.pfw": "outside of the directory",
 	} {
 		cfg := Config{FileName: name}
 		err := cfg.validateFileName()

@@ -10,23 +10,24 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// Arguments beside a span's attributes. The names with "otel." are those that
-// the OpenTelemetry specification gives for formats without such fields.
+// Arguments besides a span's attributes. The OpenTelemetry specification
+// defines the names with "otel." for formats without such fields.
 const (
 	argParentID = "parent_span_id"
 )
 
-// maxLinkAttributes bounds the attributes of a link that are kept at all.
+// maxLinkAttributes limits the attributes of a link.
 const maxLinkAttributes = 64
 
-// The bits of a span's flags that say whether its parent is in another process.
+// The bits of a span's flags that tell whether its parent is in another
+// process.
 const (
 	flagKnowsRemote = 0x100
 	flagRemote      = 0x200
 )
 
-// micros are microseconds since the epoch. Times beyond what a signed number
-// holds, which a broken sender could give, are its largest.
+// micros returns microseconds since the epoch. It limits times beyond the range
+// of a signed number, which a faulty sender could send, to the largest value.
 func micros(t pcommon.Timestamp) int64 { return int64(min(uint64(t), math.MaxInt64) / 1000) }
 
 // keyOf returns a span's key for the assembler.
@@ -34,7 +35,7 @@ func keyOf(trace pcommon.TraceID, span pcommon.SpanID) place.Key {
 	return place.Key{Trace: trace, Span: span}
 }
 
-// newSpan converts a span. The strings are those of the batch.
+// newSpan converts a span. Its strings share memory with the batch.
 func (t *trace) newSpan(src ptrace.Span, scope string) *place.Span {
 	s := &place.Span{
 		Key:   keyOf(src.TraceID(), src.SpanID()),
@@ -91,7 +92,7 @@ func appendStatus(dst []dftracer.Arg, st ptrace.Status) []dftracer.Arg {
 	return place.AppendStatus(dst, st.Code() == ptrace.StatusCodeError, st.Code() == ptrace.StatusCodeOk, place.Bounded(st.Message()))
 }
 
-// appendLinks appends the links that are kept and returns how many are not.
+// appendLinks appends up to limit links and returns how many it dropped.
 func appendLinks(dst []dftracer.Arg, all ptrace.SpanLinkSlice, limit int) (args []dftracer.Arg, cut int64) {
 	return place.AppendLinks(dst, all.Len(), limit, func(i int) place.Link {
 		l := all.At(i)

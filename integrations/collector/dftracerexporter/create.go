@@ -12,57 +12,58 @@ import (
 	"go.uber.org/zap"
 )
 
-// arrival is what comes for a process.
+// arrival describes what arrives for a process.
 type arrival struct {
 	res   pcommon.Resource
-	start time.Time // the earliest in it; zero is unknown
+	start time.Time // the earliest start in it; zero is unknown
 	now   time.Time
 }
 
-// create makes the file of a process.
+// create creates the file of a process.
 func (e *tracesExporter) create(from place.Sender, a arrival) (place.Made, error) {
 	res := a.res
 	if from == place.SharedSender {
-		res = pcommon.NewResource() // it is not that of the one that came first
+		res = pcommon.NewResource() // the file does not belong only to the process that came first
 	}
 	opts := e.cfg.options()
 	opts.Pool = e.pool
 	about(&opts, &from, res.Attributes())
 	if opts.Start = a.start; a.start.IsZero() {
-		opts.Start = a.now // the times of the trace are those of its job, not ours
+		opts.Start = a.now // the times of the trace are those of its job, not of this process
 	}
 	path := pathOf(&from, e.cfg.Directory, e.cfg.FileName)
 	opts.OnError = func(err error) {
 		var o *dftracer.Outage
 		if errors.As(err, &o) && o.Over {
-			e.log.Info("trace file works again", zap.String("file", path), zap.Error(err))
+			e.log.Info("trace file is writable again", zap.String("file", path), zap.Error(err))
 			return
 		}
 		e.in.DftracerFileOutages.Add(context.Background(), 1)
-		e.log.Error("trace file cannot be written, will try again", zap.String("file", path), zap.Error(err), zap.String("see", helptopic.File))
+		e.log.Error("cannot write the trace file; the exporter retries", zap.String("file", path), zap.Error(err), zap.String("see", helptopic.File))
 	}
 	w, err := place.Create(path, &opts)
 	if err != nil {
 		return place.Made{}, err
 	}
 	if from.MadeUp && from.Instance == "" {
-		e.log.Warn("spans come without process.pid and service.instance.id: processes of the same host, service and rank share a file",
+		e.log.Warn("spans have no process.pid and no service.instance.id: processes with the same host, service and rank share a file",
 			zap.String("file", w.Path()), zap.String("see", helptopic.Collector))
 	}
-	e.log.Debug("trace file made", zap.String("file", w.Path()))
+	e.log.Debug("trace file created", zap.String("file", w.Path()))
 	return place.Made{Writer: w, TID: int64(from.PID), Cut: describe(w, res, e.cfg.limits().Attributes)}, nil
 }
 
-// about fills in what a resource says of the process. process.command is the program;
-// what follows it carries secrets.
+// about sets the options that describe the process from its resource. Of
+// process.command it takes only the program, because the arguments can hold
+// secrets.
 func about(opts *dftracer.Options, from *place.Sender, attrs pcommon.Map) {
 	id := identify(attrs)
 	opts.Process.Command, opts.Process.Dir = text(attrs, "process.command"), text(attrs, "process.working_directory")
 	from.Trace(opts, &id)
 }
 
-// describe writes what the resource says as metadata of the file, except for command
-// lines, which can hold secrets.
+// describe writes the resource's attributes as metadata of the file, except for
+// command lines, which can hold secrets.
 func describe(w *dftracer.Writer, res pcommon.Resource, limit int) place.Cut {
 	facts := place.Facts{Writer: w, Limit: limit}
 	for key, v := range res.Attributes().All() {

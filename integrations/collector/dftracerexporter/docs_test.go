@@ -20,8 +20,9 @@ func TestReadmeNamesEverySetting(t *testing.T) {
 	}
 }
 
-// What mdatagen made is of this metadata.yaml. "tools/collector generated"
-// compares every byte, where the tool can be had.
+// TestGeneratedFilesAreUpToDate checks that mdatagen's output belongs to this
+// metadata.yaml. "tools/collector generated" compares every byte where the tool
+// is available.
 func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	read := func(path string) string {
 		b, err := os.ReadFile(path)

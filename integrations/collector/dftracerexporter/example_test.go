@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/integrations/collector/dftracerexporter"
 )
 
-// A Collector of one's own takes the factory; the configuration says the rest.
+// A custom Collector adds the factory; the rest is configuration.
 func ExampleNewFactory() {
 	factory := dftracerexporter.NewFactory()
 	cfg := factory.CreateDefaultConfig().(*dftracerexporter.Config)

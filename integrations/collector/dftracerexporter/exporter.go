@@ -25,8 +25,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// tracesExporter writes the files of all processes. The traces and the logs
-// pipelines share one.
+// tracesExporter writes the files of all processes. The traces pipeline and the
+// logs pipeline share one.
 type tracesExporter struct {
 	cfg    *Config
 	log    *zap.Logger
@@ -37,7 +37,7 @@ type tracesExporter struct {
 	starts sync.Once
 	stops  sync.Once
 	stop   chan struct{}
-	work   context.Context // of the worker
+	work   context.Context // context of the worker
 	abort  context.CancelFunc
 	worker sync.WaitGroup
 	err    error
@@ -57,15 +57,15 @@ func newTracesExporter(cfg *Config, set component.TelemetrySettings) (*tracesExp
 		Group:     func(s place.Sender) string { return s.Host }, Shared: place.SharedSender,
 		Watch: watcher{set.Logger, in}, See: helptopic.Collector,
 	})
-	// An alert needs the series before there is reason for one.
+	// An alert needs the series before the first loss.
 	for _, c := range []metric.Int64Counter{in.DftracerLostLines, in.DftracerFileOutages, in.DftracerUnfinishedSpans, in.DftracerRefusedBatches} {
 		c.Add(context.Background(), 0)
 	}
 	return e, nil
 }
 
-// Start starts the goroutine that writes what has waited long enough. Files
-// are made when their first span comes.
+// Start starts the goroutine that writes spans at the end of their wait. The
+// exporter creates files with their first span.
 func (e *tracesExporter) Start(context.Context, component.Host) error {
 	e.starts.Do(func() {
 		tick := min(max(e.cfg.OrderWindow/4, 50*time.Millisecond), time.Second)
@@ -85,8 +85,8 @@ func (e *tracesExporter) Start(context.Context, component.Host) error {
 	return nil
 }
 
-// Shutdown writes everything and completes the files. It ends with ctx: files
-// that cannot be completed by then are in the error.
+// Shutdown writes everything and completes the files. It returns when ctx ends;
+// the error names the files that are not complete by then.
 func (e *tracesExporter) Shutdown(ctx context.Context) error {
 	e.stops.Do(func() {
 		defer e.abort()
@@ -101,7 +101,7 @@ func (e *tracesExporter) Shutdown(ctx context.Context) error {
 	return e.err
 }
 
-// pushTraces takes a batch. What could not be taken is in the error.
+// pushTraces takes a batch. The error names what it could not take.
 func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error {
 	failed := ptrace.NewTraces()
 	var errs []error
@@ -119,7 +119,8 @@ func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error
 				}
 				return nil
 			}
-			// What the disk does not take now is not taken into memory either.
+			// If the disk does not take the data now, the exporter does not buffer it
+			// either.
 			if err := t.file.Writer.FlushContext(ctx); err != nil {
 				return err
 			}
@@ -138,7 +139,8 @@ func (e *tracesExporter) pushTraces(ctx context.Context, td ptrace.Traces) error
 	return consumererror.NewTraces(errors.Join(errs...), failed)
 }
 
-// with calls fn with the file of a process, into which so many spans go.
+// with calls fn with the file of a process, which receives the given number of
+// spans.
 func (e *tracesExporter) with(a arrival, spans int64, fn func(*trace) error) error {
 	who := identify(a.res.Attributes())
 	id := place.SenderOf(&who, "", 0)
@@ -163,7 +165,7 @@ func (e *tracesExporter) with(a arrival, spans int64, fn func(*trace) error) err
 	return fmt.Errorf("dftracer exporter: %w", err)
 }
 
-// errStopped is what a batch gets that comes after the shutdown.
+// errStopped is the error for a batch that arrives after the shutdown.
 var errStopped = errors.New("dftracer exporter: shut down")
 
 // survey counts the spans of a resource and finds the earliest start, 0 if none has one.
@@ -179,7 +181,7 @@ func survey(rs ptrace.ResourceSpans) (n int, first pcommon.Timestamp) {
 	return n, first
 }
 
-// timeOf returns the time of a timestamp, zero if there is none.
+// timeOf returns the time of a timestamp, zero for 0.
 func timeOf(t pcommon.Timestamp) time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -200,13 +202,14 @@ func (t *trace) addSpans(rs ptrace.ResourceSpans, now time.Time) {
 			}
 		}
 	}
-	// After the spans, which bring the same events.
+	// After the spans, because spans contain the same events.
 	for i := range events {
 		t.fold(&events[i])
 	}
 }
 
-// pushLogs takes the log records that are events of spans and leaves the others.
+// pushLogs takes the log records that are events of spans and ignores the
+// others.
 func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 	failed := plog.NewLogs()
 	var errs []error
@@ -240,7 +243,7 @@ func (e *tracesExporter) pushLogs(ctx context.Context, ld plog.Logs) error {
 	return consumererror.NewLogs(errors.Join(errs...), failed)
 }
 
-// surveyLogs counts the records that are events, and finds the earliest.
+// surveyLogs counts the records that are events, and finds the earliest time.
 func (e *tracesExporter) surveyLogs(ctx context.Context, rl plog.ResourceLogs) (events int, first pcommon.Timestamp) {
 	var ignored int64
 	for _, sl := range rl.ScopeLogs().All() {
@@ -261,22 +264,22 @@ func (e *tracesExporter) surveyLogs(ctx context.Context, rl plog.ResourceLogs) (
 	return events, first
 }
 
-// folded is a span that stands for an event.
+// folded is a span that represents an event.
 type folded struct {
 	src         ptrace.Span
 	scope       string
 	event, span string // names
 }
 
-// foldable reports whether a span stands for an event of its parent.
+// foldable reports whether a span represents an event of its parent.
 func foldable(src ptrace.Span, scope string) (f folded, ok bool) {
 	f = folded{src: src, scope: scope}
 	f.event, f.span, ok = place.Folded(scope, src.Name(), !src.ParentSpanID().IsEmpty(), src.EndTimestamp() > src.StartTimestamp(), src.Status().Code() == ptrace.StatusCodeError)
 	return f, ok
 }
 
-// fold adds the event. That a span starts is news only while it is open: then
-// the file learns its name.
+// fold adds the event. The file needs the start event only while the span is
+// open, for the name of the span.
 func (t *trace) fold(f *folded) {
 	key := keyOf(f.src.TraceID(), f.src.ParentSpanID())
 	if f.event == spans.EventSpanStart {
@@ -286,12 +289,12 @@ func (t *trace) fold(f *folded) {
 	t.folded++
 }
 
-// identify reads who the spans of a resource are of.
+// identify reads the process of the spans from their resource.
 func identify(attrs pcommon.Map) identity.Identity {
 	return identity.FromResource(func(key string) string { return text(attrs, key) })
 }
 
-// text returns the text of an attribute, empty where it is not there.
+// text returns the text of an attribute, empty if it is missing.
 func text(attrs pcommon.Map, key string) string {
 	v, ok := attrs.Get(key)
 	if !ok {
@@ -300,7 +303,7 @@ func text(attrs pcommon.Map, key string) string {
 	return v.AsString()
 }
 
-// pathOf returns the file of a process by the pattern of the configuration.
+// pathOf returns the path of a process's file by the configured pattern.
 func pathOf(s *place.Sender, directory, pattern string) string {
 	name := strings.NewReplacer(
 		"{host}", place.SafeName(s.Host), "{service}", place.SafeName(s.Service),
@@ -309,15 +312,15 @@ func pathOf(s *place.Sender, directory, pattern string) string {
 	return filepath.Join(directory, filepath.FromSlash(name))
 }
 
-// trace is a process and its file, while something is written to it.
+// trace is a process and its file during a write.
 type trace struct {
 	cfg    *Config
-	id     place.Sender // of the process; the file may be that of several
+	id     place.Sender // the process; the file may belong to several
 	file   *place.File[place.Sender]
 	asm    *place.Assembler
 	names  *place.Names
 	folded int64
 }
 
-// shared reports whether the file is that of processes that are one too many.
+// shared reports whether the file belongs to the processes above the limit.
 func (t *trace) shared() bool { return t.file.Key != t.id }

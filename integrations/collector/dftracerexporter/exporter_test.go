@@ -60,8 +60,8 @@ func TestOneBatch(t *testing.T) {
 	}
 }
 
-// Long spans end long after their children: every batch is written before the
-// next one comes.
+// TestParentsInLaterBatches checks long spans that end long after their
+// children: the exporter writes every batch before the next one arrives.
 func TestParentsInLaterBatches(t *testing.T) {
 	r := start(t, nil)
 	for i := range 20 {
@@ -83,7 +83,8 @@ func TestParentsInLaterBatches(t *testing.T) {
 	}
 }
 
-// The worst order: parents before children, each in a batch of its own.
+// TestChildrenInLaterBatches checks the worst order: parents before children,
+// each in a separate batch.
 func TestChildrenInLaterBatches(t *testing.T) {
 	r := start(t, nil)
 	all := append(iteration(10, 2, 20),
@@ -116,7 +117,7 @@ func TestChildThatOutlivesItsParent(t *testing.T) {
 			r.send(batch(42, testSpan{id: 2, parent: 1, name: "training_loop", start: 5, end: 100}))
 			ev, _ := r.finished()
 			wantParent(t, ev, "capture", "train")
-			wantParent(t, ev, "upload", "train") // the nearest that it lies within
+			wantParent(t, ev, "upload", "train") // the shortest span that contains it
 		})
 	}
 }
@@ -217,7 +218,7 @@ func TestOneFilePerProcess(t *testing.T) {
 	r := start(t, nil)
 	td := batch(42, testSpan{id: 1, name: "application", end: 10})
 	batch(43, testSpan{id: 2, name: "application", end: 10}).ResourceSpans().MoveAndAppendTo(td.ResourceSpans())
-	// Another life of the same process id, and one that says nothing of itself.
+	// A later process with the same id, and one without attributes.
 	again := batch(42, testSpan{id: 3, name: "application", end: 10})
 	again.ResourceSpans().At(0).Resource().Attributes().PutStr("service.instance.id", "second life")
 	again.ResourceSpans().MoveAndAppendTo(td.ResourceSpans())

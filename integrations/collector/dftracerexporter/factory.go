@@ -20,7 +20,7 @@ func NewFactory() exporter.Factory {
 		exporter.WithLogs(f.logs, metadata.LogsStability))
 }
 
-// factory knows the exporters by their configuration.
+// factory holds the exporters by their configuration.
 type factory struct {
 	mu     sync.Mutex
 	shared map[*Config]*shared
@@ -49,7 +49,7 @@ func (f *factory) get(cfg *Config, set component.TelemetrySettings) (*shared, er
 	return s, nil
 }
 
-// user is one pipeline's way to a shared exporter.
+// user is the component of one pipeline that uses a shared exporter.
 type user struct {
 	*shared
 	once sync.Once
@@ -97,7 +97,7 @@ func (u *user) options() []exporterhelper.Option {
 		exporterhelper.WithStart(u.Start),
 		exporterhelper.WithShutdown(u.Shutdown),
 		exporterhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),
-		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{}), // a file has no use for one
+		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{}), // files need no timeout
 		exporterhelper.WithRetry(u.cfg.Retry),
 		exporterhelper.WithQueue(u.cfg.Queue),
 	}

@@ -20,8 +20,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// turn returns the batch of a process in one turn: an iteration of a loop that
-// stays open, and at last the loop.
+// turn returns the batch of a process in one round: an iteration of a loop that
+// stays open, and in the last round the loop.
 func turn(pid, round int, last bool) ptrace.Traces {
 	list := iteration(byte(10+4*round), 2, int64(20+200*round))
 	if last {
@@ -30,8 +30,8 @@ func turn(pid, round int, last bool) ptrace.Traces {
 	return batch(pid, list...)
 }
 
-// takeTurns lets processes send in turns, and checks that each has one whole
-// file in the end.
+// takeTurns lets processes send in turns, and checks that each has one complete
+// file at the end.
 func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 	t.Helper()
 	for round := range rounds {
@@ -61,8 +61,8 @@ func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 	}
 }
 
-// One process more than files may be open: each keeps its file, and most of
-// them keep it open.
+// TestProcessesTakeTurns has one process more than files may be open: each
+// keeps its file, and most of them stay open.
 func TestProcessesTakeTurns(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles = 16 })
 	const rounds = 20
@@ -72,7 +72,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 	}
 }
 
-// The file of a process that is silent goes first.
+// TestSilentProcessMakesRoom checks that the exporter completes the file of a
+// silent process first.
 func TestSilentProcessMakesRoom(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles = 8 })
 	for p := range 8 {
@@ -95,8 +96,8 @@ func TestFleet(t *testing.T) {
 	takeTurns(t, r, 1024, 4)
 }
 
-// More processes than are known at once: the file of the one that was silent
-// for longest is completed.
+// TestTooManyProcesses has more processes than the exporter knows at once: it
+// completes the file of the one that sent nothing for longest.
 func TestTooManyProcesses(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles, c.MaxProcesses = 2, 5 })
 	for p := range 20 {
@@ -115,8 +116,9 @@ func TestTooManyProcesses(t *testing.T) {
 	}
 }
 
-// A resource that changes with each batch gets as many files as a host may have,
-// and one more, in which each span says whose it is.
+// TestResourceThatChangesWithEachBatch checks that a resource that changes with
+// each batch gets as many files as a host may have, and one more, in which each
+// span names its process.
 func TestResourceThatChangesWithEachBatch(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxFilesPerHost, c.IdleTimeout = 8, 10*time.Minute })
 	const batches = 500
@@ -156,7 +158,8 @@ func TestResourceThatChangesWithEachBatch(t *testing.T) {
 	}
 }
 
-// Files that are not open when the Collector is killed can be recovered.
+// TestKilledWithFilesPutAside checks that files that are not open when the
+// Collector is killed can be recovered.
 func TestKilledWithFilesPutAside(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles = 1 })
 	r.send(turn(1, 0, false))
@@ -171,7 +174,8 @@ func TestKilledWithFilesPutAside(t *testing.T) {
 	}
 }
 
-// Shutdown ends with its context, and says what is not complete.
+// TestShutdownInTime checks that Shutdown returns when its context ends, and
+// names the incomplete files.
 func TestShutdownInTime(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles = 1 })
 	for p := range 5 {
@@ -195,7 +199,8 @@ func TestShutdownInTime(t *testing.T) {
 	r.stopped = true
 }
 
-// Lines that are lost are counted when that happens, not when the file ends.
+// TestLostLinesAreCountedAtOnce checks that lost lines are counted at the loss,
+// not at the end of the file.
 func TestLostLinesAreCountedAtOnce(t *testing.T) {
 	r := start(t, func(c *Config) { c.OrderWindow = 0 })
 	if _, err := r.tel.GetMetric("otelcol_dftracer_lost_lines"); err != nil {
@@ -212,16 +217,17 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	until.True(t, "lost lines are counted", func() bool {
-		_ = r.only().Writer.FlushContext(context.Background()) // notices it
+		_ = r.only().Writer.FlushContext(context.Background()) // detects the loss
 		r.settle()
 		return r.counter("otelcol_dftracer_lost_lines") > 0
 	})
 	r.stopped = true
-	_ = r.inner.Shutdown(context.Background()) // says it, too
+	_ = r.inner.Shutdown(context.Background()) // returns the loss, too
 }
 
-// While the file of one process cannot be written, another one is refused
-// rather than taken into memory without bound, and nothing is lost.
+// TestNoFileCanBePutAside checks that while the file of one process cannot be
+// written, the exporter refuses other processes instead of using memory without
+// a limit, and loses nothing.
 func TestNoFileCanBePutAside(t *testing.T) {
 	r := start(t, func(c *Config) { c.MaxOpenFiles, c.OrderWindow = 1, 0 })
 	r.send(turn(1, 0, false))
@@ -238,11 +244,11 @@ func TestNoFileCanBePutAside(t *testing.T) {
 			t.Fatalf("error is %v, want one that may pass", err)
 		}
 	}
-	r.send(turn(1, 1, false)) // this one waits in memory
+	r.send(turn(1, 1, false)) // it waits in memory
 	if err := errors.Join(os.Remove(r.dir), os.Rename(moved, r.dir)); err != nil {
 		t.Fatal(err)
 	}
-	// The writer tries again by and by.
+	// The writer retries.
 	until.Nil(t, func() error { return r.traces.ConsumeTraces(context.Background(), turn(2, 0, false)) })
 	r.send(turn(1, 2, true))
 	r.send(turn(2, 2, true))
@@ -257,7 +263,8 @@ func TestNoFileCanBePutAside(t *testing.T) {
 	}
 }
 
-// The trace lasts as long as the job, whenever the Collector wrote it.
+// TestTimesOfTheJob checks that the trace lasts as long as the job, at whatever
+// time the Collector wrote it.
 func TestTimesOfTheJob(t *testing.T) {
 	r := start(t, nil)
 	r.send(turn(1, 0, false))
@@ -274,13 +281,14 @@ func TestTimesOfTheJob(t *testing.T) {
 			end = ev.TS
 		}
 	}
-	// The start is the earliest that was known when the file was made.
+	// The start is the earliest known when the file was created.
 	if start != base+20 || end != base+9999 {
 		t.Errorf("the trace lasts from %d to %d", start-base, end-base)
 	}
 }
 
-// With acknowledge: written a span that was taken is in the file.
+// TestAcknowledgeWritten checks that with acknowledge: written an accepted span
+// is in the file.
 func TestAcknowledgeWritten(t *testing.T) {
 	r := start(t, func(c *Config) { c.Acknowledge, c.FlushInterval = "written", time.Hour })
 	r.send(turn(1, 0, false))
@@ -289,14 +297,15 @@ func TestAcknowledgeWritten(t *testing.T) {
 	if err != nil || report.Counts["pipeline/train.iteration/X"] != 1 {
 		t.Errorf("counts are %v, %v", report.Counts, err)
 	}
-	r.send(turn(1, 0, false)) // as a queue does after a restart
+	r.send(turn(1, 0, false)) // as a queue sends after a restart
 	r.send(turn(1, 0, true))
 	if _, report := r.finished(); report.Events != 6+2 || report.Counts["otel/unfinished/X"] != 0 {
 		t.Errorf("%d events, %v", report.Events, report.Counts)
 	}
 }
 
-// With the resource of trainspan's own jobs the start event says which attempt it is.
+// TestStartEventKnowsTheAttempt checks that the start event has the attempt if
+// the resource is that of a trainspan job.
 func TestStartEventKnowsTheAttempt(t *testing.T) {
 	r := start(t, nil)
 	td := turn(1, 0, false)
@@ -312,7 +321,7 @@ func TestStartEventKnowsTheAttempt(t *testing.T) {
 }
 
 // oneLogger makes the spans of one-logger's exporter: each with its events, and
-// a span without length for each event.
+// a span of zero length for each event.
 func oneLogger(rs ptrace.ResourceSpans, s testSpan, extra ...string) {
 	ss := rs.ScopeSpans().AppendEmpty()
 	ss.Scope().SetName("one_logger")
@@ -369,7 +378,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 			t.Errorf("%d spans are folded", got)
 		}
 	})
-	t.Run("events first", func(t *testing.T) { // the span is open and its events are there
+	t.Run("events first", func(t *testing.T) { // the span is open and its events are in the file
 		r := start(t, nil)
 		td := job()
 		whole := ptrace.NewTraces()
@@ -411,12 +420,12 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 			parent      byte
 			length      int64
 		}{
-			{"wait_event_for_gpu", "torch", 2, 0},                       // of another tracer
-			{"wait_event_for_gpu", "one_logger", 2, 5},                  // it lasts
+			{"wait_event_for_gpu", "torch", 2, 0},                       // from another tracer
+			{"wait_event_for_gpu", "one_logger", 2, 5},                  // it has a length
 			{"telemetry_data_error_event_for_none", "one_logger", 0, 0}, // of no span
-			{"error_for_training_loop", "one_logger", 2, 0},             // it did not fail
+			{"error_for_training_loop", "one_logger", 2, 0},             // its span did not fail
 			{"_event_for_training_loop", "one_logger", 2, 0},            // no event
-			{"span_for_telemetry_data_error", "one_logger", 0, 0},       // a span of its own
+			{"span_for_telemetry_data_error", "one_logger", 0, 0},       // a span itself, not an event
 		} {
 			s := ptrace.NewSpan()
 			fill(s, testSpan{id: 9, parent: c.parent, name: c.name, start: 10, end: 10 + c.length})

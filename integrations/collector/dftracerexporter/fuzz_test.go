@@ -9,16 +9,17 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// perByte is how many bytes may be allocated for one of a batch, and perFile
-// for what the first files need.
+// perByte is how many bytes the exporter may allocate per byte of a batch, and
+// perFile how many for the first files.
 const (
 	perByte = 500
 	perFile = 4 << 20
 )
 
-// Whatever a sender makes up, no file is broken, no span is missing, and the work
-// is at most a constant times the input. Run it
-// with -fuzzminimizetime 1x: the goroutines of the writer make coverage vary.
+// FuzzBatches checks that whatever a sender sends, no file is corrupt, no span
+// is missing, and the work is at most linear in the input. Run it with
+// -fuzzminimizetime 1x, because the goroutines of the writer make coverage
+// vary.
 func FuzzBatches(f *testing.F) {
 	enc := &ptrace.ProtoMarshaler{}
 	logs := &plog.ProtoMarshaler{}

@@ -22,10 +22,10 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// base is when the spans of the tests begin, in microseconds.
+// base is the start of the tests' spans, in microseconds.
 const base = 1_700_000_000_000_000
 
-// testSpan is a span by numbers; times are microseconds after base.
+// testSpan is a span with numbers as ids; times are microseconds after base.
 type testSpan struct {
 	id, parent byte
 	name       string
@@ -95,7 +95,7 @@ func addRecord(list plog.LogRecordSlice, span byte, name string, us int64, attrs
 	_ = lr.Attributes().FromRaw(attrs)
 }
 
-// harness is an exporter as the Collector runs it.
+// harness runs an exporter as the Collector does.
 type harness struct {
 	t      testing.TB
 	dir    string
@@ -104,8 +104,8 @@ type harness struct {
 	inner  *tracesExporter
 	tel    *componenttest.Telemetry
 
-	ahead   atomic.Int64 // of the clock, nanoseconds
-	stopped bool         // by the test, which knows the error
+	ahead   atomic.Int64 // offset of the clock, nanoseconds
+	stopped bool         // by the test, which checks the error
 }
 
 func start(t testing.TB, change func(*Config)) *harness {
@@ -113,7 +113,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 	f := NewFactory()
 	cfg := f.CreateDefaultConfig().(*Config)
 	cfg.Directory = filepath.Join(t.TempDir(), "traces")
-	cfg.OrderWindow = 30 * time.Second // tests say when
+	cfg.OrderWindow = 30 * time.Second // the tests set the time
 	cfg.IdleTimeout = 0
 	cfg.Retry.Enabled = false
 	if change != nil {
@@ -126,7 +126,7 @@ func start(t testing.TB, change func(*Config)) *harness {
 	set := exportertest.NewNopSettings(metadata.Type)
 	set.TelemetrySettings = tel.NewTelemetrySettings()
 	r := &harness{t: t, dir: cfg.Directory, tel: tel}
-	// What the factory would share, kept to look inside.
+	// The factory's shared exporters, which the test inspects.
 	own := &factory{shared: make(map[*Config]*shared)}
 	var err error
 	if r.traces, err = own.traces(context.Background(), set, cfg); err != nil {
@@ -165,7 +165,7 @@ func (r *harness) sendLogs(ld plog.Logs) {
 	}
 }
 
-// settle writes what waits, as if the order window were over.
+// settle writes the waiting spans, as at the end of the order window.
 func (r *harness) settle() { r.inner.store.Tick(context.Background(), time.Now().Add(45*time.Second)) }
 
 func (r *harness) stop() {
@@ -191,7 +191,7 @@ func (r *harness) files() []string {
 	return list
 }
 
-// finished stops the exporter and gives the spans of its only file by name.
+// finished stops the exporter and returns the spans of its only file by name.
 func (r *harness) finished() (map[string]*dftracer.Event, dftracer.Report) {
 	r.t.Helper()
 	r.stop()

@@ -10,15 +10,15 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 )
 
-// Attributes of the log record that says that a span has begun. They are no
-// arguments of the record in the file.
+// Attributes of the log record that reports the start of a span. They do not
+// become arguments of the record in the file.
 const (
 	logSpanName   = "span.name"
 	logParentSpan = "parent_span_id"
 )
 
-// eventName returns what a log record is an event of: its name, or the attribute
-// that came before there was such a field. It is empty for ordinary logs.
+// eventName returns the event name of a log record: its name, or the attribute
+// that preceded that field. It is empty for ordinary logs.
 func eventName(lr plog.LogRecord) string {
 	if name := lr.EventName(); name != "" {
 		return name
@@ -31,7 +31,8 @@ func isEvent(lr plog.LogRecord) bool {
 	return !lr.SpanID().IsEmpty() && !lr.TraceID().IsEmpty() && eventName(lr) != ""
 }
 
-// timestamp returns when a record's event was, or was seen.
+// timestamp returns the time of a record's event, or else the time at which it
+// was observed.
 func timestamp(lr plog.LogRecord) pcommon.Timestamp {
 	if at := lr.Timestamp(); at != 0 {
 		return at
@@ -43,12 +44,12 @@ func timestamp(lr plog.LogRecord) pcommon.Timestamp {
 func (t *trace) addLog(scope string, lr plog.LogRecord) {
 	at, key, name := timestamp(lr), keyOf(lr.TraceID(), lr.SpanID()), eventName(lr)
 	if name == spans.EventSpanStart && t.begin(key, scope, at, lr.Attributes()) {
-		return // the span says the same
+		return // the span has the same data
 	}
 	t.asm.AddEvent(key, t.newEvent(name, at, lr.Attributes(), lr.DroppedAttributesCount()))
 }
 
-// begin writes that a span has begun, if the record says which.
+// begin writes the start of a span, if the record identifies the span.
 func (t *trace) begin(key place.Key, scope string, at pcommon.Timestamp, attrs pcommon.Map) bool {
 	name := text(attrs, logSpanName)
 	if name == "" {

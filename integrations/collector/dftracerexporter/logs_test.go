@@ -14,7 +14,7 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 	r.sendLogs(logsOf(42, func(list plog.LogRecordSlice) {
 		addRecord(list, 2, "training_metrics_update", 30, map[string]any{"loss": 1.5})
 		list.AppendEmpty().Body().SetStr("an ordinary log")
-		lr := list.AppendEmpty() // of the span, but no event
+		lr := list.AppendEmpty() // belongs to the span, but is not an event
 		lr.SetTraceID(traceID())
 		lr.SetSpanID(idOf(2))
 		lr.Body().SetStr("step 7")
@@ -30,7 +30,7 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 	if live == nil {
 		t.Fatal("the event is not in the file")
 	}
-	// The span brings the event again, and another one.
+	// The span repeats the event and has another one.
 	td := batch(42, testSpan{id: 2, name: "training_loop", start: 10, end: 100})
 	span := td.ResourceSpans().At(0).ScopeSpans().At(0).Spans().At(0)
 	for us, name := range map[int64]string{30: "training_metrics_update", 40: "save_checkpoint_success"} {
@@ -40,7 +40,7 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 	}
 	r.send(td)
 	r.settle()
-	// A log record may come after the span, too.
+	// A log record may also arrive after the span.
 	r.sendLogs(logsOf(42, func(list plog.LogRecordSlice) {
 		addRecord(list, 2, "save_checkpoint_success", 40, nil)
 		addRecord(list, 2, "late", 50, nil)
@@ -119,6 +119,6 @@ func TestLogsAfterShutdown(t *testing.T) {
 	r.stop()
 	err := r.inner.pushLogs(context.Background(), logsOf(42, func(list plog.LogRecordSlice) { addRecord(list, 2, "x", 1, nil) }))
 	if err == nil {
-		t.Error("the record is taken")
+		t.Error("got no error for the record, want one")
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// counter returns the value of one of the exporter's own metrics, 0 if it was never
-// counted.
+// counter returns the value of one of the exporter's own metrics, 0 if it has
+// none.
 func (r *harness) counter(name string) (total int64) {
 	r.t.Helper()
 	m, err := r.tel.GetMetric(name)

@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 )
 
-// open returns how many files are open.
+// open returns the number of open files.
 func (r *harness) open() (n int) {
 	for _, f := range r.inner.store.Files() {
 		if f.Open() {
@@ -27,7 +27,7 @@ func (r *harness) open() (n int) {
 	return n
 }
 
-// only returns the one file.
+// only returns the only file.
 func (r *harness) only() *place.File[place.Sender] {
 	r.t.Helper()
 	for _, f := range r.inner.store.Files() {
@@ -61,7 +61,7 @@ func TestIdleFileIsCompleted(t *testing.T) {
 	}
 	dftest.Check(t, r.files()[0])
 	wantParent(t, named(t, r.files()[0]), "train.iteration", "unfinished")
-	// The process goes on: nothing is overwritten.
+	// The process continues: the exporter does not overwrite its file.
 	r.send(batch(42, testSpan{id: 2, name: "training_loop", start: 10, end: 9000}))
 	r.stop()
 	files := r.files()
@@ -71,7 +71,7 @@ func TestIdleFileIsCompleted(t *testing.T) {
 	dftest.Check(t, files[0])
 	ev := named(t, files[0])
 	if ev["train"] == nil || ev["CM:trace.part"] == nil {
-		t.Error("the second file has no span or does not say that it is one")
+		t.Error("the second file has no span or no record of its part")
 	}
 }
 
@@ -170,7 +170,8 @@ func TestFilesAreReadableOnTheirOwn(t *testing.T) {
 	}
 }
 
-// What the Collector has written when it is killed becomes a whole trace.
+// TestCollectorIsKilled checks that a killed Collector's files become a
+// complete trace.
 func TestCollectorIsKilled(t *testing.T) {
 	r := start(t, nil)
 	for i := range 20 {

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// watcher counts and logs what the store tells.
+// watcher counts and logs the events of the store.
 type watcher struct {
 	log *zap.Logger
 	in  *metadata.TelemetryBuilder

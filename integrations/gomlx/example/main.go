@@ -1,8 +1,8 @@
-// Example trains a small character-level model with GoMLX on Go source text, and
-// records it: evaluation, checkpoints and resuming included.
+// Example trains a small character-level model with GoMLX on Go source text. It
+// records the training with evaluation, checkpoints and resuming.
 //
 //	go run ./example -out out -steps 200
-//	go run ./example -out out -steps 400 # goes on where the first one ended
+//	go run ./example -out out -steps 400 # continues after the first run
 package main
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// options are the flags.
+// options holds the flags.
 type options struct {
 	out, text         string
 	steps, batch      int
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// run is the program: a job with its telemetry around it.
+// run is the main function: a job with its telemetry.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	f := flag.NewFlagSet("example", flag.ContinueOnError)
@@ -64,19 +64,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	o.context, o.features = 16, 24
-	// The session tag is what makes a resumed run the next attempt of the same job.
+	// The session tag makes a resumed run the next attempt of the same job.
 	tel, err := trainspan.Start(ctx, trainspan.WithConfig(config.Config{Base: config.Base{
 		ApplicationName: "gomlx-example", SessionTag: config.Value(filepath.Base(o.out)),
 		Training: &config.Training{PerfTag: config.Value("chars"), GlobalBatchSize: config.Value(o.batch)},
 	}}), trainspan.WithDir(filepath.Join(o.out, "telemetry")))
 	if err != nil {
-		log.Print(err) // the training goes on without telemetry
+		log.Print(err) // the training continues without telemetry
 	}
 	err = trainJob(tel, &o, out)
 	return errors.Join(err, tel.Shutdown(ctx))
 }
 
-// trainJob trains.
+// trainJob trains the model.
 func trainJob(tel *telemetry.Provider, o *options, out io.Writer) (err error) {
 	run := gomlxspan.Start(tel, nil)
 	defer run.End(&err)

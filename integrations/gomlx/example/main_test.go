@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
-// asProgram makes the test binary the program.
+// asProgram is the variable that makes the test binary run the program.
 const asProgram = "GOMLX_EXAMPLE"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runOK runs the program in a process of its own, as attempts of a job are.
+// runOK runs the program in a separate process, like the attempts of a job.
 func runOK(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // this binary
@@ -53,8 +53,8 @@ func readReport(t *testing.T, dir string) *report.Report {
 	return report.Build(found[0])
 }
 
-// A run and its resumption are two attempts of one job; its trace, ledger and
-// report say what it did.
+// TestRunAndResume checks that a run and its resumption are two attempts of one
+// job in the trace, the goodput accounts and the report.
 func TestRunAndResume(t *testing.T) {
 	for name, text := range map[string]string{"charlm": "../../../examples/charlm", "made up": "no-such-folder"} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRunAndResume(t *testing.T) {
 	}
 }
 
-// checkTrace checks one attempt: the second one begins at the last checkpoint,
+// checkTrace checks one attempt: the second one starts at the last checkpoint,
 // of step 30.
 func checkTrace(t *testing.T, path string, attempt int, files bool) {
 	t.Helper()
@@ -135,7 +135,7 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 	}
 }
 
-// An early stop is no failure.
+// TestEarlyStop checks that an early stop is not a failure.
 func TestEarlyStop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "job")
 	printed := runOK(t, "-out", out, "-text", "none", "-evaluate-every", "5", "-steps", "1000", "-stop-at", "100")

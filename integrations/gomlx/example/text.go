@@ -17,10 +17,10 @@ import (
 // vocabulary is the number of characters: ASCII.
 const vocabulary = 128
 
-// maxText bounds the text that is read.
+// maxText limits the bytes of text.
 const maxText = 1 << 20
 
-// readText reads the Go files of a directory, or makes some up where there is none.
+// readText reads the Go files of a directory, or generates text if it has none.
 func readText(files *iofs.Files, dir string) ([]byte, error) {
 	fsys := files.FS(os.DirFS(dir), dir)
 	var text []byte
@@ -44,12 +44,13 @@ func readText(files *iofs.Files, dir string) ([]byte, error) {
 	return text, nil
 }
 
-// texts is a dataset of windows of a text, each with the character after it.
+// texts is a dataset of windows of a text, each with the character that follows
+// it.
 type texts struct {
 	name    string
 	text    []byte
 	o       *options
-	batches int // of a pass; 0 goes on forever
+	batches int // in a pass; 0 is no end
 	seed    uint64
 }
 

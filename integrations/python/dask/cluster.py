@@ -1,10 +1,10 @@
-"""Reports a job on a Dask cluster of processes of this machine, and says on standard
-error what that took:
+"""Reports a job with a Dask cluster of processes on this machine, and writes the cost to
+standard error:
 
     python3 cluster.py --workers 2 --command bin/trainspan job/node* >report.json
 
---kill kills a worker (SIGKILL) when half of the digests are made, for good: another
-one takes its place. It needs dask and distributed.
+--kill kills a worker (SIGKILL) after half of the digests; another one replaces it. The program
+needs dask and distributed.
 """
 
 import argparse
@@ -20,7 +20,8 @@ from dask.distributed import Client, LocalCluster
 
 
 def left(client):
-    """How many parts the scheduler knows to be without a digest. Digests that are merged are forgotten."""
+    """The number of parts for which the scheduler has no digest. It releases digests after
+    merging them."""
     return client.run_on_scheduler(
         lambda dask_scheduler: sum("digest-part" in str(t.key) and t.state not in ("memory", "released") for t in dask_scheduler.tasks.values())
     )
@@ -41,7 +42,7 @@ def main():
 
             def kill():
                 while not over.is_set() and left(client) == 0:
-                    time.sleep(0.01)  # nothing has begun
+                    time.sleep(0.01)  # not started yet
                 while left(client) * 2 > len(o.parts):
                     time.sleep(0.01)
                 if over.is_set():
@@ -61,7 +62,7 @@ def main():
                 killer.join()
             sys.stdout.write(text)
             sys.stdout.flush()
-    except TimeoutError as e:  # a machine with much to do ends workers late; the report is there
+    except TimeoutError as e:  # on a busy machine workers end late; the report is complete
         if took is None:
             raise
         sys.stderr.write("the cluster did not end in time: %r\n" % e)

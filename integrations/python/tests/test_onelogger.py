@@ -281,7 +281,7 @@ class Checks(Case):
             path.write_text('{"application_name": "file", "telemetry_config": {"seq_length_or_fn": 7}}')
             self.provider.with_base_config(config()).with_config_override({"application_name": "first", "session_tag_or_fn": "t"})
             self.provider.with_config_override_from_json_file(path).with_config_override({"telemetry_config": {"micro_batch_size_or_fn": 2}})
-            self.refused("cannot be read", self.provider.with_config_override_from_json_file, Path(folder, "none.json"))
+            self.refused("cannot read the configuration", self.provider.with_config_override_from_json_file, Path(folder, "none.json"))
             self.assertRaises(NotImplementedError, self.provider.with_config_override_from_config_server, "http://x")
             self.provider.configure_provider()
         made = self.provider.config

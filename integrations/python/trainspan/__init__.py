@@ -1,4 +1,4 @@
-"""See where the time of a training job goes.
+"""Records where the time of a training job goes.
 
     import trainspan as ts
 
@@ -6,7 +6,7 @@
         with ts.step():                        # a step of the training
             with ts.span("forward"):           # a part of it, by a name
                 loss = model(batch)
-            ts.metric(loss=loss.item())        # numbers of this moment
+            ts.metric(loss=loss.item())        # current numbers
 
     @ts.span("generate", model="small")        # decorators, of async functions too
     def generate(prompt): ...
@@ -14,11 +14,11 @@
     wait = ts.span("data").start()             # in the callbacks of a trainer
     wait.stop()
 
-    run = ts.load("train.3")                   # what was recorded, by the id of the run
+    run = ts.load("train.3")                   # a recorded run, by its id
     run.steps.to_pandas()                      # also spans, metrics, ranks, account, findings
 
-Run it by `trainspan run -- python train.py`: the screen shows the report. Without that
-command the calls do nothing. PyTorch needs no call: its steps and phases are seen.
+Run the program with `trainspan run -- python train.py`, which prints a report. Without that
+command the calls do nothing. PyTorch needs no calls: its steps and phases are recorded.
 
 trainspan.dftracer has DFTracer's API, trainspan.onelogger one-logger's.
 """
@@ -31,7 +31,7 @@ if sys.version_info < (3, 8):
 
 __version__ = "0.1.0"
 __all__ = ["load", "metric", "span", "step"]
-environ = os.environ  # below trainspan run what that had said when the process began
+environ = os.environ  # under trainspan run, the environment at the start of the process
 client = None  # what stands in sys.meta_path below trainspan run: when the interpreter was ready, what was imported
 
 
@@ -41,15 +41,15 @@ deep = RecursionError if sys.version_info >= (3, 9) else ()
 
 
 def interrupted(error):
-    """Whether a handler of a signal or a trace function raised an error: these get the
-    frame that they interrupt."""
+    """Returns whether a signal handler or a trace function raised an error: these get the
+    interrupted frame."""
     return _frames(error)[0]
 
 
 def alien(error):
-    """Whether an error came into the client's code from outside: something that interrupted
-    it raised it, or another thread has sent it, so that it has a class that nothing which is
-    called here raises."""
+    """Returns whether an error was raised outside of the client's code: by code that
+    interrupted the client, or by another thread, so that its class is one that no called
+    function raises."""
     outside, frame = _frames(error)
     if outside:
         return True
@@ -60,7 +60,8 @@ def alien(error):
 
 
 def _frames(error):
-    """Whether an error came from what interrupts a frame, and the frame that raised it."""
+    """Returns whether an error came from code that interrupts a frame, and the frame that
+    raised it."""
     trace, frame = error.__traceback__, None
     while trace is not None:
         for value in trace.tb_frame.f_locals.values() if frame is not None else ():
@@ -70,33 +71,33 @@ def _frames(error):
     return False, frame
 
 
-_folder = os.path.dirname(__file__)  # that of trainspan_torch begins like it
+_folder = os.path.dirname(__file__)  # the folder of trainspan_torch has the same prefix
 
 
 def passing(error, undo=None, *args):
-    """Raises an error again, after undo(*args), that must pass. The others end here:
-    telemetry stops nothing."""
+    """Raises an error again, after undo(*args), if it must reach the program. Other errors end
+    here: telemetry must not stop the program."""
     try:
         if alien(error):
             if undo is not None:
                 undo(*args)
             raise error
     finally:
-        del error  # its trace has this frame
+        del error  # its traceback has this frame
 
 
 def unframed(error):
-    """Takes the frame that calls this out of the traceback of an error, which is the program's
-    and only passes there: what users read ends as without us. The caller goes on with a
-    bare raise; before Python 3.11 that puts the traceback back."""
+    """Removes the frame of the caller from the traceback of an error of the program, so that
+    the traceback is the same as without the client. The caller continues with a bare raise;
+    before Python 3.11 that restores the traceback."""
     trace, frame = error.__traceback__, sys._getframe(1)
     while trace is not None and trace.tb_frame is frame:
         trace = trace.tb_next
-    BaseException.with_traceback(error, trace)  # a class may refuse that its attributes are set
+    BaseException.with_traceback(error, trace)  # a class may refuse to set its attributes
 
 
 def quiet(f):
-    """f, which gives None where it would raise."""
+    """Wraps f so that it returns None instead of raising."""
 
     def call(*args, **kwargs):
         try:
@@ -111,8 +112,8 @@ def quiet(f):
 
 
 def plain(value):
-    """A number or a text. Nothing is asked of a tensor, which might wait for its device, and
-    of no value what class it says it has."""
+    """Returns a number or a text unchanged. It does not access a tensor, which might wait for
+    its device, and does not use the class that a value claims to have."""
     kind = type(value)
     if issubclass(kind, (str, int, float)):
         return value
@@ -124,7 +125,8 @@ def plain(value):
 
 
 def __getattr__(name):
-    """The functions of __all__ and their types, when they are first asked for: every process imports this module."""
+    """Loads the functions of __all__ and their types at the first access, because every process
+    imports this module."""
     if name not in __all__ and name not in ("Run", "Span"):
         raise AttributeError("module %r has no attribute %r" % (__name__, name))
     if name in ("load", "Run"):

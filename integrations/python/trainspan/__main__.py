@@ -1,5 +1,5 @@
-"""`python -m trainspan ...`: the command of the wheel that this interpreter has
-installed, wherever its scripts are."""
+"""`python -m trainspan ...`: runs the command of the wheel that this interpreter has installed,
+in any folder of scripts."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sys
 
 
 def command():
-    """The path of the command, None where there is none."""
+    """Returns the path of the command, None if there is none."""
     from importlib import metadata
 
     places = []
@@ -25,5 +25,5 @@ def command():
 if __name__ == "__main__":
     path = command()
     if path is None:
-        sys.exit("trainspan: the command is not installed; its wheels are for Linux, and `go build ./cmd/trainspan` makes it from the sources")
+        sys.exit("trainspan: the command is not installed; wheels exist for Linux only, `go build ./cmd/trainspan` builds it from source")
     os.execv(path, ["trainspan"] + sys.argv[1:])

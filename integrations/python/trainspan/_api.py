@@ -1,13 +1,13 @@
-"""Spans, steps and numbers of a program: what `import trainspan as ts` gives."""
+"""Spans, steps and metrics of a program: the functions of `import trainspan as ts`."""
 
 import itertools
 
 from . import _ring, passing
 from ._fn import _within, _wrap
 
-_on = _ring.wanted  # a program that nobody watches has spans that do nothing
+_on = _ring.wanted  # in a program that is not recorded, spans do nothing
 
-# Words that the report knows as phases of a step, or as work beside the steps.
+# # Names that the report knows as phases of a step, or as work beside the steps.
 _PHASES = {
     "data": ("fetch.iter", "dataloader"), "forward": ("forward", "compute"), "backward": ("backward", "compute"),
     "optimizer": ("step", "compute"), "update": ("update", "compute"), "compile": ("graph_compile", "compile"), "checkpoint": ("capture", "checkpoint"), "evaluation": ("evaluate", "pipeline"),
@@ -15,7 +15,7 @@ _PHASES = {
 
 
 class Span:
-    """A span of the program: `with`, `async with` or a decorator that may be used again."""
+    """A span of the program: `with`, `async with` or a decorator. It can be used several times."""
 
     __slots__ = ("_n", "_args", "_open")
     off = False  # of _wrap
@@ -41,11 +41,12 @@ class Span:
         self.__exit__(kind, error, trace)
 
     def start(self):
-        """Starts it where no with statement can: in the callbacks of a trainer. stop ends it."""
+        """Starts the span if a with statement is not possible: in the callbacks of a trainer.
+        stop ends it."""
         return self.__enter__()
 
     def stop(self):
-        """Ends what start has started; nothing without a start."""
+        """Ends the span of start; does nothing without a start."""
         if self._open:
             self.__exit__()
 
@@ -53,13 +54,13 @@ class Span:
         return _wrap(self._n, f, self, (lambda args, kwargs: self._args) if self._args else None)
 
     def add(self, **args):
-        """Adds arguments, which the span has when it ends."""
+        """Adds arguments, which are recorded at the end of the span."""
         self._args = dict(self._args or (), **args)
         return self
 
 
 class Step(Span):
-    """A span of a step, which has a number."""
+    """The span of a step, which has a number."""
 
     __slots__ = ("_number",)
 
@@ -68,7 +69,7 @@ class Step(Span):
         self._number = number
 
     def __enter__(self):
-        number, self._number = self._number, None  # a decorator goes on from it
+        number, self._number = self._number, None  # a decorator continues from it
         try:
             _ring.position(None, _next(number))
         except Exception as e:
@@ -80,7 +81,7 @@ class Step(Span):
 
 
 class Off:
-    """A span of a program that nobody watches."""
+    """A span of a program that is not recorded."""
 
     __slots__ = ()
 
@@ -113,7 +114,7 @@ _numbers = itertools.count()
 
 
 def _next(number):
-    """The number of the step that begins: the given one, or the one after the last."""
+    """Returns the number of the next step: the given one, or the last one plus one."""
     global _numbers
     if number is not None:
         _numbers = itertools.count(number)
@@ -121,11 +122,12 @@ def _next(number):
 
 
 def span(name, **args):
-    """A span: `with ts.span("generate", tokens=n):`, or a decorator of a function, async too, or
-    start() and stop() in the callbacks of a trainer. Its arguments are numbers or text, and
-    add(tokens=n) gives it more until it ends. The report knows "data", "forward", "backward" and
-    "optimizer" as phases of a step, "update" as the last three in one, and "compile", "checkpoint" and
-    "evaluation" as work beside the steps; other names are those of the program."""
+    """Returns a span: `with ts.span("generate", tokens=n):`, or a decorator of a function,
+    async too, or start() and stop() in the callbacks of a trainer. Its arguments are numbers
+    or text, and add(tokens=n) adds more before its end. The report knows "data", "forward",
+    "backward" and "optimizer" as phases of a step, "update" as the last three in one, and
+    "compile", "checkpoint" and "evaluation" as work beside the steps; other names are those
+    of the program."""
     if not _on:
         return _off
     name, cat = _PHASES.get(str(name), (name, "span"))
@@ -133,8 +135,9 @@ def span(name, **args):
 
 
 def step(number=None, **args):
-    """A step of the training: `with ts.step():` around each, or a decorator of the function that
-    does one, or start() and stop(). Steps are numbered from 0, or on from number."""
+    """Returns the span of a training step: `with ts.step():` around each, or a decorator of the
+    function that runs one, or start() and stop(). Steps are numbered from 0, or from number
+    on."""
     if callable(number):  # @ts.step
         return step(None, **args)(number)
     if not _on:
@@ -143,7 +146,7 @@ def step(number=None, **args):
 
 
 def metric(**values):
-    """Numbers of this moment: `ts.metric(loss=loss.item())`. A tensor is asked for nothing, since
-    that might wait for its device."""
+    """Records current numbers: `ts.metric(loss=loss.item())`. It does not read tensors, because
+    that might wait for their device."""
     if _on:
         _ring.point(_ring.name("metric", "metric"), values)

@@ -1,4 +1,4 @@
-"""Enums on every Python, those of DFTracer among them."""
+"""Enums for every supported version of Python, including those of DFTracer."""
 
 import enum
 
@@ -8,14 +8,14 @@ if hasattr(enum, "StrEnum"):
 else:  # before Python 3.11
 
     class StrEnum(str, enum.Enum):
-        """An enum of texts: a member is, and prints as, its value."""
+        """An enum of texts: a member equals its value, and prints as its value."""
 
         __str__ = str.__str__
         __format__ = str.__format__  # type: ignore[assignment]
 
 
 class TagType(enum.Enum):
-    """What an argument is for."""
+    """The use of an argument."""
 
     KEY, VALUE, IGNORE = range(3)
 

@@ -9,7 +9,7 @@ from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _number, _plain, _rela
 
 
 def _like(call, f):
-    """call with the names of f."""
+    """Gives call the names of f."""
     for attr in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__"):
         try:
             setattr(call, attr, getattr(f, attr))
@@ -21,7 +21,7 @@ def _like(call, f):
 
 
 def _wrap(n, f, node, arguments=None):
-    """f inside spans n, with what arguments gives for those of a call."""
+    """Wraps f in spans n, with the result of arguments for the arguments of a call."""
     if isinstance(f, (staticmethod, classmethod)):
         return type(f)(_wrap(n, f.__func__, node, arguments))
     if _awaited(f):
@@ -58,7 +58,7 @@ def _wrap(n, f, node, arguments=None):
 
 
 def _within(node, f):
-    """f inside a with statement of a node, whose class has a way of its own."""
+    """Wraps f in a with statement of a node whose class overrides it."""
     if isinstance(f, (staticmethod, classmethod)):
         return type(f)(_within(node, f.__func__))
     if _awaited(f):
@@ -87,7 +87,7 @@ def _within(node, f):
 
 
 def _awaited(f):
-    """Whether a function is one of coroutines."""
+    """Returns whether a function is a coroutine function."""
     return getattr(getattr(f, "__code__", None), "co_flags", 0) & 0x180
 
 
@@ -111,9 +111,9 @@ def _finish(n, node, span, failed=None):
 
 
 def _iterate(node, iterator, names, count_key="count"):
-    """The elements of an iterator, with a span for the wait for each and one for
-    the work on it. A body that is left ends its span. What began or ended while the node
-    was off has none."""
+    """Returns the elements of an iterator, with a span for the wait for each and one for the
+    work on it. If the body exits early, its span ends. Spans that begin or end while the
+    node is off are not recorded."""
     waits, works = names
     clock, counted, plain = _ring.clock, _ring.counted, count_key == "count"
     count, said = 0, False
@@ -154,7 +154,7 @@ def _iterate(node, iterator, names, count_key="count"):
 
 
 def _parameters(f, names):
-    """A function that finds parameters of f by name in the arguments of a call."""
+    """Returns a function that finds parameters of f by name in the arguments of a call."""
     code = getattr(f, "__code__", None)
     if code is None or not hasattr(f, "__defaults__"):
         return None
@@ -183,8 +183,8 @@ def _parameters(f, names):
 
 
 def _parameter(key, value):
-    """A parameter of the program's as an argument: a call of its own function fails by no
-    text where a number is meant."""
+    """Returns a parameter of the program as an argument. A text where a number is expected must
+    not make the call of the program's function fail."""
     try:
         return _number(key, value)
     except Exception as e:
@@ -234,7 +234,7 @@ class dft_fn:
                 self._open.pop(get_ident(), None)
 
     def _all(self):
-        """The arguments of an event that ends now."""
+        """Returns all arguments of an event that ends now."""
         args, self._relations = dict(self._arguments, **self._relations), {}
         return args or None
 
@@ -274,8 +274,8 @@ class dft_fn:
         return self
 
     def log(self, func=None, name=None):
-        """A decorator of functions. Of their parameters epoch, step, image_idx and
-        image_size become arguments, and of an object what it has by these names."""
+        """Decorates functions. Their parameters epoch, step, image_idx and image_size become
+        arguments, and so do the attributes of an object with these names."""
         return self._log(func, name, _KEYS)
 
     def log_init(self, init=None, name=None):

@@ -1,4 +1,4 @@
-"""Runs that were recorded, for notebooks: ts.load."""
+"""Loads recorded runs, for notebooks: ts.load."""
 
 import html
 import json
@@ -10,11 +10,11 @@ from .__main__ import command
 
 
 class _Failed(RuntimeError):
-    """What the command answers with another status than 0."""
+    """The error if the command exits with a status other than 0."""
 
 
 def _wide(pyarrow, events):
-    """A table with a column for each number that events of ts.metric have."""
+    """Returns a table with a column for each number of the events of ts.metric."""
     values = [json.loads(args or "{}") for args in events["args"].to_pylist()]
     columns = {name: events[name] for name in ("rank", "attempt", "step", "ts")}
     for name in dict.fromkeys(key for row in values for key in row):
@@ -33,20 +33,20 @@ def _number(value):
 
 
 class Run:
-    """A run that was recorded. What it has is read when it is first asked for."""
+    """A recorded run. It reads its data at the first access."""
 
     def __init__(self, path, binary=None):
         self.path, self._binary, self._kept = os.fspath(path), binary, {}
-        if not os.path.exists(self.path):  # the id of a run, which the command knows
+        if not os.path.exists(self.path):  # the id of a run, which the command resolves
             try:
                 self._once("report", self._report)
             except _Failed as e:
-                raise FileNotFoundError("%s: no such run; trainspan runs lists those that are there (%s)" % (self.path, e)) from None
+                raise FileNotFoundError("%s: no such run; trainspan runs lists all runs (%s)" % (self.path, e)) from None
 
     def _call(self, *args):
         binary = self._binary = self._binary or command()
         if binary is None:
-            raise RuntimeError("the command trainspan is not on PATH: pip install trainspan, or trainspan.load(path, command=...) with its path")
+            raise RuntimeError("the trainspan command is not on PATH: run pip install trainspan, or pass its path: trainspan.load(path, command=...)")
         done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
             raise _Failed("trainspan %s: %s" % (" ".join(args[: 2 if args[0] == "trace" else 1]), done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def report(self):
-        """What `trainspan report --json` prints: docs/guide/report.md has its schema."""
+        """The output of `trainspan report --json`: docs/guide/report.md has its schema."""
         return self._once("report", self._report)
 
     def _report(self):
@@ -67,12 +67,12 @@ class Run:
 
     @property
     def account(self):
-        """Where the time went: the ledger."""
+        """The goodput account: how the time was used."""
         return self.report.get("ledger") or {}
 
     @property
     def findings(self):
-        """What the report found, and what to do next: the verdict."""
+        """The verdict of the report: its findings, and what to do next."""
         return self.report.get("verdict") or {}
 
     @property
@@ -97,7 +97,7 @@ class Run:
         return self._table("metrics")
 
     def to_pandas(self, table="steps"):
-        """A table, steps, spans or metrics, as a pandas.DataFrame."""
+        """Returns the table steps, spans or metrics as a pandas.DataFrame."""
         return self._table(table).to_pandas()
 
     def _table(self, name):
@@ -112,7 +112,7 @@ class Run:
             import pyarrow
             from pyarrow import compute, dataset
         except ImportError as e:
-            raise ImportError("steps, spans and metrics are tables of Arrow: pip install pyarrow. report, account, findings and ranks need no other package") from e
+            raise ImportError("steps, spans and metrics are Arrow tables: run pip install pyarrow. report, account, findings and ranks need no other package") from e
         with tempfile.TemporaryDirectory(prefix="trainspan-") as folder:
             self._call("trace", "convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
             tables = {}
@@ -139,9 +139,9 @@ class Run:
 
 
 def load(path, command=None):
-    """A run that was recorded: by its id in trainspan-runs, `ts.load("train.3")`, by the name of
-    a job the newest of it, `ts.load("train")`, or a folder or file. It has steps, spans and metrics as
-    tables of Arrow (to_pandas, polars.from_arrow), ranks, account and findings, and report, all that `trainspan
-    report --json` prints; a notebook shows the first screen. command is the path of the command,
-    where it is not on PATH."""
+    """Returns a recorded run: by its id in trainspan-runs, `ts.load("train.3")`, by the name of
+    a job its newest run, `ts.load("train")`, or by a folder or file. It has steps, spans and
+    metrics as Arrow tables (to_pandas, polars.from_arrow), ranks, account and findings, and
+    report, the whole output of `trainspan report --json`; a notebook shows the first screen.
+    command is the path of the command, if it is not in PATH."""
     return Run(path, command)

@@ -1,5 +1,5 @@
-"""DFTracer's log of a process: what dftracer.initialize_log gives, its entities, and
-what an argument of a span is."""
+"""DFTracer's log of a process: the result of dftracer.initialize_log, its entities, and the
+conversion of arguments of spans."""
 
 import itertools
 import os
@@ -17,31 +17,32 @@ ROOT_NAME = ROOT_CAT = "ai_root"
 CAT_DYNAMO = "dynamo"
 
 _KEYS = ("epoch", "step", "image_idx", "image_size")
-_nothing = "".format  # a function that takes anything and gives something false
+_nothing = "".format  # a function that accepts any arguments and returns a false value
 
 
-_UNITS = {"NS": 1e9, "US": 1e6, "MS": 1e3, "SEC": 1.0}  # of a second, by time metric
+_UNITS = {"NS": 1e9, "US": 1e6, "MS": 1e3, "SEC": 1.0}  # per second, by time metric
 
 
 def get_time_scale():
-    """How many units of get_time and log_event a second has."""
+    """Returns the number of units of get_time and log_event in a second."""
     return _UNITS.get(os.environ.get(DFTRACER_TIME_METRIC_ENV), 1e6)
 
 
 def _unit():
-    """Nanoseconds of a unit of time."""
+    """Returns the nanoseconds of a unit of time."""
     return int(1e9 / get_time_scale())
 
 
 def setup_logger(name, log_file, formatter, level=20):
-    """A logger of Python's that writes to a file."""
+    """Returns a logger of Python's that writes to a file."""
     import logging
 
     return _logger(logging, name, logging.FileHandler(log_file), formatter, level)
 
 
 def setup_stream_logger():
-    """DFTracer's own messages, on the standard error, from DFTRACER_LOG_LEVEL on."""
+    """Returns a logger for DFTracer's own messages on standard error, from DFTRACER_LOG_LEVEL
+    on."""
     import logging
 
     return _logger(logging, "DFTRACER", logging.StreamHandler(), "[%(levelname)s] %(message)s", _level())
@@ -60,14 +61,14 @@ def _logger(logging, name, handler, formatter, level):
 
 
 def get_default_args(func):
-    """The parameters of a function that have defaults."""
+    """Returns the parameters of a function that have defaults."""
     import inspect
 
     return {k: v.default for k, v in inspect.signature(func).parameters.items() if v.default is not v.empty}
 
 
 class TagValue:
-    """An argument of a type: of TagDType, or its number."""
+    """An argument with a type: of TagDType, or its number."""
 
     def __init__(self, value, dtype=2, tag_type=0):
         self._dtype, self._tag_type = dtype, tag_type
@@ -82,8 +83,8 @@ _HOLDS = (list, tuple, set, frozenset, dict)
 
 
 def _plain(value):
-    """An argument as DFTracer takes it: numbers and text, alone or in a tag, and the text
-    of all else. Nothing is asked of a tensor, which might wait for its device."""
+    """Converts an argument as DFTracer does: numbers and text, alone or in a tag, and the text
+    of other values. It does not access a tensor, which might wait for its device."""
     kind = type(value)
     try:
         if issubclass(kind, TagValue):
@@ -97,7 +98,7 @@ def _plain(value):
 
 
 def _speaks(value, depth):
-    """Whether the text of a value is at hand."""
+    """Returns whether the text of a value is available without waiting."""
     kind = type(value)
     if issubclass(kind, _HOLDS):
         if depth == 0 or len(value) > 64:
@@ -107,12 +108,12 @@ def _speaks(value, depth):
 
 
 def _tensor(kind):
-    """Whether a value of a class may wait for its device when it is asked for something."""
+    """Returns whether a value of a class may wait for its device when it is accessed."""
     return any(hasattr(kind, attr) for attr in ("shape", "__array__", "__dlpack__", "__cuda_array_interface__", "__torch_function__"))
 
 
 def _number(key, value):
-    """An argument that is a number, as the original makes it: what is none raises, but for
+    """Converts a numeric argument as the original does: other values raise an error, except for
     the sizes of an image, which guides print."""
     kind = type(value)
     if key == "image_size" and issubclass(kind, (tuple, list)):
@@ -125,7 +126,7 @@ def _number(key, value):
 
 
 def _gather(into, args, values):
-    """Adds arguments and those that have a place of their own to a dictionary."""
+    """Adds arguments, and those with separate parameters, to a dictionary."""
     for key, value in zip(_KEYS, values):
         if value is not None:
             into[key] = _number(key, value)
@@ -134,8 +135,8 @@ def _gather(into, args, values):
             for key, value in args.items():
                 into[str(key)] = _plain(value)
         except AttributeError:
-            raise  # no mapping: the original raises it as well
-        except Exception as e:  # the program's own object
+            raise  # not a mapping: the original raises it as well
+        except Exception as e:  # an object of the program
             passing(e)
     return into
 
@@ -144,7 +145,7 @@ _meta = quiet(lambda key, value: _ring.meta(str(key), str(plain(value))))
 
 
 class NoOpProfiler:
-    """What is called where nothing is recorded: it does nothing."""
+    """The log if nothing is recorded: its methods do nothing."""
 
     def initialize(self, log_file=None, data_dirs=None, process_id=-1):
         pass
@@ -181,9 +182,9 @@ class dftracer:
 
     @staticmethod
     def initialize_log(logfile=None, data_dir=None, process_id=-1):
-        """Says where the log goes, and below which folders files are seen. The path is
-        that of a trace: the ring is made beside it, and `trainspan trace import` makes the
-        trace of it."""
+        """Sets the file of the log, and the folders whose files are recorded. The path is that
+        of a trace: the ring buffer is made beside it, and `trainspan trace import` makes the
+        trace."""
         instance = dftracer.get_instance()
         if not DFTRACER_ENABLE:
             return instance
@@ -220,10 +221,10 @@ class dftracer:
 
     @quiet
     def log_event(self, name, cat, start_time, duration, int_args=None, float_args=None, string_args=None, relations=None):
-        """Records what is over; times are those of get_time."""
+        """Records a finished event; times are those of get_time."""
         args, unit = {}, _unit()
         for given in (int_args, float_args, string_args):
-            for key, value in (given or {}).items():  # as the original has them: in tuples behind their kind
+            for key, value in (given or {}).items():  # in the original's form: in tuples
                 args[str(key)] = _plain(value[1] if isinstance(value, tuple) and len(value) == 2 else value)
         for relation, entities in (relations or {}).items():
             _relate(args, relation, entities)
@@ -234,14 +235,14 @@ class dftracer:
         _meta(key, value)
         self._debug("log_metadata_event", key, value)
 
-    # Entities, which events use and make.
+    # # Entities, which events use and create.
 
     @quiet
     def declare_entity(self, type, key, store=0, uri=""):
-        """The number of an entity, which the trace names once."""
+        """Returns the number of an entity, whose name is recorded once."""
         if not DFTRACER_ENABLE:
             return 0
-        number = 1469598103934665603  # the one of DFTracer, not that of FNV
+        number = 1469598103934665603  # DFTracer's value, not that of FNV
         for byte in ("%s\x1f%s" % (type, key)).encode():
             number = (number ^ byte) * 0x100000001B3 & (1 << 64) - 1
         _record("EH", {"id": _entity(number), "type": str(type), "store": int(store), "uri": str(uri or "")}, self._declared)

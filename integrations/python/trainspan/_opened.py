@@ -1,4 +1,4 @@
-"""Files that open gives, maps of them, and what numpy reads of them."""
+"""Files from open, memory maps of them, and numpy's reads of them."""
 
 import io
 import mmap
@@ -13,7 +13,7 @@ patched = False
 
 
 class FileIO(io.FileIO):
-    """The innermost part of a file that open has made."""
+    """The raw file below an object that open returns."""
 
     __module__, __slots__ = "_io", ("number",)
 
@@ -127,8 +127,8 @@ new, init, read, readall, readinto, write, seek, close = (
 
 
 def _mode(mode):
-    """What open makes of a mode: the letters without b and t, whether it is text, and
-    the flags and the mode that the system gets. None for one that is for the original to refuse."""
+    """Parses a mode of open: returns the letters without b and t, whether it is text, and the
+    flags and the mode for the system. None for an invalid mode, which the original rejects."""
     letters = set(mode)
     if len(letters) != len(mode) or letters - set("rwaxbt+") or len(letters & set("rwax")) != 1 or {"b", "t"} <= letters:
         return None
@@ -153,7 +153,7 @@ def _open(original):
             how = modes.get(mode) if type(mode) is str else None
             if how is None:
                 how = modes[mode] = _mode(mode) if type(mode) is str else None
-            # What is refused, or warned of, is so by the original.
+            # # The original rejects invalid arguments, or warns of them.
             if (
                 how is None
                 or type(buffering) is not int
@@ -198,10 +198,10 @@ def _open(original):
 
 
 def _maps(original):
-    """A class in place of mmap.mmap."""
+    """Returns a class that replaces mmap.mmap."""
 
     class Kind(type):
-        """Its instances are those of the original too, which may be older."""
+        """Makes instances of the original, which may be older, count as instances of the class."""
 
         def __instancecheck__(cls, value):
             return isinstance(value, original) if cls is mmap.mmap else type.__instancecheck__(cls, value)
@@ -235,11 +235,11 @@ def _maps(original):
 
 @quiet
 def _numpy():
-    """numpy.fromfile reads by C, and numpy.load by it."""
+    """Records numpy.fromfile, which reads in C, and numpy.load, which uses it."""
     global patched
     numpy = sys.modules["numpy"]
     original = getattr(numpy, "fromfile", None)
-    if original is None:  # it is being imported
+    if original is None:  # its import is in progress
         return
     patched = True
 

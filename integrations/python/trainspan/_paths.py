@@ -1,5 +1,5 @@
-"""Which files are seen, the numbers that they have in the ring, and what the calls on
-them are called there."""
+"""Selects the recorded files, their numbers in the ring buffer, and the names of the calls on
+them."""
 
 import itertools
 import os
@@ -7,14 +7,14 @@ import time
 
 from . import _ring, quiet
 
-NONE = -(1 << 63)  # a number that says nothing
+NONE = -(1 << 63)  # the value for no number
 MOST = 16384  # paths that are known at a time
 clock = time.monotonic_ns
-folders, inside = (), ()  # whose files are seen, and what paths in them begin with
+folders, inside = (), ()  # folders whose files are recorded, and the prefixes of paths in them
 everything = False
-known = {}  # numbers of paths, 0 for one that is not below the folders
+known = {}  # numbers of paths, 0 for one outside of the folders
 names = {}  # absolute paths by number
-numbers = {}  # of files that are open, by descriptor
+numbers = {}  # of open files, by descriptor
 count = itertools.count(1).__next__
 
 
@@ -28,7 +28,7 @@ MMAP, SYNC, STAT, MKDIR = _name("mmap64", "length", "flags", "offset"), _name("f
 
 
 def below(path):
-    """The number of what lies below the folders, else 0."""
+    """Returns the number of a path below the folders, else 0."""
     if type(path) is str:
         number = known.get(path)
         if number is not None:
@@ -62,7 +62,7 @@ def _below(path):
 
 
 def forget_paths():
-    """Forgets all paths but those of files that are open."""
+    """Forgets all paths except those of open files."""
     known.clear()
     used = set(numbers.values())
     for number in [number for number in names if number not in used]:
@@ -70,7 +70,7 @@ def forget_paths():
 
 
 def tell():
-    """Says the numbers of files that are open, once more."""
+    """Records the numbers of open files again."""
     for number in set(numbers.values()):
         _ring.file_of(number, names.get(number, ""))
 
@@ -80,14 +80,15 @@ def size(data):
 
 
 class Function:
-    """A function in place of one of C, which is no method where a class has it either."""
+    """A function that replaces a C function, which is not a method if it is the attribute of a
+    class."""
 
     def __reduce__(self):
         return self.__name__
 
 
 def function(original, f, module="os"):
-    """f in place of original."""
+    """Returns f in place of original."""
     name = f.__name__ = f.__qualname__ = original.__name__
     kept = {"__call__": staticmethod(f), "__module__": module, "__doc__": original.__doc__}
     made = type("builtin_function_or_method", (Function,), kept)()

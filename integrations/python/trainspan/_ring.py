@@ -1,14 +1,15 @@
-"""Spans of this process, written to shared memory. The format is docs/maintain/architecture.md.
+"""Writes the spans of this process to a ring buffer in shared memory. Its format is in
+docs/maintain/architecture.md.
 
-Nothing here raises, and nothing waits for a reader. What is written survives
-the death of the process, because the pages belong to the file. The functions
-are closures over the state of the ring, which makes them cheap: _build makes
-them once, and they become the functions of the module.
+No function raises an error of its own, and none waits for a reader. The records survive the
+death of the process, because the pages belong to the file. The functions are closures over the
+state of the ring buffer, which makes them fast: _build makes them once, and they become the
+functions of the module.
 
-What the quick ways leave out ends up in an exception: the first use opens the
-ring, a region that is full raises StopIteration, a name without a cell
-IndexError. An exception that a handler of a signal raises may come anywhere: it
-passes, and what it interrupted is undone, or done.
+The fast paths signal exceptional cases by an exception: the first use opens the ring buffer, a
+full region raises StopIteration, a name without a cell IndexError. A signal handler may raise
+an exception at any point: it reaches the program, and the interrupted operation is undone or
+completed.
 """
 
 import itertools
@@ -23,10 +24,10 @@ from . import deep, environ, passing, plain, quiet, unframed
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
-SLOTS = 8192  # of a region
+SLOTS = 8192  # in a region
 REGION = SLOT * SLOTS
 REGIONS = 8192
-FEW = 63  # regions that make 32 MiB with the head: where nobody reads, or address space is limited
+FEW = 63  # regions of 32 MiB including the head: without a reader, or with limited address space
 HEAD = 4096  # the table of regions follows
 CELLS = HEAD + 16 * REGIONS
 THREADS, NAMES = 16, 1024  # that have cells
@@ -39,7 +40,7 @@ MAX_TEXT = 16384
 # How struct and memoryview call a word and a number: a long, where that has eight bytes, is
 # written faster than a long long.
 W, I = "LQ"[struct.calcsize("L") < 8], "lq"[struct.calcsize("l") < 8]
-CALLED = "called"  # the variant of names whose spans callbacks make too
+CALLED = "called"  # the variant of names whose spans callbacks also make
 LATEST = 1 << 62  # nanoseconds: no time is later, and no number greater
 
 BEGIN, POINT, TEXT, POSITION, UPDATE, STATE, CALL, NOTE, DROP, FILE = (k << 32 for k in range(1, 11))
@@ -52,8 +53,8 @@ _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
 _LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
 _FREE = "t" in getattr(sys, "abiflags", "")
-_GIVEN = environ.get("TRAINSPAN_RING")  # where trainspan run wants rings
-# What launchers say about the place of the process in its job.
+_GIVEN = environ.get("TRAINSPAN_RING")  # the folder for ring buffers under trainspan run
+# # Variables in which launchers describe the process.
 _PLACE = """FLUX_JOB_ID FLUX_JOB_SIZE FLUX_TASK_LOCAL_ID FLUX_TASK_RANK GROUP_RANK GROUP_WORLD_SIZE JOB_COMPLETION_INDEX
 LOCAL_RANK LOCAL_WORLD_SIZE LSB_JOBID NODE_RANK OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
 PBS_JOBID PMIX_NAMESPACE PMIX_RANK PMI_RANK PMI_SIZE RANK SLURM_ARRAY_TASK_ID SLURM_JOB_ID SLURM_LOCALID SLURM_NODEID
@@ -62,7 +63,7 @@ TRAINSPAN_ATTEMPT TRAINSPAN_JOB TRAINSPAN_WORLD_SIZE WORLD_SIZE DFTRACER_INC_MET
 
 
 def _filesystem(path):
-    """The type of the file system that path is on."""
+    """Returns the type of the file system of path."""
     path = os.path.realpath(path) + "/"
     best, kind = "", "unknown"
     with open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as f:
@@ -75,17 +76,16 @@ def _filesystem(path):
 
 
 def _within(what, size):
-    """Whether a limit of the process leaves room for size bytes: going beyond that of
-    a file ends it. Module resource could be one of the program's."""
+    """Returns whether a limit of the process allows size bytes: exceeding that of a file ends
+    the process. The module resource could be one of the program's, so it is not used."""
     with open("/proc/self/limits", encoding="ascii") as f:
         value = next((line[len(what):].split()[0] for line in f if line.startswith(what)), "unlimited")
     return value == "unlimited" or size <= int(value)
 
 
 def _folders(log):
-    """Where a ring may go, and what its name begins with: the folders that
-    `trainspan run` gave, or beside the program's log file, or where this node
-    keeps temporary files."""
+    """Yields the folders in which a ring buffer may be, and the prefix of its name: the folders
+    of `trainspan run`, or beside the program's log file, or the folder of temporary files."""
     if _GIVEN:
         return [f for f in _GIVEN.split(os.pathsep) if f], "py"
     import tempfile
@@ -98,14 +98,15 @@ def _folders(log):
 
 @quiet
 def _parent():
-    """The process that started this one: with forkserver, the one that multiprocessing did it for."""
+    """Returns the parent process: with forkserver, the one for which multiprocessing started
+    it."""
     made = sys.modules.get("multiprocessing.process")
     parent = made and made.parent_process()
     return parent and parent.pid
 
 
 def _who():
-    """What the side file says of the process."""
+    """Returns the description of the process for the side file."""
     # Nothing of the command line, which may hold secrets anywhere: no value of an
     # argument may be taken for the program, nor the text of python -c.
     main = sys.modules.get("__main__")
@@ -115,7 +116,7 @@ def _who():
     program = os.path.basename(path)
     who = {"host": os.uname().nodename, "exec": program, "command": sys.executable or "python",
            "ppid": _parent() or os.getppid(), "dir": quiet(os.getcwd)() or "", "python": sys.version.split()[0]}  # fmt: skip
-    # Its number is one of this namespace, which may be that of a container.
+    # Its id is one of this namespace, which may be that of a container.
     who["pidns"] = quiet(lambda: os.stat("/proc/self/ns/pid").st_ino)() or 0
     who["env"] = {key: os.environ[key] for key in _PLACE if key in os.environ}
     return who
@@ -127,17 +128,17 @@ def _build():
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
-    closed = [True]  # until the ring is opened: by who takes this out, which is one step
+    closed = [True]  # until it is open: the thread that removes the element (atomically) opens it
     growing = False
-    losses = itertools.count()  # its next number is how many records of this process are lost
+    losses = itertools.count()  # its next number is the number of lost records of this process
     activation, forks, told = 0, 0, 0  # told: bytes of the side file
-    current = [0, 0]  # activations in use: for slots, for steps
-    pages = []  # mappings of the file, and where each begins in it
-    lanes = {}  # thread ids that the program gave
-    fetching = []  # name and category of waits that the program writes when they are over
+    current = [0, 0]  # regions in use: for slots, for steps
+    pages = []  # mappings of the file, and their offsets in it
+    lanes = {}  # thread ids from the program
+    fetching = []  # name and category of waits that the program writes at their end
     known, named = {}, {}  # ids by name, category and variant, and the reverse
     hooked, theirs = set(), set()  # name and category of the hooks' spans, and of the program's
-    lines = []  # of the side file, again for the ring of a forked process
+    lines = []  # of the side file, written again for the ring buffer of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
     pack = struct.Struct(W + W + "II32x" + W).pack_into
     pack_more = struct.Struct(W + W + "II" + I + I + "16x" + W).pack_into
@@ -145,54 +146,54 @@ def _build():
     pack_call = struct.Struct(W + W + "II" + 4 * I + W).pack_into
     no_cells = [0] * NAMES
     tracked = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-    kept = []  # mappings whose file number is somebody else's by now: with them it would be closed
+    kept = []  # mappings whose descriptor is another file's: their end would close it
 
     def exhausted():
         raise StopIteration
 
     class Slots:
-        """For hooks that write by themselves: what gives the words of a step, whether the
-        program says where the training stands, whether it has names that spans of the hooks
-        have, and what is called when nothing more is recorded."""
+        """State for hooks that write slots themselves: the function that returns the words of a
+        step, whether the program sets the position of the training, whether it uses names of
+        the hooks' spans, and the function that is called when nothing more is recorded."""
 
         __slots__ = "step", "placed", "shared", "stopped"
 
     slots = Slots()
     slots.placed = slots.shared = False
     slots.stopped = bool
-    take = slots.step = exhausted  # take gives a mapping and the offset in it of a slot that is nobody else's
+    take = slots.step = exhausted  # take returns a mapping and the offset in it of a free slot
 
     def register():
-        """Makes the state of this thread, which is local.s: number, cells, then the open
-        spans as (start, name, this list, whether they end before what is around them does)."""
+        """Makes the state of this thread, which is local.s: number, cells, then the open spans
+        as (start, name, this list, whether they end before the enclosing ones do)."""
         number = threads()
         cells = no_cells
         if number < THREADS:
             at = CELLS // 8 + number * NAMES
             cells = words[at : at + NAMES]
-        # threading.current_thread would make one for a thread of C, which stays.
+        # threading.current_thread would make an object for a thread of C, which stays
         name = getattr(threading._active.get(threading.get_ident()), "name", "")
         add_line({"t": number, "tid": threading.get_native_id(), "thread": name})
-        local.__dict__.setdefault("s", [number, cells])  # a handler of a signal may have made it
+        local.__dict__.setdefault("s", [number, cells])  # a signal handler may have made it
 
     def encode(values):
-        """JSON, by a module that is loaded when there is something to record."""
+        """Returns JSON, by a module that is loaded when there is something to record."""
         nonlocal encode
         from json import JSONEncoder
 
         encode = JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
         return encode(values)
 
-    # The ring.
+    # # The ring buffer.
 
     def add_line(record, keep=False):
-        """Adds to the side file, before the first slot that needs it."""
+        """Adds a line to the side file, before the first slot that needs it."""
         nonlocal told
         text = encode(record).encode("utf-8", "replace") + b"\n"
         if side is not None:
             if told + len(text) > MOST_TEXT or not _within("Max file size", told + len(text)):
                 lose()
-                raise OSError("the side file is full")
+                raise OSError("the side file of the ring is full")
             if not ours():
                 reopen()
             told += os.write(side, text)
@@ -200,8 +201,9 @@ def _build():
             lines.append(text)
 
     def ours():
-        """Whether the side file still has its number: a program that closes all files,
-        as a daemon does, opens its own ones under the same numbers."""
+        """Returns whether the descriptor of the side file is still that of the file: a program
+        that closes all files, as a daemon does, opens its own files with the same
+        descriptors."""
         return identity() == inode
 
     @quiet
@@ -215,10 +217,10 @@ def _build():
         inode = identity()
 
     def allocate(fd, at, size):
-        """Allocates space: writing to a mapping without it would end the process
-        with SIGBUS on a full file system. All rings of a folder together have a
-        quarter of what is free, and at most 8 MiB of a small file system, which others
-        need; beside a log file, where the folder may be large, each ring has."""
+        """Allocates space: a write to a mapping without it would end the process with SIGBUS on
+        a full file system. All ring buffers of a folder together may use a quarter of the
+        free space, and at most 8 MiB of a small file system, which others need; beside a log
+        file, where the folder may be large, this limit is for each ring buffer."""
         stat = os.fstatvfs(fd)
         small = stat.f_blocks * stat.f_frsize < 1 << 30
         used = at
@@ -230,22 +232,22 @@ def _build():
                         try:
                             used += e.stat(follow_symlinks=False).st_blocks * 512
                         except FileNotFoundError:
-                            pass  # its process has ended, and it was read
+                            pass  # its process has ended, and its records were read
         most = (stat.f_bavail * stat.f_frsize + used) // 4
         if used + size > (min(most, 8 << 20) if small else most):
-            raise OSError("too little space is free")
+            raise OSError("not enough free space")
         if not _within("Max file size", at + size):
-            raise OSError("a file of the process may not be larger")
+            raise OSError("the file size limit of the process (ulimit -f) is too small")
         os.posix_fallocate(fd, at, size)
 
     def extend(fd, size):
-        """Maps the next piece of the file: of a size that is allocated, and then as
-        much again each time, at most 16 MiB."""
+        """Maps the next piece of the file: the allocated size first, then twice as much each
+        time, at most 16 MiB."""
         at = sum(len(page) for page, _ in pages)
         size = min(max(at, size), 32 * REGION)
         if not _within("Max file size", at + size):
-            raise OSError("a file of the process may not be larger")
-        os.ftruncate(fd, at + size)  # Python maps nothing behind the end
+            raise OSError("the file size limit of the process (ulimit -f) is too small")
+        os.ftruncate(fd, at + size)  # Python cannot map beyond the end
         try:
             pages.append((mmap.mmap(fd, size, offset=at, **tracked), at))
         finally:
@@ -255,13 +257,13 @@ def _build():
         nonlocal words, path
         kind = _filesystem(folder)
         if kind not in _LOCAL:
-            raise OSError("not on a file system of type " + kind)
+            raise OSError("unsupported file system type " + kind)
         path = os.path.join(folder, "%s-%d-%x.ring" % (stem, os.getpid(), time.time_ns()))
         flags = os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             fd = os.open(path, os.O_RDWR | flags, 0o600)
         except FileExistsError:
-            path = None  # it is somebody else's
+            path = None  # it belongs to another program
             raise
         try:
             extend(fd, 4 * REGION)
@@ -270,7 +272,7 @@ def _build():
         finally:
             os.close(fd)
         words = memoryview(pages[0][0])[:REGION].cast(W)
-        with open("/proc/self/stat", "rb") as f:  # with the pid the time of its start identifies the process
+        with open("/proc/self/stat", "rb") as f:  # pid and start time identify the process
             ticks = int(f.read().rsplit(b")", 1)[1].split()[19])
         at = clock()
         values = (SLOT, SLOTS, REGIONS, HEAD, CELLS, THREADS, NAMES, REGION,
@@ -279,7 +281,7 @@ def _build():
             words[1 + i] = value
 
     def forget():
-        """Deletes a ring that could not be made."""
+        """Deletes a ring buffer that could not be created."""
         nonlocal words, side, path, activation, take
         current[:] = 0, 0
         if path is not None:
@@ -315,14 +317,14 @@ def _build():
             words[33] = 1
             activate(0, 0)
             words[0] = int.from_bytes(MAGIC, "little")
-            local = threading.local()  # a class of our own would be slower to read
+            local = threading.local()  # a subclass would be slower to read
             register()
             publish()
             why = "recording to " + path
         except BaseException as e:
             local = None
             forget()
-            closed.append(True)  # if it was interrupted, it is tried again
+            closed.append(True)  # if it was interrupted, a later call tries again
             passing(e)
             closed.clear()
             on = False
@@ -331,12 +333,12 @@ def _build():
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 
     def slots_of(region):
-        """The mapping of a region, and where it begins there."""
+        """Returns the mapping of a region, and its offset there."""
         at = (region + 1) * REGION
         return next((page, at - first) for page, first in reversed(pages) if first <= at)
 
     def activate(region, steps):
-        """Goes on in an empty region, with slots or with steps."""
+        """Continues in an empty region, with slots or with steps."""
         nonlocal activation, take
         page, at = slots_of(region)
         if steps:
@@ -345,7 +347,8 @@ def _build():
         else:
             fresh = zip(itertools.repeat(page), range(at, at + REGION, SLOT))
         fresh, held = locked(fresh.__next__), (activation + 1) | steps
-        # No call from here on: these belong together, and a signal would come there.
+        # # No call from here on: the assignments belong together, and a signal handler could run
+        # in a call.
         words[HEAD // 8 + 2 * region] = current[steps > 0] = held
         words[32] = activation = activation + 1
         if steps:
@@ -354,8 +357,8 @@ def _build():
             take = fresh
 
     def locked(f):
-        """f so that two threads never get the same: under the interpreter's lock, a
-        call into C is."""
+        """Wraps f so that two threads never get the same value: a call into C is atomic under
+        the interpreter's lock."""
 
         def one():
             with lock:
@@ -364,10 +367,10 @@ def _build():
         return one if _FREE else f
 
     def grow(steps):
-        """Finds another region: one that the reader has emptied or that nobody came to
-        use, a new one or, without space, the one before the last."""
+        """Finds another region: one that the reader has emptied or that was never used, a new
+        one or, without space, the one before the last."""
         used, table = words[33], HEAD // 8
-        if len(local.s) > 512:  # ends that were interrupted
+        if len(local.s) > 512:  # interrupted ends
             del local.s[2:]
         number = {region: words[table + 2 * region] for region in range(used)}
         for region, n in number.items():
@@ -389,10 +392,10 @@ def _build():
                 return activate(used, steps)
             except Exception as e:
                 passing(e)
-                # Not that of the open step; its own one if there is no other.
+                # # Not the region of the open step; the current one if there is no other.
                 usable = [r for r in number if number[r] != current[not steps]]
                 if steps and not any(number[r] & STEPS for r in usable):
-                    raise  # slots need theirs
+                    raise  # slots need a region
                 region = max(usable, key=lambda r: (number[r] not in current, number[r] & STEPS == steps, number[r]))
                 words[table + 2 * region] = n = 0
         if n == 0:
@@ -403,7 +406,7 @@ def _build():
     chains = locked(itertools.count(1).__next__)
 
     def slot(steps=0):
-        """A slot, where the quick way found none; or the words of a step."""
+        """Returns a slot if the fast path found none; or the words of a step."""
         nonlocal growing
         for _ in range(100):  # other threads may fill a region before this one runs again
             was = slots.step if steps else take
@@ -412,7 +415,7 @@ def _build():
             except StopIteration:
                 pass
             with lock:
-                if growing or not ready():  # growing: a signal handler inside of grow
+                if growing or not ready():  # growing: in a signal handler during grow
                     break
                 if (slots.step if steps else take) is was:
                     growing = True
@@ -425,14 +428,14 @@ def _build():
         raise OSError("no slot")
 
     def ready():
-        """Whether there is a ring, and this thread has its state. The first call opens it,
-        once there is a place."""
+        """Returns whether there is a ring buffer, and this thread has its state. The first call
+        opens it, if a folder is available."""
         if on and local is None and (log or _GIVEN):
             with lock:
                 try:
                     closed.pop()
                 except IndexError:
-                    if local is None:  # a handler of a signal while the ring is opened
+                    if local is None:  # in a signal handler while the ring buffer is opened
                         next(losses)
                 else:
                     open_ring()
@@ -443,7 +446,7 @@ def _build():
         return True
 
     def chain_of(data):
-        """Writes bytes into slots of their own; gives their id."""
+        """Writes bytes into separate slots; returns their id."""
         chain = chains()
         for at in range(0, len(data), CHUNK):
             page, place = slot()
@@ -451,7 +454,7 @@ def _build():
         return chain
 
     def encoded(values):
-        """Arguments as they are written into slots; nothing where they are too long."""
+        """Returns the encoded arguments; empty if they are too long."""
         try:
             try:
                 data = encode(values)
@@ -465,7 +468,7 @@ def _build():
             return b""
 
     def text(values):
-        """Writes arguments, which may be encoded, into slots of their own; gives their id, or 0."""
+        """Writes arguments, which may be encoded, into separate slots; returns their id, or 0."""
         try:
             data = values if type(values) is bytes else encoded(values)
             return chain_of(data) if data else 0
@@ -475,7 +478,7 @@ def _build():
 
     def write(word, start, end, thread, depth, args=None, value=0):
         if not (0 <= start < LATEST and 0 <= end < LATEST):
-            raise ValueError("no time")  # before there is a slot, which would count as lost
+            raise ValueError("no time")  # before a slot is reserved, which would count as lost
         if local is None:
             raise ValueError("it began before a fork")
         chain = text(args) if args else 0
@@ -486,30 +489,30 @@ def _build():
 
     @quiet
     def enabled():
-        """Whether spans are recorded."""
+        """Returns whether spans are recorded."""
         return on and ready()
 
     def now():
-        """Nanoseconds since the epoch, by the clock of the spans."""
+        """Returns nanoseconds since the epoch, by the clock of the spans."""
         return clock() + offset
 
     def name(name, cat, variant=0, above=0, args=None):
-        """The id of a name. Variants of a name have ids of their own; above is the
-        node that it lies below, for update and switch. With args, a tuple of pairs, it
-        is that of a name whose spans all have these, from their start on; with the ids of
-        its parts that of a step."""
+        """Returns the id of a name. Variants of a name have separate ids; above is the parent
+        node, for update and switch. With args, a tuple of pairs, it is the id of a name
+        whose spans all have these arguments, from their start on; with the ids of its parts
+        it is that of a step."""
         try:
             key = (name, cat, variant, args)
             n = known.get(key)
         except TypeError:
             key = (str(name), str(cat), 0, None)
             n = known.get(key)
-        return n or add_name(*key, above) or LASTING - 1  # which no name has: the reader counts it
+        return n or add_name(*key, above) or LASTING - 1  # of no name: the reader counts it
 
     @quiet
     def add_name(name, cat, variant, args, above):
         name, cat = str(name)[:LONGEST], str(cat)[:LONGEST]
-        if len(known) >= MOST_NAMES:  # one for all that come, of each category
+        if len(known) >= MOST_NAMES:  # one for all further names of a category
             if len(known) == MOST_NAMES:
                 add_line({"meta": "names_bounded", "value": MOST_NAMES}, True)
             name, cat, variant, args = "(other)", cat if len(known) < MOST_NAMES + 100 else "(other)", 0, None
@@ -548,8 +551,8 @@ def _build():
         return token
 
     def start(n, at=None, args=None):
-        """Starts a span of this thread, now or at a time before; gives what end
-        wants. Arguments are kept of spans that have a begin slot."""
+        """Starts a span of this thread, now or at an earlier time; returns the argument of end.
+        Arguments are kept for spans that have a begin slot."""
         if not on:
             return None
         try:
@@ -567,7 +570,7 @@ def _build():
 
     @quiet
     def step(n, at=None):
-        """Begins a step, now or at a time before: gives its words and the token that ends
+        """Begins a step, now or at an earlier time: returns its words and the token that ends
         it. n is the id of a name with parts."""
         if not ready():
             return None
@@ -580,8 +583,8 @@ def _build():
 
     @quiet
     def end_step(v, token, w, at=None, step=0, samples=0):
-        """Ends a step, by the name w, or forgets it, where that has DROP. From its end on
-        the training stands at step, unless the program says where it does."""
+        """Ends a step by the name w, or drops it if w has DROP. After its end the position of
+        the training is step, unless the program sets the position."""
         t1, s = clock() if at is None else at - offset, token[2]
         i = find(s, token, 0)
         w |= remove(s, i) if i else 0
@@ -592,29 +595,29 @@ def _build():
 
     @quiet
     def undo(n):
-        """Forgets the start of a span that was interrupted."""
+        """Removes the start of a span that was interrupted."""
         top = local.s[-1]
         if top[1] == n and top[0] == local.s[1][n]:
             drop(top)
 
     @quiet
     def lose():
-        """Counts what an interrupted end may have lost."""
+        """Counts the records that an interrupted end may have lost."""
         next(losses)
         publish()
 
     def publish():
-        """Writes the number of losses into the ring. A handler of a signal, or another
-        thread, may count between any two steps of this, so that it is written until it is
-        the number that was counted."""
+        """Writes the number of losses into the ring buffer. A signal handler or another thread
+        may count between any two operations, so it writes until the number no longer
+        changes."""
         written = None
         while written != repr(losses):
             written = repr(losses)  # "count(5)"
             words[35] = int(written[6:-1])
 
     def end(token, args=None, n=None, at=None, count=0):
-        """Ends a span, with arguments and a count, by another name if n is given, and at
-        a time before if that is."""
+        """Ends a span, with arguments and a count, by another name if n is given, and at an
+        earlier time if one is given."""
         if token is None:
             return
         try:
@@ -640,31 +643,30 @@ def _build():
         except deep:
             if words is not None:
                 next(losses)
-                words[35] += 1  # there is no room for a call
+                words[35] += 1  # no space for a call
         except BaseException as e:
             passing(e, lose)
 
     @quiet
     def stop(n, args=None, failed=None, token=None):
-        """Ends the innermost span n of this thread, or that of a token."""
+        """Ends the innermost span n of this thread, or the one of a token."""
         finish(local.s if token is None else token[2], token, clock(), args, n if failed is None else n | FAILED)
 
     @quiet
     def late(*values):
-        """Writes a span for which the quick way found no slot, unless it began before a
-        fork."""
+        """Writes a span for which the fast path found no slot, unless it began before a fork."""
         if local is not None:
             page, place = slot()
             pack_more(page, place, *values)
 
     def entry(e):
-        """An open span, from the list of a thread: there it stands in a tuple of its
-        own while one below it has ended, so that its end is not missed."""
+        """Returns an open span from the list of a thread: it is in a separate tuple there after
+        a span below it has ended, so that its end is not missed."""
         return e[0] if e is not None and e[1] is None else e
 
     def nests(e):
-        """What ends in the reverse order of its start: spans of the hooks, or those of
-        with statements and decorators."""
+        """Returns whether a span ends in the reverse order of its start: spans of the hooks, or
+        those of with statements and decorators."""
         return (named.get(e[1]) or e)[2] == "torch" and "torch" or e[3]
 
     def find(s, token, n):
@@ -675,8 +677,8 @@ def _build():
         return 0
 
     def remove(s, i):
-        """Takes an open span out; those above stay where they are, but for some whose
-        end was interrupted."""
+        """Removes an open span; those above stay in the list, except for some whose end was
+        interrupted."""
         if i < len(s) - 1:
             kind = nests(entry(s[i]))
             while kind and i < len(s) - 1 and s[-1] is not None and nests(entry(s[-1])) == kind:
@@ -703,7 +705,7 @@ def _build():
 
     @quiet
     def drop(token):
-        """Forgets an open span. What began inside it belongs to the one around it."""
+        """Drops an open span. Spans that began inside it belong to the enclosing one."""
         s = token[2]
         i = find(s, token, 0)
         if i:
@@ -711,8 +713,8 @@ def _build():
 
     @quiet
     def inside(n):
-        """Whether the program has a span of its own open on this thread that is
-        called as the hooks' span n."""
+        """Returns whether the program has an open span on this thread with the name of the
+        hooks' span n."""
         name, cat = named[n][:2]
         if (name, cat) in fetching:
             return True
@@ -724,29 +726,30 @@ def _build():
 
     @quiet
     def fetches(n, yes):
-        """Says that the program writes waits n, when they are over; or no longer."""
+        """Sets whether the program writes waits n at their end."""
         (fetching.append if yes else fetching.remove)(named[n][:2])
 
     @quiet
     def innermost():
-        """The token and the name of the innermost open span of this thread; None without one."""
+        """Returns the token and the name of the innermost open span of this thread; None
+        without one."""
         e = entry(local.s[-1]) if len(local.s) > 2 else None
         return None if e is None else (e, named[e[1]][0])
 
     @quiet
     def began_since(t):
-        """Whether a span of this thread has begun since a time of the clock, as far as the cells
-        show."""
+        """Returns whether a span of this thread has begun since a time of the clock, by the
+        cells."""
         return max(local.s[1]) > t
 
     @quiet
     def crowded():
-        """Whether a span of the program is open on this thread."""
+        """Returns whether a span of the program is open on this thread."""
         return any(e is not None and named[entry(e)[1]][2] != "torch" for e in local.s[2:])
 
     def enter(node):
         """__enter__ of a node: starts its span, unless the node is off."""
-        global undo, push  # of the module: a call copies each variable of _build that it can see
+        global undo, push  # of the module: a call copies each variable of _build that it can access
         n = node._quick
         if n:
             try:
@@ -763,8 +766,8 @@ def _build():
         return node
 
     def leave(node, kind=None, error=None, trace=None):
-        """__exit__ of a node: ends its innermost span of this thread, or forgets that where
-        the node is off by now."""
+        """__exit__ of a node: ends its innermost span of this thread, or drops it if the node
+        is off now."""
         global abandon, stop, late, lose, text
         n = node._quick
         try:
@@ -794,14 +797,14 @@ def _build():
         except deep:
             if words is not None:
                 next(losses)
-                words[35] += 1  # there is no room for a call
+                words[35] += 1  # no space for a call
         except BaseException as e:
             passing(e, lose)
 
     @quiet
     def abandon(node):
-        """Forgets the innermost span of this thread of a node that is off by now. Where the
-        thread has none, its cell is empty from now on, so that nobody looks for one again."""
+        """Drops the innermost span of this thread of a node that is off now. If the thread has
+        none, its cell becomes empty, so that no later call searches again."""
         s, n = local.s, node._n
         i = find(s, None, n)
         if i:
@@ -810,17 +813,17 @@ def _build():
             s[1][n] = 0
         if unused(n):
             node._quick = None
-            if not node.off:  # it was switched on meanwhile
+            if not node.off:  # it was switched on in the meantime
                 node._set(node._wanted)
 
     @quiet
     def unused(n):
-        """Whether no thread has a span n open, as far as the cells show."""
+        """Returns whether no thread has an open span n, by the cells."""
         first = CELLS // 8 + n
         return local is None or n < NAMES and not no_cells[n] and not any(words[first : first + THREADS * NAMES : NAMES])
 
     def wrap(n, f, node):
-        """f inside a span n, unless the node is off."""
+        """Wraps f in a span n, unless the node is off."""
 
         def call(*args, **kwargs):
             token = None
@@ -850,9 +853,9 @@ def _build():
 
     @quiet
     def event(n, start_ns, end_ns, args=None, tid=None, lag=0):
-        """A span that is over. It lies inside what is open on this thread; with tid,
-        a number of the program's own, on a thread of that number: then lag is how
-        many ns before its start it was asked for, if that is known."""
+        """Records a finished span. It is nested in the open spans of this thread; with tid, a
+        number from the program, it is on a thread of that number: then lag is the time in ns
+        from its launch to its start, if known."""
         if ready():
             s = local.s
             thread, depth = s[0], len(s)
@@ -884,12 +887,12 @@ def _build():
 
     @quiet
     def path_of(path):
-        """Writes a path; gives its id for called, or 0."""
+        """Writes a path; returns its id for called, or 0."""
         return -chain_of(os.fsencode(path)[:MAX_TEXT]) if ready() else 0
 
     @quiet
     def file_of(number, path):
-        """Says which file has a number from now on, until it is closed."""
+        """Records which file has a number until it is closed."""
         if ready():
             s = local.s
             path = -path_of(path)
@@ -897,8 +900,8 @@ def _build():
             pack_more(page, place, clock(), 0, s[0], len(s), path, number, FILE)
 
     def called(n, t, a, b, c, file):
-        """A call on a file that is over: by the clock it began at t. The three numbers are
-        what the name n has said, file is a number that file_of has, or what path_of gave."""
+        """Records a finished call on a file, which began at t by the clock. The three numbers
+        are those of the name n, file is a number from file_of or a result of path_of."""
         try:
             t1 = clock()
             s = local.s
@@ -918,7 +921,7 @@ def _build():
             pack_call(page, place, t, t1, s[0], len(s), a, b, c, file, n | NUMBERS)
 
     def switch(n, to):
-        """Says that a node and those below it are switched on or off, for update."""
+        """Records that a node and those below it are switched on or off, for update."""
         mark(STATE, n, None, 0, to)
 
     def mark(kind, n, args=None, epoch=-1, step=-1):
@@ -935,17 +938,17 @@ def _build():
             passing(e)
 
     def point(n, args=None):
-        """Something that happened at this moment."""
+        """Records an event at the current time."""
         mark(POINT, n, args, 0, 0)
 
     def failed(args):
-        """An error that ends the process, or one that it started."""
+        """Records an error that ends the process, or a child process."""
         mark(NOTE, name("error", "failure"), args, 0, 0)
 
     def position(epoch=None, step=None, inferred=False, n=0):
-        """Says where the training stands, for the spans that start later; None leaves
-        a number as it is. An inferred one is ignored once the program said it
-        itself. With n it holds for the spans of that node and those below it."""
+        """Sets the position of the training for later spans; None leaves a number unchanged. An
+        inferred position is ignored after the program has set one. With n it applies to the
+        spans of that node and those below it."""
         try:
             if inferred:
                 if not slots.placed:
@@ -963,18 +966,18 @@ def _build():
 
     @quiet
     def meta(key, value):
-        """Metadata of the process."""
+        """Records metadata of the process."""
         if ready():
             add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value})
 
     def call(callback, args=None):
-        """A callback of one-logger, for the recorder behind the ring."""
+        """Records a callback of one-logger, for the recorder that reads the ring buffer."""
         if on:
             mark(CALL, name(callback, "call"), args, 0, 0)
 
     def start_call(n, callback, step):
-        """Starts a span n and tells of its callback, an id with CALL, in one: an iteration,
-        and the step of the training, where it stands from then on."""
+        """Starts a span n and records its callback, an id with CALL, in one slot: an iteration,
+        and the step that is the position of the training from then on."""
         if not on:
             return None
         slots.placed = True
@@ -995,14 +998,14 @@ def _build():
         return start(n)
 
     def configure(path, force=False):
-        """Says where the ring goes without `trainspan run`."""
+        """Sets the folder of the ring buffer without `trainspan run`."""
         nonlocal log, on, wanted
         log = log or path if force else path
         if force and closed:
             on = wanted = enable is None or wanted
 
     def disable():
-        """Records nothing from now on."""
+        """Ends the recording."""
         nonlocal on, wanted, take
         on = wanted = False
         take = slots.step = exhausted
@@ -1010,18 +1013,18 @@ def _build():
 
     @quiet
     def close():
-        """Says that the process ends in good order, as far as it can tell."""
+        """Records that the process ends normally, as far as it can tell."""
         if words is not None:
             words[34] = 1
 
     def child():
-        """After a fork: the mapping is the parent's."""
+        """Runs after a fork: the mapping is the parent's."""
         nonlocal lock, words, side, path, local, take, activation, forks, on, growing, losses
         lock = threading.RLock()
         if side is not None:
             if ours():
                 os.close(side)
-            # Its file may be of another process by now.
+            # # Its file may belong to another process by now.
             kept.extend(page for page, _ in pages if not tracked and still(page) != (words[33] + 1) * REGION)
         pages.clear()
         words = side = path = local = None

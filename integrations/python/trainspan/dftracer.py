@@ -26,7 +26,7 @@ def get_iter_handle_name(name):
 
 
 def _alone(cls, cat, name, on, extra, variant="detached", above=0):
-    """A node without what __init__ of its class does."""
+    """Returns a node without calling __init__ of its class."""
     node = cls.__new__(cls)
     node._cat, node._name, node._above, node._children, node._updates, node._extra = cat, name, None, {}, {}, extra
     node._n = _ring.name(name, cat, variant, above)
@@ -35,7 +35,7 @@ def _alone(cls, cat, name, on, extra, variant="detached", above=0):
 
 
 def _node(*path):
-    """The node at a place in the tree, from the root: what a pickled one is."""
+    """Returns the node at a path in the tree, from the root: the form of a pickled node."""
     node = ai
     for attr in path:
         node = node._children.get(attr) or node._child(attr, attr)
@@ -43,8 +43,8 @@ def _node(*path):
 
 
 class DFTracerAI:
-    """A node of the tree: a category and a name. It is a decorator, a context
-    manager, and has start and stop."""
+    """A node of the tree: a category and a name. It is a decorator, a context manager, and has
+    start and stop."""
 
     # _quick is the number of the node's spans while it is on. It is None while the node is off
     # and no thread has a span of it open. Else it is 0. _data has the arguments of the node's
@@ -115,8 +115,8 @@ class DFTracerAI:
 
     @property
     def init(self):
-        """The node of what is made before: a decorator, which takes what any node takes, and
-        a context manager."""
+        """Returns the node of the initialization of an object: a decorator, with the arguments
+        of any node, and a context manager."""
         return self.derive(INIT_NAME)
 
     def derive(self, name):
@@ -128,7 +128,7 @@ class DFTracerAI:
             setattr(self, attr, self._child(attr, str(name)))
 
     def update(self, epoch=None, step=None, image_idx=None, image_size=None, args=None):
-        """Arguments for the spans of the node and those below it that end later."""
+        """Sets arguments for the spans of the node and those below it that end later."""
         if not DFTRACER_ENABLE:
             return self
         if self.off:
@@ -151,7 +151,7 @@ class DFTracerAI:
 
     @property
     def _own(self):
-        """Whether the node is part of no tree: its arguments are its own."""
+        """Returns whether the node is part of no tree: its arguments are its own."""
         return self._above is None and self._cat != ROOT_CAT
 
     def _switch(self, on):
@@ -190,7 +190,7 @@ class DFTracerAI:
     def profiler(self):
         return self
 
-    # What the original keeps of a node, for those who look at it.
+    # # The original's attributes of a node, for code that reads them.
 
     @property
     def _enable(self):
@@ -272,15 +272,15 @@ dft_fn_orig, dftracer_orig = dft_fn, dftracer
 
 
 def capture_signal(signal_number, frame):
-    """A handler that ends the log and the process; nothing installs it here."""
+    """A signal handler that ends the log and the process; nothing installs it here."""
     dftracer.get_instance().finalize()
     sys.exit(signal_number)
 
 
 @quiet
 def trace_handler(prof):
-    """For on_trace_ready of torch.profiler: one event of category PP for each
-    operation, at the time at which it ran."""
+    """A function for on_trace_ready of torch.profiler: it records one event of category PP for
+    each operation, at the time at which it ran."""
     result = getattr(getattr(prof, "profiler", prof), "kineto_results", None)
     events = list(prof.events())
     if hasattr(result, "trace_start_ns"):
@@ -315,7 +315,8 @@ EntityID = int
 
 
 def __getattr__(name):
-    """What takes other modules, which few programs need: enums are made when they are used."""
+    """Loads objects that need other modules, which few programs use: enums are made at their
+    first use."""
     if name in _DYNAMO:
         import importlib
 
@@ -354,16 +355,16 @@ python = logger = sys.modules[__name__]
 
 
 def alias():
-    """Puts this module in the place of DFTracer's, for a program whose imports are not to
-    be changed: `import dftracer.python` gives it from now on. It is an ImportError
-    where DFTracer is installed."""
+    """Puts this module in the place of DFTracer's, for a program whose imports cannot be
+    changed: `import dftracer.python` then returns it. Raises an ImportError if DFTracer is
+    installed."""
     here = sys.modules[__name__]
     if sys.modules.get("dftracer") is here:
         return
     from importlib.util import find_spec
 
     if "dftracer" in sys.modules or find_spec("dftracer") is not None:
-        raise ImportError("trainspan.dftracer.alias() would hide DFTracer, which is installed: uninstall dftracer and pydftracer, or leave it out")
+        raise ImportError("trainspan.dftracer.alias() would hide the installed DFTracer: uninstall dftracer and pydftracer, or remove the call")
     for path in [""] + _PATHS:
         sys.modules["dftracer" + "." * bool(path) + path] = here
 

@@ -12,7 +12,7 @@ CAT_DYNAMO = "dynamo"
 
 
 def _name(graph, node):
-    """What DFTracer calls an operation of a graph; None for what is no operation."""
+    """Returns DFTracer's name of an operation of a graph; None for other nodes."""
     base = str(node.target).replace(".", "_")
     if node.op == "call_function":
         return "function." + getattr(node.target, "__name__", str(node.target))
@@ -24,7 +24,7 @@ def _name(graph, node):
 
 
 def create_detailed_op_name(node, gm):
-    """The name of an operation of a graph; of what is no operation its kind and target."""
+    """Returns the name of an operation of a graph; for other nodes their kind and target."""
     return _name(gm, node) or "%s.%s" % (node.op, str(node.target).replace(".", "_"))
 
 
@@ -37,13 +37,13 @@ def __getattr__(name):
 
 
 class Dynamo(DFTracerAI):
-    """Arguments of the spans, and whether there are any."""
+    """The arguments of the spans, and whether there are any."""
 
     def __init__(self, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
         super().__init__(cat=CAT_DYNAMO, name=name, epoch=epoch, step=step, image_idx=image_idx, image_size=image_size, enable=enable)
 
     def _traced(self, graph, backward=False):
-        """A function that runs a graph."""
+        """Returns a function that runs a graph with spans."""
         import torch
 
         names = {}
@@ -86,8 +86,8 @@ class Dynamo(DFTracerAI):
         return aot_autograd(fw_compiler=forward, bw_compiler=backward)
 
     def compile(self, f_py=None, autograd=True):
-        """Compiles a function or a module, or is a decorator that does. What autograd makes
-        of it is traced, its backward too; without autograd, what the program called."""
+        """Compiles a function or a module, or is a decorator that does. It traces autograd's
+        graphs, including the backward; without autograd, the calls of the program."""
         if f_py is None:
             return lambda f: self.compile(f, autograd)
         if self.off:
@@ -101,12 +101,12 @@ class Dynamo(DFTracerAI):
 
 
 def create_backend(name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, autograd=True):
-    """A backend for torch.compile, whose spans have these arguments."""
+    """Returns a backend for torch.compile whose spans have these arguments."""
     return Dynamo(name, epoch, step, image_idx, image_size, enable)._backend(autograd)
 
 
 def dftracer_dynamo_backend(graph, example, **options):
-    """The backend with nothing chosen."""
+    """The backend with default arguments."""
     return create_backend(enable=DFTRACER_ENABLE)(graph, example, **options)
 
 

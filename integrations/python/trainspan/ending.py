@@ -1,4 +1,4 @@
-"""What a process failed with, for the outcome of its run."""
+"""Records the error with which a process failed, for the outcome of its run."""
 
 import linecache
 import os
@@ -12,18 +12,18 @@ _told = False
 
 
 def failure():
-    """The exception that the process ends with, None where there is none to be seen."""
+    """Returns the exception that ends the process, None if it cannot be determined."""
     error = sys.exc_info()[1]
-    if isinstance(error, SystemExit):  # behind whoever caught the exception in a process of multiprocessing, until Python 3.12
+    if isinstance(error, SystemExit):  # caught in a process of multiprocessing, until Python 3.12
         error = error.__context__ if error.code else None
-    if error is None and not hasattr(sys, "ps1"):  # of a prompt it would be that of some line
+    if error is None and not hasattr(sys, "ps1"):  # at a prompt it would be an earlier line's
         error = getattr(sys, "last_value", None)
     return None if isinstance(error, SystemExit) else error
 
 
 @quiet
 def tell():
-    """Writes that failure, and of a launcher which of its processes failed."""
+    """Records that failure, and for a launcher which of its processes failed."""
     global _told
     error = failure()
     if error is None or _told:
@@ -46,8 +46,8 @@ def tell():
 
 
 def _place(error):
-    """File and line of the program's own code at which the exception came up, and that line
-    of source; None if it has no traceback, or none of its frames is the program's own."""
+    """Returns file and line of the program's own code that raised the exception, and that line
+    of source; None if it has no traceback, or no frame of the program's own."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return "%s:%d" % (_short(error.filename), error.lineno), (error.text or "").strip()[:200]
     libraries = {os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}
@@ -62,7 +62,7 @@ def _place(error):
 
 
 def _short(path):
-    """path below the working directory where it is there, else as it is."""
+    """Returns path relative to the working directory if it is below it, else unchanged."""
     try:
         short = os.path.relpath(path)
     except (OSError, ValueError):
@@ -71,8 +71,8 @@ def _short(path):
 
 
 def telling(f):
-    """f, which a process runs that torch.multiprocessing has started: its exception is gone
-    at the exit of the process from Python 3.13 on."""
+    """Wraps f, which a process of torch.multiprocessing runs, because from Python 3.13 on its
+    exception is not available at the exit of the process."""
 
     def call(*args, **kwargs):
         try:

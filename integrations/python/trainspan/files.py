@@ -1,11 +1,10 @@
-"""What the program does with files below folders that it names, as DFTracer's events
-of category POSIX. Nothing imports this module unless that is asked for: by
-DFTRACER_DATA_DIR, or by the data_dir of dftracer.initialize_log.
+"""Records what the program does with files below the folders that it names, as DFTracer's
+events of category POSIX. This module is imported only on request: by DFTRACER_DATA_DIR, or
+by the data_dir of dftracer.initialize_log.
 
-Functions of os, open and mmap.mmap are replaced by objects that call the original
-ones. Files that are opened below the folders are what open gives otherwise, but for
-the innermost part, a FileIO, which is an instance of a subclass. What C code does
-past these functions is not seen.
+Functions of os, open and mmap.mmap are replaced by objects that call the original ones. Files
+that are opened below the folders are the usual objects, except for the raw file, a FileIO,
+which is an instance of a subclass. Accesses of C code without these functions are not recorded.
 """
 
 import builtins
@@ -25,7 +24,7 @@ called = _ring.called
 installed = False
 
 
-# Calls on a descriptor: their other parameters, and the three numbers that are on record.
+# # Calls on a descriptor: their other parameters, and the three recorded numbers.
 _CALLS = {
     "read": (READ, "length", "length, len(value), NONE"), "write": (WRITE, "data", "size(data), value, NONE"),
     "pread": (PREAD, "length, offset", "length, len(value), offset"), "pwrite": (PWRITE, "data, offset", "size(data), value, offset"),
@@ -55,8 +54,8 @@ def of(original, n):
 
 
 def _on_file(name):
-    """One of os whose first argument is a descriptor. They are called often, so that none
-    of them hands its arguments on as a tuple."""
+    """A function of os whose first argument is a descriptor. These are called often, so they do
+    not pass their arguments on as a tuple."""
     n, given, told = _CALLS[name]
     asked, result, place = told.split(", ")
     scope = {}
@@ -65,7 +64,7 @@ def _on_file(name):
 
 
 def _on_path(name, n):
-    """One of os whose first argument is a path."""
+    """A function of os whose first argument is a path."""
     original = getattr(os, name)
 
     def f(*args, **kwargs):
@@ -92,7 +91,7 @@ def _on_path(name, n):
 
 
 def _functions():
-    """What takes the place of the functions of os."""
+    """Returns the replacements of the functions of os."""
     open_, stat_, mkdir_ = os.open, os.stat, os.mkdir
 
     def open(path, flags, mode=0o777, *, dir_fd=None):
@@ -208,7 +207,7 @@ def _functions():
 
 
 def install(dirs):
-    """Sees files below folders from now on; "all" stands for all folders."""
+    """Records files below folders from now on; "all" stands for all folders."""
     global installed
     _paths.everything = _paths.everything or "all" in dirs
     _paths.folders = frozenset(_paths.folders) | {os.path.abspath(d) for d in dirs if d and d != "all"}
@@ -234,7 +233,7 @@ def install(dirs):
 
 
 def _child():
-    """After a fork: its ring knows none of the files that are open."""
+    """Runs after a fork: the new ring buffer has no open files."""
     global called
 
     def first(n, t, *rest):
@@ -249,7 +248,7 @@ def _child():
 
 
 def wanted(data_dir=None):
-    """The folders that the program named, by the rules of DFTracer."""
+    """Returns the folders that the program named, by the rules of DFTracer."""
     off = [os.environ.get(name, "").strip().lower() for name in ("DFTRACER_DISABLE_IO", "DFTRACER_DISABLE_POSIX")]
     if not _ring.wanted or any(value in ("1", "true", "on", "yes") for value in off):
         return []

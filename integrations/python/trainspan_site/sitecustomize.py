@@ -1,14 +1,12 @@
-"""Puts trainspan into every Python process below `trainspan run`.
+"""Loads trainspan into every Python process under `trainspan run`.
 
-Nothing is imported here but what the interpreter has loaded by now: a module of
-the standard library that were, would hide one that the program calls the same.
-The client is read, because its folder may be gone later, and runs when the
-program imports it, or torch.
+This module imports only modules that the interpreter has loaded already: any other module of
+the standard library would hide one of the program with the same name. It reads the client,
+because its folder may be deleted later, and runs it when the program imports it, or torch.
 
-Python imports the first sitecustomize on its path, so this one imports the
-program's own in its place: whatever that one raises, or that there is none, is
-as it would be without this one. Nothing here may raise or print, and this file
-is one for Python 2 as well.
+Python imports the first sitecustomize in its path, so this one imports the program's own in its
+place: an error of that one, or its absence, has the same effect as without this one. Nothing
+here may raise or print, and this file must also be valid in Python 2.
 """
 
 import os
@@ -21,15 +19,15 @@ except ImportError:  # Python 2
     _thread = None
 
 
-SHORT = 1000000  # ns: imports that take less are no part of a start
+SHORT = 1000000  # ns: shorter imports are not recorded in a start
 
-# Frameworks whose steps are seen by a few lines in the program only: those of docs/guide/recipes.md.
+# # Frameworks whose steps need a few lines in the program: those of docs/guide/recipes.md.
 FRAMEWORKS = "jax", "keras", "lightgbm", "ray", "tensorflow", "xgboost"
 
 
 class _Client:
-    """Finds the client's modules in memory, has those of torch watched, and takes the
-    time of imports until the training begins."""
+    """Finds the client's modules in memory, lets the client watch the modules of torch, and
+    measures the time of imports until the training begins."""
 
     def __init__(self, folder):
         self.begun = self.now()
@@ -37,15 +35,15 @@ class _Client:
         self.thread = _thread.get_ident()
         self.spec = _spec()
         self.started = False  # torch was imported
-        self.watched = {}     # what is done when a module has run, by its name
+        self.watched = {}     # functions to call when a module has run, by its name
         self.timing = True
-        self.running = []     # what is imported: package, when it began, ns of what it imports itself
-        self.packages = {}    # of what runs: ns of each package
-        self.imports = []     # what the program asked for: when it began and ended, packages
-        self.heard = None     # is called with those, once somebody knows where they go
-        # What trainspan run has said; the program may change its environment.
+        self.running = []     # running imports: package, start, ns of its own imports
+        self.packages = {}    # of the running import: ns of each package
+        self.imports = []     # imports of the program: start, end, packages
+        self.heard = None     # receives those when the recording has started
+        # # The settings of trainspan run; the program may change its environment.
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
-        self.texts = {}  # of the modules, by their names: path and place in the file of all of them
+        self.texts = {}  # of the modules, by their names: path and position in the combined file
         with open(os.path.join(folder, "trainspan", "modules"), "rb") as f:
             self.all = f.read()
         at = 0
@@ -61,7 +59,7 @@ class _Client:
     def find_spec(self, name, path=None, target=None):
         if name in self.texts:
             file = self.texts[name][0]
-            if path is None:  # the program may have a module of that name before this folder
+            if path is None:  # the program may have a module with that name before this folder
                 before = sys.path[: sys.path.index(self.folder)] if self.folder in sys.path else None
                 spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, before)
                 if spec is not None and spec.loader is not None and spec.origin != file:
@@ -90,8 +88,8 @@ class _Client:
         return None
 
     def times(self, name):
-        """Whether an import is one of the start: by the program's main thread, and not
-        by a module of the same package. Who only looks for a module imports nothing."""
+        """Returns whether an import is part of the start: by the program's main thread, and not
+        by a module of the same package. A search for a module does not import it."""
         if not self.timing or _thread.get_ident() != self.thread:
             return False
         if self.running and self.running[-1][0] == name.partition(".")[0]:
@@ -100,7 +98,7 @@ class _Client:
         return caller is not None and caller.f_code.co_name == "_find_and_load_unlocked"
 
     def start(self):
-        """torch is imported."""
+        """Called when torch is imported."""
         self.started = True
         try:
             import trainspan_torch
@@ -117,14 +115,14 @@ class _Client:
         self.timing = self.timing and bool(self.watched)
 
     def runs(self, spec):
-        """A module begins to run."""
+        """Called when a module begins to run."""
         _, at, place = spec._trainspan
         if at:
             place.append(len(self.running))
             self.running.append([spec.name.partition(".")[0], at, 0])
 
     def ran(self, spec):
-        """A module has run, or failed."""
+        """Called when a module has run or failed."""
         _, at, place = spec.__dict__.pop("_trainspan")
         spec.__class__ = self.spec.__base__
         if place and place[0] < len(self.running):
@@ -140,7 +138,8 @@ class _Client:
             self.watched.pop(spec.name)(sys.modules[spec.name])
 
     def imported(self, begin, end):
-        """The program has imported something. What follows at once belongs to it."""
+        """Called when the program has imported something. An import that follows at once is
+        part of it."""
         last, packages, self.packages = self.imports and self.imports[-1], self.packages, {}
         if last and begin - last[1] < SHORT:
             last[1] = end
@@ -154,7 +153,7 @@ class _Client:
             self.tell()
 
     def tell(self):
-        """Hands over what was imported."""
+        """Passes the recorded imports on."""
         imports, self.imports = self.imports, []
         for begin, end, packages in imports:
             if end - begin >= SHORT:
@@ -163,7 +162,7 @@ class _Client:
     def create_module(self, spec):
         return None
 
-    def get_code(self, name):  # python -m asks for it
+    def get_code(self, name):  # for python -m
         file, begin, end = self.texts[name]
         return compile(self.all[begin:end], file, "exec")
 
@@ -174,9 +173,9 @@ class _Client:
 
 
 def _spec():
-    """The class of a spec while its module is imported. Python's import sets
-    _initializing before the module runs, and after it however that ends: so the module has
-    its own loader, and nothing of ours stands in what it raises."""
+    """The class of a spec during the import of its module. Python's import sets _initializing
+    before the module runs, and after its end in any case: so the module has its own loader,
+    and its errors have no frame of the client."""
 
     class ModuleSpec(sys.modules["_frozen_importlib"].ModuleSpec):
         __slots__ = ()
@@ -196,8 +195,8 @@ def _spec():
 
 
 def _note(here):
-    """Leaves a word for `trainspan run`: a Python of this version has come here, and
-    has a client of its own installed."""
+    """Leaves a note for `trainspan run`: a Python of this version has run, and has an installed
+    client of its own."""
 
     def own():
         found = [p for p in sys.path if os.path.abspath(p) != here and os.path.exists(os.path.join(p, "trainspan", "_ring.py"))]
@@ -210,14 +209,14 @@ _folder = os.environ.get("TRAINSPAN_RING", "").split(os.pathsep)[-1]  # the prog
 
 
 def _leave(name, text=bytes):
-    """Leaves a file with a word for `trainspan run`, unless it is there."""
+    """Leaves a file with a note for `trainspan run`, unless it exists."""
     try:
         path = os.path.join(_folder, name + ".names")
         if _folder and not os.path.exists(path):
             f = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
             os.write(f, text())
             os.close(f)
-    except Exception as e:  # the folder is away, or full
+    except Exception as e:  # the folder is missing, or full
         try:
             from trainspan import interrupted
         except ImportError:  # another module has that name
@@ -227,7 +226,7 @@ def _leave(name, text=bytes):
 
 
 def _ended():
-    """Says what the process failed with."""
+    """Records the error with which the process failed."""
     try:
         if getattr(sys, "last_value", None) is not None:
             from trainspan import ending
@@ -244,7 +243,7 @@ def _start(folder):
             sys.meta_path.insert(0, _Client(folder))
             if "torch" in sys.modules:
                 sys.meta_path[0].find_spec("torch")
-            if "atexit" in sys.builtin_module_names:  # so that it hides none of the program's
+            if "atexit" in sys.builtin_module_names:  # so that it hides no module of the program
                 import atexit
 
                 atexit.register(_ended)
@@ -257,7 +256,7 @@ def _start(folder):
 
 
 def _next(folder):
-    """The program's own sitecustomize, which finds its path as without this folder."""
+    """Returns the program's own sitecustomize, which finds its path as without this folder."""
     before = [(i, p) for i, p in enumerate(sys.path) if os.path.abspath(p) == folder]
     sys.path[:] = [p for p in sys.path if os.path.abspath(p) != folder]
     here = sys.modules.pop("sitecustomize", None)  # noqa: F841 Python 2 empties a module that nobody has

@@ -1,10 +1,10 @@
-"""Acts on PyTorch's modules right after they are loaded, and on nothing else."""
+"""Hooks PyTorch's modules directly after they are loaded, and no others."""
 
 import sys
 
 from trainspan import environ
 
-# The phases, by the names that TRAINSPAN_ONLY and TRAINSPAN_WITHOUT take.
+# # The phases, by their names in TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 PHASES = (
     "data", "worker", "forward", "backward", "optimizer", "zero_grad", "comm", "checkpoint",
     "evaluation", "iteration", "epoch", "loop", "application", "device", "compile", "rollout",
@@ -14,7 +14,7 @@ _installed = False
 
 
 def phases():
-    """The phases that are on, and the names in the environment that are none."""
+    """Returns the enabled phases, and the names in the environment that are invalid."""
 
     def names(key):
         return {n.strip().lower() for n in environ.get(key, "").split(",") if n.strip()}
@@ -25,8 +25,8 @@ def phases():
 
 
 def install():
-    """What is to be done with each module of PyTorch when it has run, by its name, once
-    in a process. Nothing where that is switched off."""
+    """Returns the functions to call when modules of PyTorch have run, by their names, once in a
+    process; empty if that is switched off."""
     global _installed
     if _installed or environ.get("TRAINSPAN_TORCH", "1").strip().lower() in ("0", "false", "no", "off"):
         return {}

@@ -1,5 +1,5 @@
-"""Which lines of the program the time between two hooks belongs to. A few steps of a run are
-looked at, in the hooks themselves: no thread, no signal and nothing that traces."""
+"""Finds the lines of the program to which the time between two hooks belongs. It samples a few
+steps of a run, in the hooks themselves: without a thread, a signal or tracing."""
 
 import json
 import os
@@ -8,14 +8,15 @@ from threading import get_ident
 
 from trainspan import _folder, _ring, quiet
 
-SHORT = 1_000_000  # ns: a gap that takes less has no lines
-FIRST, USUAL = 4, 2  # steps of a look; the first one is seen in part only
+SHORT = 1_000_000  # ns: shorter gaps have no lines
+FIRST, USUAL = 4, 2  # steps of a sample; the first one is seen only in part
 MOST = 3  # gaps that are written
 _CALLS = {"fetch.iter": "next batch", "step.zero_grad": "zero_grad", "forward": "forward", "backward": "backward", "step": "optimizer.step"}
 
 
 def _place(file, line):
-    """A line of a file in short: its name, with its folder where that is not that of the program."""
+    """Returns a short form of a line of a file: its name, with its folder if that is not the
+    program's."""
     folder, name = os.path.split(file)
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main is None or os.path.abspath(folder) != os.path.dirname(os.path.abspath(main)):
@@ -24,7 +25,7 @@ def _place(file, line):
 
 
 def _caller():
-    """The innermost line that is neither ours nor PyTorch's."""
+    """Returns the innermost line outside of the client and PyTorch."""
     torch = sys.modules.get("torch")
     torch = os.path.dirname(getattr(torch, "__file__", None) or "") + os.sep
     frame, left = sys._getframe(2), 100
@@ -37,24 +38,25 @@ def _caller():
 
 
 class Code:
-    """What was seen so far, of the thread that trains."""
+    """The samples so far, of the training thread."""
 
     def __init__(self, loop):
         self.loop = loop
         self.reset()
 
     def reset(self):
-        self.left = 0         # steps of this look that are to come
-        self.steps = self.ns = 0  # that were seen as a whole, and their time
-        self.since = None     # when the step began, None for one that is not seen as a whole
-        self.after = None     # the hook that was left last: when, its call, its line
-        self.here = None      # the line of the hook that is open
-        self.gaps, self.step = {}, {}  # ns by the hooks around them: in all, and of this step
-        self.dataset = None   # what batches are read from
-        self.next = 0         # the step from which on there is another look
+        self.left = 0         # remaining steps of this sample
+        self.steps = self.ns = 0  # complete sampled steps, and their time
+        self.since = None     # start of the step, None for an incomplete one
+        self.after = None     # the last hook: its end, its call, its line
+        self.here = None      # the line of the open hook
+        self.gaps, self.step = {}, {}  # ns by the hooks around them: in total, and of this step
+        self.dataset = None   # the source of batches
+        self.next = 0         # the step from which on there is another sample
 
     def due(self, step):
-        """Whether the next steps are looked at: seldom, and more seldom as the run goes on."""
+        """Returns whether the next steps are sampled: rarely, and more rarely as the run
+        continues."""
         if step < self.next:
             return False
         self.left, self.next = USUAL if self.steps else FIRST, step + step // 32
@@ -63,7 +65,7 @@ class Code:
 
     @quiet
     def enter(self, name, args):
-        """A hook begins."""
+        """Called when a hook begins."""
         if get_ident() != self.loop.thread or self.here is not None:
             return
         now, after = _ring.clock(), self.after
@@ -78,17 +80,17 @@ class Code:
 
     @quiet
     def leave(self, name):
-        """It ends."""
+        """Called when a hook ends."""
         if get_ident() == self.loop.thread and self.here is not None:
             self.after, self.here = (_ring.clock(), name, self.here), None
 
     def lost(self):
-        """Something that is no code of the program begins: the gap is not looked at."""
+        """Called when other work than the program's code begins: the gap is not recorded."""
         self.after = None
 
     @quiet
     def ended(self):
-        """A step is over. Gives whether there is another one to look at."""
+        """Called at the end of a step. Returns whether another one follows in the sample."""
         now, step = _ring.clock(), self.step
         if self.since is not None and self.loop.tokens["evaluation"] is None:
             self.steps += 1
@@ -104,7 +106,7 @@ class Code:
 
     @quiet
     def tell(self):
-        """Writes what is known so far."""
+        """Writes the result so far."""
         if not self.steps:
             return
         gaps = []
@@ -118,7 +120,7 @@ class Code:
 
 @quiet
 def _dataset(iterator):
-    """Where the samples of a loader are read: the method of the class of its data set."""
+    """Returns where the samples of a loader are read: the method of the class of its dataset."""
     data = iterator._dataset
     for _ in range(8):
         if type(data).__module__ != "torch.utils.data.dataset" or "dataset" not in vars(data):

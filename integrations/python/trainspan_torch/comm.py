@@ -1,7 +1,6 @@
-"""Collectives: those that a program or a library calls, those of compiled and
-functional code, and what is waited for. However many of these ways see one, it is
-one span, which has from its start on what it was asked for: a rank that is killed
-or hangs inside leaves it open."""
+"""Collectives: those that a program or a library calls, those of compiled and functional code,
+and the waits for them. Each is one span, even if it is visible in several of these ways, and
+has its arguments from its start on: a rank that is killed or hangs inside leaves it open."""
 
 import atexit
 import inspect
@@ -14,7 +13,7 @@ from trainspan import _ring, quiet, unframed
 
 from . import hooks
 
-# By the names of all versions: 2.14 has reduce_scatter_single for reduce_scatter_tensor.
+# # Names in all versions: 2.14 has reduce_scatter_single for reduce_scatter_tensor.
 _COLLECTIVES = {
     "all_reduce": "all_reduce all_reduce_coalesced",
     "all_gather": "all_gather all_gather_into_tensor all_gather_single _all_gather_base all_gather_coalesced all_gather_object",
@@ -35,13 +34,13 @@ _HOOKED = {
 }
 _PAIRS = ("send", "receive")
 _SET_UP = ("rendezvous", "comm.init")
-_FIXED = 256  # names that have arguments of their own; beyond, spans have theirs
+_FIXED = 256  # names with fixed arguments; beyond, the spans have them
 
 _c10d = None
 
 
 class _Group:
-    """A process group: what is said of it, and how many collectives it had."""
+    """A process group: its description, and its number of collectives."""
 
     __slots__ = "seq", "world", "said", "names", "beside"
 
@@ -49,19 +48,19 @@ class _Group:
         self.seq = 0
         self.world = world
         self.said = (("pg", name), ("group_size", size))
-        self.names = {}  # of spans of the thread that trains, by what their collectives are
+        self.names = {}  # of spans of the training thread, by the kind of their collectives
         self.beside = {}  # and of other threads
 
 
-_NO_GROUP = _Group("", 0, False)  # that of waits, and of what makes groups
+_NO_GROUP = _Group("", 0, False)  # for waits, and for the creation of groups
 _NO_GROUP.said = ()
 _groups = {}
-_objects = {}  # by the id of a group: a reference to it, since a group may not outlive the program's, and what is known of it
+_objects = {}  # by the id of a group: a weak reference, because a group must not outlive the program's use, and its data
 _made = 0  # names with arguments
 
 
 def _known(group):
-    """What is known of the group of a call, None being all ranks."""
+    """Returns the data of the group of a call; None is all ranks."""
     if group is None:
         group = _c10d.GroupMember.WORLD
     found = _objects.get(id(group))
@@ -70,8 +69,8 @@ def _known(group):
 
 @quiet
 def _look_up(group):
-    """The same of one that is new. In functional code it may be one of many things that
-    torch knows how to read: the name of a group, a mesh, a side of one."""
+    """Returns the data of a new group. In functional code it may have several forms that torch
+    accepts: the name of a group, a mesh, a dimension of one."""
     if not isinstance(group, _c10d.ProcessGroup):
         name = sys.modules["torch.distributed._functional_collectives"]._resolve_group_name(group)
         if name in _groups:
@@ -88,13 +87,13 @@ def _look_up(group):
 
 
 def said(group):
-    """The arguments of what a group of fewer ranks than there are waits for."""
+    """Returns the arguments of the wait of a group with fewer ranks than the job."""
     known = _known(group)
     return {} if known.world else dict(known.said)
 
 
 def _bytes(value):
-    """The bytes of a tensor, or of the tensors of a list."""
+    """Returns the bytes of a tensor, or of the tensors of a list."""
     if isinstance(value, (list, tuple)):
         return sum(map(_bytes, value))
     return value.numel() * value.element_size() if hasattr(value, "element_size") else 0
@@ -111,14 +110,14 @@ def _cat(event):
 
 
 def _name(event, group, size, dtype, later, trains, seq):
-    """The name of a span, and its arguments and its number in the group, which is one of
-    them where too many names have some."""
+    """Returns the name of a span, its arguments and its number in the group, which becomes an
+    argument if there are too many names with arguments."""
     global _made
     args = () if group.world and event in _PAIRS else group.said
     for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(not trains))):
         if value:
             args += ((name, value),)
-    if _made >= (_FIXED if trains else _FIXED // 2):  # the training keeps its own
+    if _made >= (_FIXED if trains else _FIXED // 2):  # some are reserved for the training
         return _ring.name(event, _cat(event), "torch"), dict(args, seq=seq) if seq else dict(args), 0
     _made += 1
     n = _ring.name(event, _cat(event), "torch", 0, args or None)
@@ -127,8 +126,8 @@ def _name(event, group, size, dtype, later, trains, seq):
 
 
 def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
-    """Begins a collective, on the host and where the device waits for it: gives what _end
-    wants. One that was not asked for by Python is in no span of the program's own."""
+    """Begins a collective, on the host and where the device waits for it: returns the argument
+    of _end. One without a Python call is not nested in a span of the program."""
     loop, device, args, mark, seq = hooks._loop, hooks._device, None, None, 0
     if asked and _ring.slots.shared and loop.foreign(_ring.name(event, _cat(event), "torch")):
         return None
@@ -168,7 +167,7 @@ def _collectives(module):
 
 
 def _waits(module):
-    """What a call with async_op gave back is waited for later."""
+    """Records the later wait for the result of a call with async_op."""
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
     work.wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), _end, hooks.COMM)
 
@@ -192,7 +191,7 @@ def _collective(fn, event, names=None):
         size, dtype = 0, None
         for i, n in buffers:
             value = args[i] if i < len(args) else kwargs.get(n)
-            if type(value) is tensor:  # as nearly always
+            if type(value) is tensor:  # the usual case
                 more, dtype = value.numel() * value.element_size(), dtype or value.dtype
             else:
                 more, dtype = _bytes(value), dtype or _dtype(value)
@@ -211,7 +210,7 @@ def _collective(fn, event, names=None):
 
 
 def _batch(module):
-    """Sends and receives that are asked for together: one span for each."""
+    """Records sends and receives of one batch: one span for each."""
     fn = module.batch_isend_irecv
 
     def before(args, kwargs):
@@ -231,15 +230,15 @@ def _batch(module):
 
 
 def _hooks(module):
-    """Collectives that no function of Python asks for: those of DistributedDataParallel's
-    reducer and of compiled code. Groups have hooks for them from 2.14 on."""
+    """Records collectives without a Python call: those of DistributedDataParallel's reducer and
+    of compiled code. Groups have hooks for them from 2.14 on."""
     make, here = module._new_process_group_helper, hooks.COMM
     under_way, hooked, destroy = {}, [], module.destroy_process_group
 
     @quiet
     def release(which=None):
-        """Takes the hooks away. A group that outlives the interpreter, as that of a
-        process which failed does, would free them then, which ends it with SIGABRT."""
+        """Removes the hooks. A group that outlives the interpreter, such as that of a failed
+        process, would free them then, which ends it with SIGABRT."""
         for ref in hooked[:]:
             group = ref()
             if which is None or group is None or group is which:
@@ -256,8 +255,9 @@ def _hooks(module):
             unframed(e)
             raise
 
-    # What a hook is told is made when it is looked at, tensors too: nothing is where a
-    # function of Python has the collective.
+    # # The arguments of a hook are created when they are accessed, tensors too: it accesses
+    # nothing if a
+    # # Python function has recorded the collective.
 
     def before(group):
         @quiet
@@ -282,7 +282,7 @@ def _hooks(module):
     @quiet
     def follow(made, backend):
         group = made[0] if isinstance(made, tuple) else made
-        # Of a device not before it was tried there.
+        # # For a device only after a test there.
         if hasattr(group, "register_pre_hook") and str(backend).lower() == "gloo":
             ref = weakref.ref(group)
             group.register_pre_hook(0x7453, before(ref))
@@ -305,8 +305,8 @@ def _hooks(module):
 
 
 def _functional(module):
-    """Functional collectives, which DTensor uses too. Their results are waited for when
-    they are first used."""
+    """Records functional collectives, which DTensor uses too. The wait for their results is at
+    their first use."""
     if "comm" not in hooks._on:
         return
     for event, names in _FUNCTIONAL.items():
@@ -318,8 +318,8 @@ def _functional(module):
 
 
 def _buffers(module):
-    """The buffers that DistributedDataParallel sends around before a forward: all
-    ranks meet there."""
+    """Records the broadcast of buffers that DistributedDataParallel makes before a forward: all
+    ranks synchronize there."""
     if "comm" in hooks._on:
         module._broadcast_coalesced = _collective(module._broadcast_coalesced, "bcast", ["group", "tensors"])
 

@@ -1,4 +1,4 @@
-"""torch.compile: when it compiles, and that it does not compile us."""
+"""torch.compile: records compilations, and keeps the client's code out of them."""
 
 import sys
 import types
@@ -11,7 +11,7 @@ from .loop import Loop
 
 
 def _codes(value, seen):
-    """The code of a function or a class, and of what is inside of it."""
+    """Yields the code of a function or a class, and of the functions in it."""
     code = value if isinstance(value, types.CodeType) else getattr(value, "__code__", None)
     if isinstance(code, types.CodeType) and code not in seen:
         seen.add(code)
@@ -27,9 +27,9 @@ def _codes(value, seen):
 
 
 def _frames(module):
-    """Frames of ours that run while Dynamo looks at frames are none of the program's: it
-    would compile them, and count them. Where it can be told so, nor is what they call, but
-    for those that call the program."""
+    """Makes Dynamo skip frames of the client: it would compile them, and count them. If its API
+    allows it, it also skips the functions that they call, except those that call the
+    program."""
     ours, alone = set(), set()
     for name, known in list(sys.modules.items()):
         if name.partition(".")[0] in ("trainspan", "trainspan_torch"):
@@ -51,9 +51,9 @@ def _frames(module):
 
 
 def _callbacks(module):
-    """A compilation begins and ends. The handler's own methods are watched: what is
-    registered there torch._dynamo.reset() forgets, and an error of ours would be one
-    of the compiler's."""
+    """Records the start and the end of a compilation. The handler's own methods are wrapped,
+    because torch._dynamo.reset() forgets registered callbacks, and an error of the client
+    would be an error of the compiler."""
     handler = module.CompilationCallbackHandler
     begin, end = handler.run_start_callbacks, handler.run_end_callbacks
     start = hooks.starter("compile", "graph_compile", "compile")
@@ -61,7 +61,8 @@ def _callbacks(module):
 
     @quiet
     def details(args):
-        """What compiles: id (frame/how often before), what asked for it, and why again."""
+        """Returns the details of a compilation: id (frame/number of earlier ones), its cause,
+        and the reason of a recompilation."""
         context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
         known = context and context.current_compile_id() or args and args[0].compile_id
         trigger = args and args[0].callback_trigger.name.lower()
@@ -99,7 +100,7 @@ def _callbacks(module):
 
 
 def _graphs(module):
-    """A graph that a compiler made runs as a module, which is no forward of the program's."""
+    """Makes graphs of a compiler, which run as modules, not count as forwards of the program."""
     module._LazyGraphModule.__call__ = vars(sys.modules["torch.nn.modules.module"].Module)["__call__"].plain
 
 

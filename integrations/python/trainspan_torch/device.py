@@ -1,12 +1,11 @@
-"""How long the device worked for a phase, from CUDA events that are recorded
-around it and asked some steps later. Nothing here waits for the device.
+"""Measures the device time of a phase with CUDA events that are recorded around it and queried
+some steps later. It never waits for the device.
 
-An event is recorded when the host passes by and happens when its stream gets
-there, which is never earlier. So the largest difference between the two clocks
-that was seen, that of an event which met an idle stream, puts the device's
-times on the host's axis. Events are looked at in the order in which they were
-recorded, whichever phase they belong to, and each stream has a lane of its own, so
-that the spans of a lane nest or follow each other.
+The host records an event, and the event happens when its stream reaches it, which is never
+earlier. So the largest difference of the two clocks so far, that of an event on an idle stream,
+converts the device's times to the host's clock. Events are read in the order of their
+recording, of all phases together, and each stream has a separate lane, so that the spans of a
+lane nest or follow each other.
 """
 
 import functools
@@ -15,14 +14,14 @@ from threading import RLock
 
 from trainspan import _ring, passing, quiet
 
-PENDING = 2048  # events that wait; beyond, phases go unmeasured
+PENDING = 2048  # waiting events; beyond, phases are not measured
 LANE = 1 << 30  # the number of the device's thread in the trace; other streams than that of the training follow
-DRIFT = 5e-5  # the most that two clocks drift apart: a difference seen long ago counts for less
+DRIFT = 5e-5  # the maximum drift of the two clocks: an old difference counts for less
 
 
 class _Mark:
-    """An event of a stream, when the host passed by, and when it happened on the host's
-    axis, 0 as long as that is not known."""
+    """An event of a stream, the host's time of its recording, and its time on the host's clock,
+    0 while that is unknown."""
 
     __slots__ = "event", "stream", "passed", "at"
 
@@ -45,9 +44,9 @@ class Accelerator:
 
 @quiet
 def of(torch):
-    """The device that a build of PyTorch is made for: torch.cuda or the like, None where
-    that is only the processor. Whether there is one is not asked: that would be its first
-    use, after which forked processes have none."""
+    """Returns the device API of a build of PyTorch: torch.cuda or the like, None for a CPU
+    build. It does not check whether there is a device: that would be its first use, after
+    which forked processes have none."""
     if torch.version.cuda or getattr(torch.version, "hip", None):
         return torch.cuda
     kind = torch.accelerator.current_accelerator()  # raises, or is None, without one
@@ -61,26 +60,26 @@ class Device:
         self.cuda = cuda
         self.kind = getattr(cuda, "kind", "cuda")
         self.names = {}
-        self.told = False  # that what the host does is only asking for it
-        self.captures = set()  # graphs that are captured: on no thread may an event be asked then
+        self.told = False  # whether the metadata says that the host only launches
+        self.captures = set()  # graphs during capture: then no thread may query an event
         self.reset()
 
     def reset(self):
-        """Forgets everything: after a fork the device belongs to the parent."""
+        """Resets the state: after a fork the device belongs to the parent."""
         self.free, self.marks, self.spans = [], deque(), deque()
-        self.last = None    # the event before, and its time since the first one, in ns
-        self.latest = 0     # the latest of such times
+        self.last = None    # the previous event, and its time since the first one, in ns
+        self.latest = 0     # the latest of these times
         self.offset = None  # the time of the first one on the host's clock
-        self.streams = {}   # the lane of each, and the time of its last event on the host's axis
-        self.lock = RLock()  # of one look at the captures and what follows from it
+        self.streams = {}   # the lane of each, and the time of its last event on the host's clock
+        self.lock = RLock()  # for the captures and the operations that depend on them
 
     def capture(self, graph, begins):
         with self.lock:
             (self.captures.add if begins else self.captures.discard)(graph)
 
     def idle(self):
-        """Whether nothing may be asked of the device: it is not in use, which only the
-        program may change, or a graph is captured."""
+        """Returns whether the device must not be queried: it is not in use, which only the
+        program may change, or a graph is being captured."""
         return self.captures or not self.cuda.is_initialized() or self.cuda.is_current_stream_capturing()
 
     def mark(self, stream=0):
@@ -98,19 +97,20 @@ class Device:
 
     @quiet
     def begin(self, name, stream=0):
-        """The first of two marks, or None where nothing runs on a device."""
+        """Returns the first of two marks, or None if nothing runs on a device."""
         mark = self.mark(stream) if len(self.marks) < PENDING else None
         return mark and (name, mark)
 
     @quiet
     def begin_wait(self, name):
-        """The same of a collective: the stream of the training waits for it, or another one."""
+        """Returns the same for a collective, which the stream of the training or another one
+        waits for."""
         if self.cuda.is_initialized():
             return self.begin(name, self.cuda.current_stream().stream_id)
 
     @quiet
     def end(self, mark, args=None):
-        """The second one."""
+        """Returns the second mark."""
         second = self.mark(mark[1].stream)
         if second is not None:
             self.spans.append(mark + (second, args))
@@ -129,17 +129,17 @@ class Device:
                 if n is None:
                     n = self.names[name] = _ring.name(name, "device", "torch")
                 lane, lag = LANE + self.streams[end.stream][0], max(start.at - start.passed, 1)
-                if end.stream:  # how late it is says nothing of the training
+                if end.stream:  # its delay is unrelated to the training
                     args, lag = dict(args or {}, stream=end.stream, background=1), 0
-                if start.at:  # else it began before a fork
+                if start.at:  # otherwise it began before a fork
                     _ring.event(n, start.at, end.at, args, lane, lag)
         except Exception as e:
             passing(e, self.reset)
             self.reset()
 
     def time(self, mark):
-        """When the next event happened, on the host's axis: never before the one that its
-        stream met before."""
+        """Returns the time of the next event, on the host's clock: never before the previous
+        event of its stream."""
         at = 0  # since the first event
         if self.last is not None:
             before, at = self.last

@@ -136,7 +136,7 @@ def _identify():
     if _unknown:
         _ring.meta("unknown_phases", ", ".join(_unknown))
         if environ.get("TRAINSPAN_VERBOSE") == "1":
-            sys.stderr.write("trainspan[%d]: there are no such phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
+            sys.stderr.write("trainspan[%d]: unknown phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
 
 
 # -- how a function is watched

@@ -1,9 +1,9 @@
-"""Delays that `trainspan run --inject` was asked for, so that its diagnosis can be compared
-with a known truth. Imported only where there are some.
+"""Delays of `trainspan run --inject`, to compare its diagnosis with a known truth. Imported
+only if there are some.
 
-A delay lies inside of the span that it delays, which has it as an attribute: one that
-cannot be marked is not made. The hooks take their slow way meanwhile, because what the
-quick one writes has no attributes.
+A delay is inside of the span that it delays, which has it as an attribute: a delay that cannot
+be marked is not made. The hooks use their slow path meanwhile, because the spans of the fast
+one have no attributes.
 """
 
 import functools
@@ -15,7 +15,7 @@ from threading import get_ident
 
 from trainspan import _ring, quiet
 
-# The innermost span that a delay has around it, by phase.
+# # The innermost span around a delay, by phase.
 _INSIDE = {
     "data": ("fetch.iter",), "forward": ("forward",), "backward": ("backward",), "save": ("capture", "capture.async"),
     "evaluate": ("forward",), "code": ("train.iteration",),
@@ -25,7 +25,7 @@ _sleep = time.sleep
 
 
 def _rank():
-    """The rank of this process, 0 without a launcher."""
+    """Returns the rank of this process, 0 without a launcher."""
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():
         return dist.get_rank()
@@ -36,7 +36,7 @@ def _rank():
 
 
 class _Delay:
-    """One delay that was asked for, and how often it was made."""
+    """One requested delay, and its number of occurrences."""
 
     def __init__(self, asked):
         self.rank, self.phase, self.text = asked.get("rank"), asked["phase"], asked["text"]
@@ -45,8 +45,8 @@ class _Delay:
         self.seen, self.made, self.spent, self.key = 0, 0, 0, None
 
     def due(self, step, key):
-        """How many ns to wait, 0 for not at all. Of one key, such as a step, only the first
-        time counts."""
+        """Returns the ns to wait, 0 for no delay. For one key, such as a step, only the first
+        call counts."""
         if not self.first <= step <= self.last or self.key == key:
             return 0
         self.key = key
@@ -61,7 +61,7 @@ class _Delay:
     def random(self):
         import random
 
-        self.__dict__["random"] = made = random.Random(self.rank)  # of its own: the program's stays as it is
+        self.__dict__["random"] = made = random.Random(self.rank)  # a separate generator: the program's is unchanged
         return made
 
 
@@ -71,11 +71,11 @@ class Delays:
     def __init__(self, loop, text):
         self.loop = loop
         self.all = [_Delay(asked) for asked in json.loads(text)]
-        self.marks = {}  # by the id of a token: the token, and what its span gets
+        self.marks = {}  # by the id of a token: the token, and the arguments of its span
         self.watch(loop, self.marks, _ring.end, loop.finish)
 
     def watch(self, loop, marks, plain, finish):
-        """Has spans that were delayed marked, and all of them written in the slow way."""
+        """Marks delayed spans, and makes all of them use the slow path."""
 
         def end(token, args=None, n=None, at=None, count=0):
             if token is not None and id(token) in marks:
@@ -83,7 +83,7 @@ class Delays:
             plain(token, args, n, at, count)
 
         def step(n, at=None):
-            return None  # a step is a span as others are
+            return None  # a step is an ordinary span
 
         def finished(pid):
             if pid == os.getpid():
@@ -93,7 +93,8 @@ class Delays:
         _ring.end, _ring.step, loop.quicken, loop.finish = end, step, loop.slow, finished
 
     def before(self, phase, fn):
-        """fn after the delays of a phase; fn itself where none was asked for."""
+        """Wraps fn so that it runs after the delays of a phase; returns fn itself if there are
+        none."""
         mine = [d for d in self.all if d.phase == phase]
         if not mine:
             return fn
@@ -143,9 +144,9 @@ class Delays:
 
     @quiet
     def note(self, delay, took):
-        """Marks the span that a delay was in."""
+        """Marks the span of a delay."""
         token = _ring.innermost()[0]
-        if len(self.marks) >= 64:  # of spans that were dropped
+        if len(self.marks) >= 64:  # of dropped spans
             self.marks.clear()
         before = self.marks.get(id(token), (token, 0))[1]
         self.marks[id(token)] = token, round(before + took / 1e6, 3)
@@ -156,7 +157,7 @@ class Delays:
 
     @quiet
     def tell(self):
-        """Writes which delays this process has made so far."""
+        """Writes the delays that this process has made so far."""
         made = [{"text": d.text, "delays": d.made, "ms": round(d.spent / 1e6, 3)} for d in self.all if d.made]
         if made:
             _ring.meta("injected", json.dumps(made))

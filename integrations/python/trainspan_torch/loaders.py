@@ -1,4 +1,4 @@
-"""Data: the waits for a DataLoader's batches, and what its workers do."""
+"""Data: the waits for a DataLoader's batches, and the work of its workers."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ def _asked(iterator):
 
 
 def _iterator_of(cls):
-    """Asking a loader for its iterator starts its workers."""
+    """Records the creation of a loader's iterator, which starts its workers."""
     start_workers, loop = hooks.starter("data", "fetch.start", "dataloader"), hooks._loop
 
     def before(*_):
@@ -29,7 +29,7 @@ def _iterator_of(cls):
 
     def after(token, args, _, iterator):
         workers = getattr(iterator, "_num_workers", None)
-        if workers is None:  # torchdata's has no iterator of this kind
+        if workers is None:  # torchdata's loader has no iterator of this kind
             workers = getattr(args[0], "num_workers", None)
         _ring.end(token[0], {"workers": workers} if isinstance(workers, int) else None)
         loop.start_up.came(False)
@@ -38,7 +38,7 @@ def _iterator_of(cls):
 
 
 def _stateful(module):
-    """torchdata's loader makes its iterators itself."""
+    """Records torchdata's loader, which makes its iterators itself."""
     _iterator_of(module.StatefulDataLoader)
 
 
@@ -99,8 +99,8 @@ def _dataloader(module):
             raise
 
     def __next__(self):
-        """From one batch to the next where the program trained on it, and asks the same
-        iterator, in training mode: the wait is part of the next step."""
+        """The fast path from one batch to the next if the program trained on it, and reads from
+        the same iterator, in training mode: the wait is part of the next step."""
         try:
             if loop.work & TRAINS != 1 or get_ident() != loop.quick or loop.stack[-1] is not loop.top or loop.flow != id(self) and not loop.flows(id(self)) or not loop.grad():
                 return look(self)
@@ -137,7 +137,7 @@ def _dataloader(module):
 
 
 def _fetchers(module):
-    """The work of a loader's worker, in its process: only there fetching is watched."""
+    """Records the work of a loader's worker, in its process: fetches are recorded only there."""
     start, pid, made = hooks.starter("worker", "fetch", "dataloader"), 0, module._BaseDatasetFetcher.__init__
 
     @quiet
@@ -147,7 +147,7 @@ def _fetchers(module):
         if info is None or pid == os.getpid():
             return
         pid, again = os.getpid(), hooks._Phase.first
-        hooks._Phase.first = hooks.PHASE.inside.busy = 1  # nothing else is recorded here
+        hooks._Phase.first = hooks.PHASE.inside.busy = 1  # nothing else is recorded in this process
         _ring.meta("role", "dataloader_worker")
         _ring.meta("worker", int(info.id))
         for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):

@@ -1,14 +1,12 @@
-"""Infers iterations, epochs, evaluation and the training loop from what a
-program calls. All of it happens on one thread, the one that trains.
+"""Infers iterations, epochs, evaluation and the training loop from the calls of a program, all
+on one thread, the training thread.
 
-An iteration lasts from one batch to the next: from the moment a DataLoader
-hands over a batch until the next one is asked for. Where no DataLoader feeds
-the training, it lasts until all optimizers that are in use have made a step, and
-where there is no optimizer, from one backward to the next forward. Only at its
-end is it known whether it trained (a backward or an optimizer's step, or
-a batch whose first forward was in training mode), evaluated, or was neither and
-is left out. An epoch is one pass of an iterator over its loader. Steps and
-epochs count from 0 in every process.
+An iteration lasts from one batch to the next: from the time at which a DataLoader returns a
+batch until the request for the next one. Without a DataLoader it lasts until all optimizers in
+use have made a step, and without an optimizer, from one backward to the next forward. Only at
+its end is it known whether it trained (a backward or an optimizer's step, or a batch whose
+first forward was in training mode), evaluated, or did neither and is dropped. An epoch is one
+pass of an iterator over its loader. Steps and epochs count from 0 in every process.
 """
 
 import atexit
@@ -26,30 +24,30 @@ from .code import Code
 from .startup import StartUp
 
 TRAINED, FORWARD, EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
-# What the thread that trains is inside of, and that the optimizer has made a step.
+# # The phases in which the training thread is, and whether the optimizer has made a step.
 IN_FORWARD, IN_BACKWARD, IN_WAIT, IN_STEP, STEPPED = 8, 16, 32, 64, 128
 INSIDE = IN_FORWARD | IN_BACKWARD | IN_WAIT
-RARELY = 63  # the program's own spans are looked for in a step that has none of these bits
+RARELY = 63  # the program's own spans are checked in a step that has none of these bits
 _NAMES = {
     "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
-# What lies in the words of a step: the wait before it, and what follows it.
+# # The words of a step: the wait before it, and its phases.
 PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
 
 
 @quiet
 def _again():
-    """Whether the program is only imported again, by a process that multiprocessing has started (spawn,
-    forkserver): what it does at its top level is no training of that process."""
+    """Returns whether the program is imported again by a process that multiprocessing has
+    started (spawn, forkserver): its top-level code is then no training of that process."""
     made = sys.modules.get("multiprocessing.process")
     return made is not None and getattr(made.current_process(), "_inheriting", False)
 
 
 @quiet
 def _process_start():
-    """When this process began, in ns since the epoch, to 10 ms."""
+    """Returns the start of this process, in ns since the epoch, to 10 ms."""
     now = _ring.now()
     with open("/proc/self/stat", "rb") as f:
         ticks = int(f.read().rpartition(b")")[2].split()[19])
@@ -58,9 +56,9 @@ def _process_start():
 
 
 class Loop:
-    """What is open of the inferred spans of this process."""
+    """The open inferred spans of this process."""
 
-    # What is asked in each step is found faster here.
+    # # Attributes for values of each step, because the lookup is faster.
     __slots__ = "quick", "frame", "stack", "top", "zeroed", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "samples", "tokens", "rarely", "__dict__"
 
     def __init__(self, on, identify):
@@ -70,60 +68,61 @@ class Loop:
         self.grad = bool  # torch.is_grad_enabled
         self.start_up = StartUp(self)
         self.code = Code(self)
-        self.armed = []     # references to the optimizers that were made
-        self.stepped = 0    # steps of optimizers, where no batch begins an iteration
-        self.helper = False  # forked by a process that trains, or tried its model
-        self.on_close, self.rarely = None, RARELY  # called after each iteration; where these bits are 0 there is something to do
+        self.armed = []     # references to the optimizers
+        self.stepped = 0    # steps of optimizers, if iterations do not begin with a batch
+        self.helper = False  # forked by a process that trains, or ran its model
+        self.on_close, self.rarely = None, RARELY  # called after each iteration; if these bits are 0 there is something to check
         self.restore = bool  # called with each backward
         self.reset()
         _ring.slots.stopped = self.slow
-        # What runs when an iterator goes: nothing of ours, since that may be anywhere, and
-        # what a handler of a signal raises there would be lost. It notes the time.
+        # # Called when an iterator is deleted: a builtin function, because that may happen
+        # anywhere, and
+        # # an exception of a signal handler in it would be lost. It stores the time.
         went, quick = itertools.repeat("gone"), itertools.repeat("quick")
         note = zip(map(setattr, itertools.repeat(self), went, iter(_ring.clock, None)), map(setattr, itertools.repeat(self), quick, itertools.repeat(0)))
         self.note = functools.partial(next, note)
 
     def reset(self):
-        """Forgets everything, as after a fork."""
-        self.thread = 0         # the thread that trains, 0 before the first span
-        self.quick = 0          # the same where nothing is asked of the program's own spans, and of it
-        self.frame = None       # the words of the open step in the ring
-        self.top = None         # its token: the last of the stack of its thread, where nothing is open inside of it
-        self.zeroed = None      # those where zero_grad has its place taken
-        self.flow = 0           # the iterator of a usual iteration, until something unusual comes
+        """Resets the state, as after a fork."""
+        self.thread = 0         # the training thread, 0 before the first span
+        self.quick = 0          # the same if the program's own spans need no check, and of it
+        self.frame = None       # the words of the open step in the ring buffer
+        self.top = None         # its token: the last in the stack of its thread, if no span is open inside of it
+        self.zeroed = None      # those in which the word of zero_grad is used
+        self.flow = 0           # the iterator of an ordinary iteration, until something unusual happens
         self.trained = False    # a backward or an optimizer step was seen
         self.fed = False        # a DataLoader feeds the training
         self.step = self.epochs = 0
         self.tokens = dict.fromkeys(_NAMES)  # of open spans
-        self.taken = set()      # what the program writes itself
-        self.checking = True    # whether it does is asked now and then only
+        self.taken = set()      # names of spans that the program writes itself
+        self.checking = True    # whether that is checked, which is only done at times
         self.entered = False    # the training loop has begun
         self.evaluates = False  # an iteration of this pass has evaluated
-        self.is_open = False    # an iteration is under way
-        self.alone = False      # a forward that evaluates, outside of any
+        self.is_open = False    # an iteration is open
+        self.alone = False      # a forward in evaluation mode outside of any iteration
         self.by_batch = False   # and began with a batch
         self.work = self.samples = self.epoch_from = 0
-        self.cycle = {}         # optimizers that made a step in this iteration, and when the last of them was over
-        self.used = ()          # those of the iteration before
+        self.cycle = {}         # optimizers that made a step in this iteration, and the end of the last of them
+        self.used = ()          # those of the previous iteration
         self.root = _nobody     # a reference to the module that trains
         self.model = 0          # and its id
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
-        self.source = None      # the iterator that the last batch came from
-        self.held = None        # the samples of a batch that was not trained on before an evaluation came
-        self.asked = self.came = None  # the iterator that an evaluation began with, and when; when the last batch came
+        self.source = None      # the iterator of the last batch
+        self.held = None        # the samples of a batch that was not trained on before an evaluation
+        self.asked = self.came = None  # the first iterator of an evaluation, and its time; the time of the last batch
         self.evaluated = False  # a forward has evaluated in it
-        self.ahead = set()      # the iterators that are asked for a batch before the one at hand is used, as accelerate does
-        self.rest = False       # that of the training is exhausted, and its last batch not used
-        self.last = 0           # when that of the evaluation was exhausted, -1 once its last batch is used
-        self.until = None       # when the last backward was over, where there is no optimizer
-        self.lines = None       # the code, while steps are looked at
+        self.ahead = set()      # the iterators that prefetch a batch before the current one is used, as accelerate does
+        self.rest = False       # the training's iterator is exhausted, and its last batch not used
+        self.last = 0           # when the evaluation's iterator was exhausted, -1 after its last batch is used
+        self.until = None       # end of the last backward, without an optimizer
+        self.lines = None       # the code, while steps are sampled
         self.code.reset()
-        self.gone = 0           # when an iterator has gone, by the clock of the ring; 0 when that is known
+        self.gone = 0           # time of the deletion of an iterator, by the clock of the ring buffer; 0 when it is processed
 
     def here(self, trains=False):
-        """Whether the caller is the training thread: the first one is taken for it
-        until another one trains."""
+        """Returns whether the caller is the training thread: the first one counts as it until
+        another one trains."""
         me = get_ident()
         if me != self.thread:
             if _again():
@@ -146,18 +145,18 @@ class Loop:
         return True
 
     def inside(self, of):
-        """Whether the caller is the training thread, and inside of some phases."""
+        """Returns whether the caller is the training thread, and inside of given phases."""
         return self.work & of and get_ident() == self.thread
 
     def at_exit(self, pid):
-        """Processes of multiprocessing run no atexit handlers."""
+        """Registers finish for processes of multiprocessing, which run no atexit handlers."""
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.Finalize(None, self.finish, (pid,), exitpriority=0)
         else:
             atexit.register(self.finish, pid)
 
-    # Spans. Those that the program writes itself are left to it.
+    # # Spans. Those that the program writes itself are not written.
 
     def start(self, key, at=None):
         self.flow = 0
@@ -185,34 +184,34 @@ class Loop:
             _ring.drop(token)
 
     def over(self, token, w, at=None, step=0):
-        """Ends the words of a step by the name w, or forgets them; after that the training
-        stands at step. False where the ring had no place for them."""
+        """Ends the words of a step by the name w, or drops them; after that the position of the
+        training is step. Returns False if the ring buffer had no space for them."""
         v, self.frame, self.top = self.frame, None, None
         if v is not None:
             _ring.end_step(v, token, w, at, step, self.samples)
             return True
 
     def foreign(self, n):
-        """Whether the program is inside a span of its own that is called as n."""
+        """Returns whether the program is inside a span of its own with the name n."""
         if not _ring.inside(n):
             return False
         self.taken.add(n)
         return True
 
     def left(self, key):
-        """Whether the program writes these spans itself. Ours may have begun before
-        its first one."""
+        """Returns whether the program writes these spans itself. Inferred ones may have begun
+        before its first one."""
         n = self.names[key]
         if n not in self.taken and self.checking and self.foreign(n):
             if key == "iteration":
                 self.drop(key)
             else:
-                self.end(key, None, "setup")  # what came before
+                self.end(key, None, "setup")  # the time before
         return n in self.taken
 
     @quiet
     def finish(self, pid):
-        """The process ends in good order."""
+        """Called at the normal end of the process."""
         if pid != os.getpid():
             return
         if self.gone:
@@ -240,8 +239,8 @@ class Loop:
             self.quick = 0
 
     def boundary(self, updated=False, at=None):
-        """The open iteration is over. One without a batch of its own counts only when
-        its optimizer has made a step, or where the batch had come before."""
+        """Ends the open iteration. One without a batch counts only if its optimizer has made a
+        step, or if the batch had come before."""
         if not self.is_open or self.work & IN_WAIT:
             return
         self.is_open, self.flow = False, 0
@@ -266,7 +265,7 @@ class Loop:
             if work and self.by_batch:
                 self.evaluates = self.step == self.epoch_from
             if work and self.by_batch and "evaluation" in self.on:
-                # A batch that was asked for to train on it is an evaluation by itself.
+                # # A batch that was requested in training mode can be an evaluation alone.
                 asked = self.source == self.feeder and not self.evaluates and self.tokens["evaluation"] is None
                 n = self.names["evaluation" if asked else "evaluated"]
                 if not self.over(token, n, at):
@@ -281,7 +280,7 @@ class Loop:
             self.on_close()
 
     def check(self):
-        """After an iteration: asks now and then what the program writes itself."""
+        """Called after an iteration: checks at times which spans the program writes itself."""
         if self.step == 1:
             self.start_up.over()
             self.fed = self.by_batch
@@ -293,14 +292,14 @@ class Loop:
         self.quicken()
 
     def quicken(self):
-        """Goes the quick way where nothing is unusual."""
+        """Uses the fast path if nothing is unusual."""
         self.quick = 0 if self.checking or self.gone or not self.armed or self.lines is not None else self.thread
 
     def slow(self):
         self.quick = 0
 
     def trains(self, did=TRAINED):
-        """Something that only training does, or a forward in training mode."""
+        """Called for an operation of training only, or a forward in training mode."""
         if not self.is_open:
             self.end("evaluation")
             self.enter()
@@ -312,20 +311,20 @@ class Loop:
         if did == TRAINED and not self.work & TRAINED:
             root = self.root()
             if root is not None and not root.training:
-                self.root = _nobody  # a teacher, not what is trained
+                self.root = _nobody  # a teacher, not the trained model
             self.end("evaluation")
         self.work |= did
         return True
 
     def resume(self):
-        """Goes on with the batch that was there before an evaluation, if there was one."""
+        """Continues with the batch of the time before an evaluation, if there was one."""
         held, self.held = self.held, None
         self.open(held is not None)
         self.samples = held or 0
 
     def mistaken(self):
-        """A batch that was asked for to evaluate on it is trained on: the program tells its
-        model to train when it has the batch. Where nothing was evaluated before, there was
+        """Called when a batch that was requested in evaluation mode is trained on: the program
+        switches the mode after it has the batch. If nothing was evaluated before, there was
         no evaluation."""
         samples, came, (feeder, at) = self.samples, self.came, self.asked
         self.drop("iteration")
@@ -352,8 +351,8 @@ class Loop:
             _ring.position(self.epochs, self.step, inferred=True)
 
     def forward(self, module):
-        """The outermost forward begins. The first one of an iteration says in which
-        mode it is: a loss is a module too, and always in training mode."""
+        """Called when the outermost forward begins. The first one of an iteration determines
+        its mode: a loss is a module too, and always in training mode."""
         trained = self.is_open and not self.by_batch and self.work & TRAINED
         if trained and not self.armed:
             self.boundary(True, self.until)
@@ -381,11 +380,12 @@ class Loop:
                 self.root = weakref.ref(module)
 
     def uses(self):
-        """The batch at hand is used for something else than training."""
+        """Called when the current batch is used for other work than training."""
         self.evaluated, self.last = True, -1 if self.last else 0
 
     def judged(self):
-        """A forward outside of any iteration is over, and with it an evaluation whose loader has no batch more."""
+        """Called when a forward outside of any iteration has ended, and with it an evaluation
+        whose loader has no more batches."""
         self.end("evaluated")
         if self.last:
             self.end("evaluation")
@@ -393,8 +393,8 @@ class Loop:
                 self.resume()
 
     def generates(self, model):
-        """A model generates: what it does with a batch where nothing is trained is evaluation. Gives
-        whether it is part of an evaluation."""
+        """Called when a model generates: its use of a batch without training is evaluation.
+        Returns whether it is part of an evaluation."""
         if self.grad() and model.training:
             if self.tokens["evaluation"] is not None:
                 self.mistaken()
@@ -407,15 +407,15 @@ class Loop:
         return self.tokens["evaluation"] is not None
 
     def arm(self, optimizer):
-        """An optimizer is made."""
+        """Called when an optimizer is created."""
         self.start_up.other()
         self.armed = [o for o in self.armed if o() is not None] + [weakref.ref(optimizer)]
         self.helper = False
 
     def updated(self, optimizer):
-        """An optimizer has made a step. The iteration is over when all have that are in
-        use: those of the one before, in the first one all that there are. One that comes
-        again says that the others were not to be waited for."""
+        """Called when an optimizer has made a step. The iteration ends when all optimizers in
+        use have made one: those of the previous iteration, in the first one all. If one
+        makes a second step, the others are not waited for."""
         if not self.is_open or self.by_batch or self.fed:
             return
         me = id(optimizer)
@@ -431,21 +431,23 @@ class Loop:
             self.open(False)
 
     def saves(self):
-        """A checkpoint is none of the last batch of an evaluation."""
+        """Called when a checkpoint is saved, which is not part of the last batch of an
+        evaluation."""
         if self.is_open and self.work and not self.work & (TRAINED | FORWARD):
             self.boundary()
 
     # Data.
 
     def flows(self, iterator):
-        """Whether an iteration is as usual: of a batch of the iterator that the epoch is of."""
+        """Returns whether an iteration is ordinary: with a batch of the iterator of the epoch."""
         tokens = self.tokens
         if self.by_batch and self.feeder == iterator and tokens["iteration"] is not None and tokens["evaluation"] is None:
             self.flow = iterator
             return True
 
     def unfed(self, v):
-        """A step that began with a wait for a batch has got none: gives when it began."""
+        """Called when a step that began with a wait for a batch has received none: returns its
+        start."""
         token = self.top
         self.tokens["iteration"] = self.frame = self.top = None
         self.work = 0
@@ -453,7 +455,7 @@ class Loop:
         return v[1] - _ring.clock() + _ring.now()
 
     def asks(self, iterator):
-        """A batch is asked for, or (None) a loader for an iterator."""
+        """Called when a batch is requested, or (None) an iterator of a loader."""
         waits = self.is_open and self.by_batch and not self.work and self.source == self.feeder
         samples = self.samples
         if self.is_open and self.by_batch and not self.work and self.source == id(iterator):
@@ -484,7 +486,7 @@ class Loop:
                 self.start("epoch")
 
     def got(self, iterator, batch):
-        """A batch has come."""
+        """Called when a batch has come."""
         if id(iterator) not in self.passes:
             self.follow(iterator, id(iterator))
         self.source = id(iterator)
@@ -499,7 +501,7 @@ class Loop:
         self.passes[key] = weakref.ref(iterator, self.note)
 
     def went(self):
-        """Ends the passes whose iterators are gone, when they went."""
+        """Ends the passes of deleted iterators, at the time of their deletion."""
         at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
         for key in [key for key, iterator in self.passes.items() if iterator() is None]:
             self.ended(key, at)
@@ -507,7 +509,7 @@ class Loop:
             self.quicken()
 
     def ended(self, key, at=None):
-        """A pass over a loader has ended: exhausted, or given up."""
+        """Called when a pass over a loader has ended: exhausted, or abandoned."""
         if self.passes.pop(key, None) is None or get_ident() != self.thread:
             return
         if self.by_batch:
@@ -544,7 +546,7 @@ _HOLDERS = frozenset((list, tuple, dict))
 
 
 def samples(batch):
-    """The length of the first tensor of a batch, or 0."""
+    """Returns the length of the first tensor of a batch, or 0."""
     try:
         while type(batch) in _HOLDERS:
             batch = next(iter(batch.values())) if type(batch) is dict else batch[0]

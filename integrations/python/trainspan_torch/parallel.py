@@ -1,4 +1,4 @@
-"""DistributedDataParallel: what of its all-reduce the training waits for."""
+"""DistributedDataParallel: the part of its all-reduce that the training waits for."""
 
 import sys
 import weakref
@@ -10,17 +10,17 @@ from . import comm, hooks
 
 
 class Gradients:
-    """What of DistributedDataParallel's all-reduce outlasts the last gradient: the
-    engine calls us back after that, and before it calls DistributedDataParallel,
-    which waits there. A hook on the loss runs inside of backward, first of all,
-    which is where a callback can be queued."""
+    """Records the part of DistributedDataParallel's all-reduce after the last gradient: the
+    autograd engine calls the client back at that time, before it calls
+    DistributedDataParallel, which waits there. A hook on the loss runs first in backward,
+    where a callback can be queued."""
 
     def __init__(self):
-        self.whole = bool  # after that each backward is followed
-        self.models = []  # references to the models, the arguments of their waits, how many forwards were reduced
+        self.whole = bool  # after that each backward is recorded
+        self.models = []  # references to the models, the arguments of their waits, number of forwards with reduced gradients
         self.engine = self.args = None
         self.ready = self.mark = 0
-        self.token = None  # of the wait, where it begins on the thread that trains
+        self.token = None  # of the wait, if it begins on the training thread
         self.n = _ring.name("wait", "comm", "torch")
 
     def add(self, model, args):
@@ -29,8 +29,8 @@ class Gradients:
 
     @quiet
     def follow(self, tensors=None, *_, **__):
-        """Before backward: gives the hook, or None where no gradients are reduced, or
-        where torch.compile would trace it."""
+        """Called before backward: returns the hook, or None if no gradients are reduced, or if
+        torch.compile would trace it."""
         self.ready, self.mark, self.token = 0, 0, None
         traced = sys.modules.get("torch._dynamo.compiled_autograd")
         if traced is not None and getattr(traced, "compiled_autograd_enabled", True):

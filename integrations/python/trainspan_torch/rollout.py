@@ -1,10 +1,12 @@
-"""Generation and rewards: the parts of reinforcement learning that are no forward of the training."""
+"""Generation and rewards: the parts of reinforcement learning that are not forwards of the
+training."""
 
 from . import hooks
 
 
 def _watch(owner, name, event):
-    """Watches a function in which models only generate or judge: forwards inside of it are part of it."""
+    """Records a function in which models only generate or score: forwards inside of it are part
+    of it."""
     fn, loop = vars(owner).get(name), hooks._loop
     if not callable(fn):
         return
@@ -26,7 +28,8 @@ def _transformers(module):
 
 
 def _trl(module):
-    """The trainers of TRL that generate. Their _generate has what an engine beside the trainer takes, too."""
+    """Records the trainers of TRL that generate. The time of their _generate includes that of a
+    separate engine."""
     for name in ("GRPOTrainer", "RLOOTrainer"):
         trainer = vars(module).get(name)
         if trainer is not None:

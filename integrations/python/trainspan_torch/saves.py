@@ -9,8 +9,8 @@ from . import hooks
 
 
 def _path(value):
-    """The path of what is saved to: a path, an open file, or a writer of
-    torch.distributed.checkpoint; None is memory."""
+    """Returns the path of a checkpoint: from a path, an open file, or a writer of
+    torch.distributed.checkpoint; None for memory."""
     if not isinstance(value, (str, os.PathLike)):
         value = getattr(value, "name", None) or getattr(value, "path", None)
     path = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
@@ -18,8 +18,8 @@ def _path(value):
 
 
 def _watch(owner, name, event, *targets, loads=False):
-    """Watches a function that saves or loads a checkpoint. The first of its
-    parameters targets that has a path says where."""
+    """Records a function that saves or loads a checkpoint. The path is that of the first of its
+    parameters targets that has one."""
     fn = owner.__dict__.get(name)
     if not callable(fn):
         return
@@ -48,7 +48,7 @@ def _watch(owner, name, event, *targets, loads=False):
 
     def after(token, args, kwargs, result):
         if loads and result is not None and not isinstance(result, dict):
-            _ring.drop(token)  # data
+            _ring.drop(token)  # data, not a checkpoint
             return
         path = path_of(args, kwargs)
         out = {"path": path}
@@ -67,7 +67,7 @@ def _serialization(module):
 
 
 def _safetensors(module):
-    # Libraries hold save_file under names of their own, or call what it calls.
+    # # Libraries import save_file under other names, or call the function below it.
     _watch(module, "save_file", "capture", "filename")
     _watch(module, "serialize_file", "capture", "filename")
     _watch(module, "load_file", "restart", "filename", loads=True)
@@ -80,7 +80,7 @@ def _sharded(module):
 
 
 def _lightning(module):
-    """Lightning packs a checkpoint in memory first."""
+    """Records Lightning's checkpoints, which it serializes in memory first."""
     _watch(module, "_atomic_save", "capture", "filepath")
 
 

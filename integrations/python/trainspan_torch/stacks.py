@@ -1,6 +1,6 @@
-"""Lets `trainspan run` ask where the threads of a process are when its job hangs: Python's
-faulthandler writes their stacks to a file when a signal comes that the program does not use.
-A signal that the program takes for itself later is given back before it has it."""
+"""Lets `trainspan run` read the stacks of a process's threads when its job hangs: Python's
+faulthandler writes them to a file on a signal that the program does not use. If the program
+installs a handler for this signal later, the client releases it before."""
 
 import os
 import sys
@@ -12,8 +12,8 @@ _observed = False
 
 
 def _free(signal):
-    """A signal at the end of the real-time ones that has its default action and is not
-    blocked, 0 without one. C code may have set a handler, so the system is asked."""
+    """Returns a signal at the end of the real-time ones that has its default action and is not
+    blocked, 0 without one. C code may have set a handler, so the function asks the system."""
     busy = 0
     with open("/proc/self/status", "rb") as f:
         for line in f:
@@ -24,8 +24,8 @@ def _free(signal):
 
 
 def _observe(signal):
-    """Has signal.signal, which looks at its arguments first, give the signal back. What
-    raises there has no frame of ours."""
+    """Makes signal.signal, which checks its arguments first, release the signal. Its errors
+    have no frame of the client."""
     global _observed
     plain = signal._enum_to_int
 
@@ -41,7 +41,7 @@ def _observe(signal):
 
 @quiet
 def ready():
-    """The process begins to train."""
+    """Called when the process begins to train."""
     global _used
     signal = sys.modules.get("signal")
     folder = environ.get("TRAINSPAN_RING", "").split(os.pathsep)[-1]
@@ -52,7 +52,7 @@ def ready():
     if _used:
         if _used[0] == os.getpid():
             return
-        faulthandler.unregister(_used[1])  # of the process that this one was forked from
+        faulthandler.unregister(_used[1])  # of the process from which this one was forked
         _used = None
     number = _free(signal)
     if not number:
@@ -66,11 +66,11 @@ def ready():
 
 @quiet
 def leave():
-    """The program takes the signal."""
+    """Releases the signal for the program."""
     global _used
     (pid, number, path), _used = _used, None
     if pid == os.getpid():
-        os.unlink(path)  # first: without it nothing is sent
+        os.unlink(path)  # first: without the file no signal is sent
     import faulthandler
 
     faulthandler.unregister(number)

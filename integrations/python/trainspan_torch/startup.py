@@ -1,6 +1,6 @@
-"""The parts of a start: what a process does before it trains. Most are written when
-they are over, once the thread is known that trains. After the first iteration nothing
-of this is in the way of anything."""
+"""The parts of a start: the work of a process before it trains. Most are written after their
+end, when the training thread is known. After the first iteration nothing of this module
+runs."""
 
 import functools
 import json
@@ -11,35 +11,36 @@ from trainspan import _ring, quiet, unframed
 
 from . import hooks
 
-SHORT = 1_000_000  # ns: what takes less is not written
+SHORT = 1_000_000  # ns: shorter parts are not written
 
 
 def _most(packages, n=5):
-    """The packages whose imports took most, as JSON: ms of each, without what it imports."""
+    """Returns the packages with the longest imports, as JSON: ms of each, without its own
+    imports."""
     return json.dumps({p: round(ns / 1e6, 1) for p, ns in sorted(packages.items(), key=lambda item: -item[1])[:n]})
 
 
 class StartUp:
-    """What of the start is not written yet."""
+    """The parts of the start that are not yet written."""
 
     def __init__(self, loop):
         self.loop = loop
-        self.undo = []  # takes hooks away that only a start needs
+        self.undo = []  # removes hooks that are needed only for a start
         self.reset()
 
     def reset(self):
-        """Forgets everything: a forked process did none of it."""
-        self.thread = 0     # that which trains, and may write
-        self.since = 0      # when the process began
-        self.known = []     # parts that are over: name, when they began and ended by the clock of the ring, arguments
+        """Resets the state: a forked process has no start of its own."""
+        self.thread = 0     # the training thread, which may write
+        self.since = 0      # start of the process
+        self.known = []     # ended parts: name, start and end by the clock of the ring buffer, arguments
         self.packages = {}  # ns of the imports of each
-        self.built = None   # when the model began to be built, and the last time that something was done to it
-        self.first = True   # whether the first batch has not come
+        self.built = None   # when the model began to be built, and the last operation on it
+        self.first = True   # whether the first batch is outstanding
         self.token = None   # of the wait for it
 
     @quiet
     def begin(self, start):
-        """The thread that trains is known, and the span of the process has begun."""
+        """Called when the training thread is known, and the span of the process has begun."""
         self.thread, self.since = get_ident(), start
         client = trainspan.client
         if client is not None:
@@ -56,7 +57,7 @@ class StartUp:
 
     @quiet
     def add(self, name, begin, end, args=None):
-        """Notes a part that is over."""
+        """Stores an ended part."""
         if end - begin >= SHORT:
             self.known.append((name, begin, end, args))
             self.write()
@@ -74,16 +75,16 @@ class StartUp:
     def name(self, name):
         return _ring.name(name, "startup", "torch")
 
-    # The model: from the first parameter, as long as something is done to it.
+    # # The model: from the first parameter to the last operation on it.
 
     def models(self, cls):
-        """Watches when parameters are registered, and what is done to all of a model: it
-        goes to a device, gets weights."""
+        """Records when parameters are registered, and operations on a whole model: it is moved
+        to a device, gets weights."""
         for name in ("register_parameter", "_apply", "load_state_dict"):
             self.touching(cls, name)
 
     def touching(self, owner, name):
-        """Watches a function that does something to a model, until the start is over."""
+        """Records a function that changes a model, until the end of the start."""
         fn = getattr(owner, name)
 
         def call(*args, **kwargs):
@@ -113,28 +114,29 @@ class StartUp:
             self.built = [self.built[0] if self.built else begin, _ring.clock()]
 
     def other(self):
-        """Something begins that is no part of that."""
+        """Called when other work begins."""
         built, self.built = self.built, None
         if built is not None:
             self.add("model", built[0], built[1], {"inferred": "from the first parameter to the last thing that was done to it"})
 
-    # The first batch, of any loader: from when an iterator is asked for, if that is the loader's first.
+    # # The first batch, of any loader: from the request for an iterator, if that is the loader's
+    # first.
 
     def waits(self):
-        """A loader is asked for an iterator or a batch."""
+        """Called when an iterator or a batch of a loader is requested."""
         if self.first and self.thread and self.token is None:
             self.other()
             self.token = _ring.start(self.name("first_batch"))
 
     def came(self, batch):
-        """It has come."""
+        """Called when the batch has come."""
         token, self.token = self.token, None
         self.first = self.first and not batch
         _ring.end(token)
 
     @quiet
     def over(self):
-        """The first iteration is over."""
+        """Called at the end of the first iteration."""
         self.other()
         for undo in self.undo:
             undo()
@@ -147,7 +149,7 @@ class StartUp:
 
 
 def device(module):
-    """The first use of a device: a driver is loaded, memory is taken."""
+    """Records the first use of a device: a driver is loaded, memory is reserved."""
     init, loop = module._lazy_init, hooks._loop
 
     def _lazy_init(*args, **kwargs):
@@ -167,8 +169,8 @@ def device(module):
 
 
 def stages(module):
-    """The first step of a pipeline tries its stages, to know shapes: that belongs to the
-    iteration, and is neither a forward of the training nor an evaluation."""
+    """Makes the first step of a pipeline, which runs its stages to determine shapes, part of
+    the iteration: it is neither a forward of the training nor an evaluation."""
     loop = hooks._loop
 
     def before(args, kwargs):

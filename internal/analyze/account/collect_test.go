@@ -371,7 +371,7 @@ func FuzzCollect(f *testing.F) {
 			return out
 		}
 		if first, second := collect(), collect(); !reflect.DeepEqual(first, second) {
-			t.Error("the same files give another answer")
+			t.Error("got another result for the same files, want the same")
 		}
 	})
 }

@@ -98,8 +98,8 @@ func ExampleReport_Figures() {
 		fmt.Println(err)
 	}
 	// Output:
-	// ettr 0.90: productive time of wall and queue time; queue time unknown and left out
-	// young_interval_seconds 889.94: between checkpoints; a suggestion, for losses that are small
-	// mfu 0.42: of productive time, without recomputation, against the given peak
+	// ettr 0.90: productive time / (wall time + queue time), without queue time, which is unknown
+	// young_interval_seconds 889.94: between checkpoints; a suggestion for small losses
+	// mfu 0.42: of productive time, without recomputation, relative to the given peak
 	// rank 0 was down for 10 minutes
 }

@@ -68,28 +68,28 @@ func (r *Report) Figures(b Basis) []Figure {
 		if f.Value = above / below; below > 0 && !math.IsNaN(f.Value) && !math.IsInf(f.Value, 0) {
 			f.Known = true
 		} else {
-			f.Value, f.Note = 0, "unknown: there is no time or count to divide by"
+			f.Value, f.Note = 0, "unknown: the divisor is 0"
 		}
 		out = append(out, f)
 	}
 	unknown := func(name, why string) { out = append(out, Figure{Name: name, Note: "unknown: " + why}) }
 
 	productive, down := sec(Productive), sec(Downtime)
-	give(figureGoodput, productive, wall, "productive time of the wall time")
-	queued := "queue time given"
+	give(figureGoodput, productive, wall, "productive time / wall time")
+	queued := "with the given queue time"
 	if b.Queue == 0 {
-		queued = "queue time unknown and left out"
+		queued = "without queue time, which is unknown"
 	}
-	give(figureETTR, productive, wall+b.Queue.Seconds(), "productive time of wall and queue time; "+queued)
+	give(figureETTR, productive, wall+b.Queue.Seconds(), "productive time / (wall time + queue time), "+queued)
 	if r.Iterations.HasSaves {
 		give(figureRuntimeGoodput, productive-float64(r.Iterations.AtRiskTime)/n/1e9, wall-down,
-			"saved progress of the time in which the job ran")
+			"saved progress / time in which the job ran")
 	} else {
-		unknown(figureRuntimeGoodput, "no record says which checkpoint was saved")
+		unknown(figureRuntimeGoodput, "no record names the saved checkpoints")
 	}
 	give(figureClusterReadiness,
 		wall-sec(LostWork)-sec(Stall)-sec(Init)-sec(CheckpointLoad)-down-sec(CheckpointSave), wall-down,
-		"data wait, warm-up and validation count as good here")
+		"data wait, warm-up and validation count as productive here")
 	r.steps(b, wall, productive, give, unknown)
 	steps := len(out)
 	r.failures(n, wall-down-sec(Unobserved)-sec(Absent), give, unknown)
@@ -104,9 +104,9 @@ type giver func(name string, above, below float64, note string)
 
 // steps adds the figures that measure kept iterations with an ideal time.
 func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
-	ideal, note := b.Ideal.Seconds(), "kept iterations times the given ideal time"
+	ideal, note := b.Ideal.Seconds(), "kept iterations x the given ideal time"
 	if ideal == 0 {
-		ideal, note = float64(r.Iterations.Shortest)/1e9, "kept iterations times the shortest of them"
+		ideal, note = float64(r.Iterations.Shortest)/1e9, "kept iterations x the shortest iteration"
 	}
 	if ideal == 0 {
 		unknown(figureStepGoodput, "no finished iteration")
@@ -115,7 +115,7 @@ func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown fu
 	}
 	worth := float64(r.Iterations.Kept) * ideal
 	give(figureStepGoodput, worth, wall, note)
-	give(figureSlowdown, productive-worth, 1, "productive time beyond "+note)
+	give(figureSlowdown, productive-worth, 1, "productive time above "+note)
 }
 
 // failures adds what follows from how often the job failed.
@@ -127,16 +127,16 @@ func (r *Report) failures(ranks, observed float64, give giver, unknown func(name
 		}
 	}
 	if failed == 0 {
-		unknown(figureMTTF, "nothing failed")
-		unknown(FigureYoung, "nothing failed")
-		unknown(figureSaxena, "nothing failed")
+		unknown(figureMTTF, "no failure")
+		unknown(FigureYoung, "no failure")
+		unknown(figureSaxena, "no failure")
 		return
 	}
 	mttf := observed / float64(failed)
-	give(figureMTTF, mttf, 1, "time the job ran by failures; planned stops are none")
+	give(figureMTTF, mttf, 1, "running time / number of failures, without planned stops")
 	if r.Saves == 0 {
-		unknown(FigureYoung, "no save was seen")
-		unknown(figureSaxena, "no save was seen")
+		unknown(FigureYoung, "no checkpoint save was recorded")
+		unknown(figureSaxena, "no checkpoint save was recorded")
 		return
 	}
 	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(r.Saves)
@@ -144,8 +144,8 @@ func (r *Report) failures(ranks, observed float64, give giver, unknown func(name
 	for _, d := range r.Disruptions {
 		restart += float64(d.Down+d.Init+d.Reload) / ranks / 1e9 / float64(len(r.Disruptions))
 	}
-	give(FigureYoung, math.Sqrt(2*save*mttf), 1, "between checkpoints; a suggestion, for losses that are small")
-	give(figureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, with the time of a restart; a suggestion")
+	give(FigureYoung, math.Sqrt(2*save*mttf), 1, "between checkpoints; a suggestion for small losses")
+	give(figureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, including the restart time; a suggestion")
 }
 
 // flops adds the use of the accelerators.
@@ -162,8 +162,8 @@ func (r *Report) flops(b Basis, wall, productive float64, give giver, unknown fu
 		unknown(figureMFU, "the FLOPs of an iteration were not given")
 		unknown(figureUsefulFLOPs, "the FLOPs of an iteration were not given")
 	} else {
-		give(figureMFU, kept*b.ModelFLOPs, peak*productive, "of productive time, without recomputation, against the given peak")
-		give(figureUsefulFLOPs, kept*b.ModelFLOPs, peak*wall, "of the wall time: goodput times MFU")
+		give(figureMFU, kept*b.ModelFLOPs, peak*productive, "of productive time, without recomputation, relative to the given peak")
+		give(figureUsefulFLOPs, kept*b.ModelFLOPs, peak*wall, "of the wall time: goodput x MFU")
 	}
 	if b.HardwareFLOPs <= 0 {
 		unknown(figureHFU, "the FLOPs executed in an iteration were not given")

@@ -127,6 +127,6 @@ func TestTwoWriters(t *testing.T) {
 		}
 	}
 	if f := flag(make(10, 10), account.TwoWriters); f != nil {
-		t.Error("the same timeline twice is two writers")
+		t.Error("got the flag two_writers for one timeline given twice, want none")
 	}
 }

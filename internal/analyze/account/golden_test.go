@@ -360,7 +360,7 @@ func TestDiffNotices(t *testing.T) {
 			t.Fatal(d)
 		}
 		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
-			t.Errorf("%s: nobody noticed", name)
+			t.Errorf("%s: the change was not detected", name)
 		}
 	}
 	for name, change := range map[string]func(r *right){
@@ -373,7 +373,7 @@ func TestDiffNotices(t *testing.T) {
 		s := readScenario(t, "testdata/scenarios/52_two_ranks_skew.json")
 		rep := s.ledger().Report(s.query(query{}, &s.Right[0], false))
 		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
-			t.Errorf("%s: nobody noticed", name)
+			t.Errorf("%s: the change was not detected", name)
 		}
 	}
 }

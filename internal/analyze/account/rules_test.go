@@ -179,7 +179,7 @@ func TestDisruptionCost(t *testing.T) {
 			t.Errorf("with as much queue time, ettr is %v", f.Value)
 		}
 		if f.Name == "mfu" && f.Known {
-			t.Error("mfu is known without a peak")
+			t.Error("got MFU without a peak, want none")
 		}
 	}
 }

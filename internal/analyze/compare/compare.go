@@ -1,24 +1,24 @@
-// Package compare says whether one run is slower than another, or some runs than
-// others, and what the difference is made of.
+// Package compare determines whether one run, or a set of runs, is slower than
+// another, and divides the difference into its parts.
 //
 //	r := compare.Sides([]*compare.Run{&before}, []*compare.Run{&after}, nil)
 //	fmt.Println(r.Sentence) // and r.Markdown() for a pull request
 //	os.Exit(r.ExitCode())
 //
-// Steps are not independent of each other, so that tests which assume it find
-// differences between two runs of the same thing in every tenth pair or more. Here
-// the error of a median or a mean follows from the slowest waves in the steps, and a
-// run is called slower when the whole 98 % interval of the change lies on one side of
-// 0 and the nearer half of it beyond 1 %. How much runs of the same thing differ from
-// each other cannot be seen in one run each; Sides compares several of each, which
-// show it.
+// Steps are not independent of each other, so that tests which assume
+// independence find differences between two equal runs in every tenth pair or
+// more. Here the error of a median or a mean follows from the lowest
+// frequencies of the steps, and a run counts as slower if the whole 98 %
+// interval of the change is above 0 and its nearer half is beyond 1 %. One run
+// on each side does not show how much equal runs differ; Sides compares several
+// on each side, which do.
 //
-// Result.Parts divide the difference: by how long the start took and how much work was
-// lost, by the number of steps, and within steps by phase, rank and group, from replays
-// in which the values of one run take the place of those of the other.
+// Result.Parts divide the difference: into start time, lost work and the number
+// of steps, and within steps by phase, rank and group, from replays in which
+// the values of one run replace those of the other.
 //
 // The exit codes are 0 for no difference and for a faster run, 3 for a slower
-// one, 4 when the runs cannot be compared or do not say enough.
+// one, 4 if the runs cannot be compared or their data is not sufficient.
 package compare
 
 import (
@@ -32,23 +32,25 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Options of a comparison. Nil and the zero value are valid.
+// Options configures a comparison. Nil and the zero value are valid.
 type Options struct {
-	// Margin is the change that does not matter; 0 means 0.01. Noise between
-	// runs of the same thing is usually some tenths of a percent.
+	// Margin is the relative change that is not relevant; 0 means 0.01. Equal runs
+	// usually differ by some tenths of a percent.
 	Margin float64
-	// FailOver is the change from which on a slower run is a failure, such as
-	// 0.03; at 0 every slower run is one. It changes the exit code alone.
+	// FailOver is the relative change from which on a slower run is a failure, such
+	// as 0.03; at 0 every slower run is one. It affects only the exit code.
 	FailOver float64
-	// Floor is by how many milliseconds a step must be slower besides, for a failure.
+	// Floor is an additional condition for a failure: the milliseconds by which a
+	// step must be slower.
 	Floor float64
-	// Paired says that the runs of both sides were made in turns: run i of one is compared
-	// with run i of the other, so that what both had in common at that time, such as the load
-	// of the machine, does not matter.
+	// Paired is set if the runs of both sides were made alternately: run i of one
+	// side is compared with run i of the other, so that conditions common to both,
+	// such as the load of the machine, have no effect.
 	Paired bool
 }
 
-// same is the interval within which runs count as equal: twice the margin.
+// same is the interval within which runs count as equal, as a multiple of the
+// margin.
 const same = 2
 
 func (o *Options) orDefault() Options {
@@ -62,9 +64,9 @@ func (o *Options) orDefault() Options {
 	return out
 }
 
-// Sides compares the runs of one thing with those of another. With several on either
-// side their spread says how much runs of the same thing differ; six in all are the
-// fewest that find a change of 3 %. Nil options are valid.
+// Sides compares the runs of two sides. With several runs on either side their
+// spread shows how much equal runs differ; at least six in all are needed to
+// find a change of 3 %. Nil options are valid.
 func Sides(base, next []*Run, opt *Options) *Result {
 	o := opt.orDefault()
 	r := &Result{Version: 1, Base: names(base), New: names(next), Runs: len(base), NewRuns: len(next), failOver: o.FailOver, floor: o.Floor, Reasons: reasons(base, next)}
@@ -81,17 +83,17 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	count := true
 	if len(base)+len(next) == 2 {
 		count = r.measure(a, b)
-		r.Notes = append(r.Notes, "one run each does not show how much runs of the same thing differ; several of each do")
+		r.Notes = append(r.Notes, "one run of each does not show how much equal runs differ; compare several of each")
 	} else if o.Paired && len(base) == len(next) {
 		r.Paired = true
 		r.spreadOfPairs(base, next)
 		if len(base) < 5 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d pairs say little about their spread; 5 find a change of 3 %%", len(base)))
+			r.Notes = append(r.Notes, fmt.Sprintf("%d pairs are too few to measure their spread; 5 pairs detect a change of 3 %%", len(base)))
 		}
 	} else {
 		r.spread(base, next)
 		if n := len(base) + len(next); n < 6 {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d runs say little about their spread; 6 in all find a change of 3 %%, 11 one of 2 %%", n))
+			r.Notes = append(r.Notes, fmt.Sprintf("%d runs are too few to measure their spread; 6 in total detect a change of 3 %%, 11 a change of 2 %%", n))
 		}
 	}
 	r.Kind = r.judge(o.Margin)
@@ -113,11 +115,12 @@ func Sides(base, next []*Run, opt *Options) *Result {
 	return r
 }
 
-// byProfile compares the profiles of runs with too few steps for more.
+// byProfile compares the profiles of runs with too few steps for the other
+// tests.
 func (r *Result) byProfile(a, b *Run) *Result {
 	r.Kind, r.Profile, r.Steps = Inconclusive, compareProfiles(a.Profile, b.Profile), [2]int{len(a.Periods), len(b.Periods)}
 	if r.Profile == nil {
-		r.Kind, r.Reasons = NotComparable, []string{"one of them has the times of devices, the other has not, or is no profile"}
+		r.Kind, r.Reasons = NotComparable, []string{"only one of them is a profile with device times"}
 	}
 	r.describe()
 	return r
@@ -131,7 +134,7 @@ func names(runs []*Run) string {
 	return strings.Join(list, ", ")
 }
 
-// evidence says what a difference may be due to.
+// evidence returns the possible causes of a difference.
 func evidence(base, next []*Run) string {
 	if len(base) > 1 && len(next) > 1 {
 		return twoRuns
@@ -148,8 +151,8 @@ func evidence(base, next []*Run) string {
 	return sameHosts
 }
 
-// measure fills the intervals of median and mean of one run each. It says false where
-// the steps hang together so much that they say nothing.
+// measure computes the intervals of median and mean of one run on each side. It
+// returns false if the correlation of the steps is too high for an interval.
 func (r *Result) measure(base, next *Run) bool {
 	a, b := base.Periods, next.Periods
 	la, lb := logs(a), logs(b)
@@ -163,7 +166,7 @@ func (r *Result) measure(base, next *Run) bool {
 	iv, _ = change(logMeanOf(a, ra), logMeanOf(b, rb))
 	r.Mean = iv.exp()
 	if least := min(free(len(a), ra), free(len(b), rb)); least < leastFree {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f say as little as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
+		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f count as %.0f independent steps, and %d are needed: compare longer runs, or several of each",
 			min(len(a), len(b)), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
 		return false
 	}
@@ -178,9 +181,10 @@ func logs(x []float64) []float64 {
 	return out
 }
 
-// judge needs median or mean beyond the margin, and neither beyond it on the
-// other side. Where the usual step does not change, the mean rests on a few pauses, and
-// its whole interval has to lie there.
+// judge returns the verdict. The median or the mean must be beyond the margin,
+// and neither beyond it in the other direction. If the median does not change,
+// the mean depends on few pauses, and its whole interval must be beyond the
+// margin.
 func (r *Result) judge(margin float64) Kind {
 	med, avg := r.Median.beyondMargin(margin), r.Mean.beyondMargin(margin)
 	if float64(avg)*r.Median.Change < margin && r.Mean.Low < margin && r.Mean.High > -margin {
@@ -204,14 +208,15 @@ func (r *Run) logMedian() float64 {
 }
 func (r *Run) logMean() float64 { return math.Log(stats.Mean(r.Periods)) }
 
-// middle returns the run whose median is the middle one.
+// middle returns the run with the median of the medians.
 func middle(runs []*Run) *Run {
 	runs = slices.Clone(runs)
 	slices.SortStableFunc(runs, func(x, y *Run) int { return cmp.Compare(x.logMedian(), y.logMedian()) })
 	return runs[(len(runs)-1)/2]
 }
 
-// spread fills the intervals from how much runs of a side differ, on both sides alike.
+// spread computes the intervals from the differences between the runs of each
+// side.
 func (r *Result) spread(base, next []*Run) {
 	nu := float64(len(base) + len(next) - 2)
 	t := student.Quantile((1+level)/2, nu)
@@ -238,7 +243,8 @@ func (r *Result) spread(base, next []*Run) {
 	r.countSteps(base, next)
 }
 
-// spreadOfPairs fills the intervals from how much the changes of pairs differ.
+// spreadOfPairs computes the intervals from the differences between the changes
+// of pairs.
 func (r *Result) spreadOfPairs(base, next []*Run) {
 	n := float64(len(base))
 	compared := func(of func(*Run) float64) (iv Interval, a, b float64) {

@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 )
 
-// steady makes a run of quiet noise around ms.
+// steady returns a run with little noise around ms.
 func steady(name string, seed uint64, ms float64, n int) *compare.Run {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	r := &compare.Run{Name: name, WorldSize: 8, Phases: map[string][]float64{}}
@@ -83,7 +83,8 @@ func TestPausesAreSeenByTheMean(t *testing.T) {
 	}
 }
 
-// The line at the end of a run has what is sure, and nothing else.
+// TestBrief checks that the line at the end of a run has only significant
+// changes.
 func TestBrief(t *testing.T) {
 	base := steady("train.1", 1, 250, 200)
 	for name, c := range map[string]struct {
@@ -126,7 +127,8 @@ func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
 	for i, ms := range []float64{245, 250, 255, 248, 252} {
 		base = append(base, steady(fmt.Sprint("base", i), uint64(i), ms, 200))
 	}
-	// 2.5 % slower than the middle: one pair calls that slower, the set knows better.
+	// 2.5 % slower than the median run: a single pair calls that slower, the set
+	// does not.
 	next := steady("new", 77, 256.25, 200)
 	if k := compareRuns(base[1], next, nil).Kind; k != compare.Slower {
 		t.Errorf("one pair: %s", k)
@@ -151,7 +153,8 @@ func TestGoodputIsReportedApart(t *testing.T) {
 	}
 }
 
-// TestEvidence: that a change did it needs two runs of each, or the same hosts.
+// TestEvidence checks that the change is named as the cause only with two runs
+// on each side, or on the same hosts.
 func TestEvidence(t *testing.T) {
 	on := func(hosts []string, seed uint64, ms float64) *compare.Run {
 		r := steady("run", seed, ms, 200)
@@ -203,7 +206,8 @@ func ExampleSides() {
 	// Output: slower 3
 }
 
-// TestProfiles: profiles are runs, and with few steps are compared by what lies in these.
+// TestProfiles checks that profiles are compared as runs, and with few steps by
+// their content.
 func TestProfiles(t *testing.T) {
 	profiled := func(steps int, ms, exposed int64, ops ...profile.Operator) *compare.Run {
 		r := steady("profile", uint64(steps), float64(ms), steps)
@@ -232,8 +236,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestParts: the parts add up to the difference of the runs and of their steps, also
-// where nothing is known of ranks.
+// TestParts checks that the parts add up to the difference of the runs and of
+// their steps, also without data by rank.
 func TestParts(t *testing.T) {
 	a, b := steady("base", 1, 250, 200), steady("new", 2, 275, 150)
 	a.Spent = compare.Spent{Wall: 70e9, StartUp: 10e9, Lost: 1e9, StepsRun: 210}
@@ -263,7 +267,8 @@ func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result 
 	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
 }
 
-// A slower run is a failure when it is slower by the share and by the time.
+// TestFloors checks that a slower run is a failure only if it exceeds both the
+// share and the time.
 func TestFloors(t *testing.T) {
 	n := noise{name: "run", steps: 300, sd: 0.002}
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -275,9 +280,9 @@ func TestFloors(t *testing.T) {
 	}{
 		{compare.Options{}, 3, ""},
 		{compare.Options{FailOver: 0.03}, 3, ""},
-		{compare.Options{FailOver: 0.08}, 0, "no failure: it would have to be slower by 8 %"},
+		{compare.Options{FailOver: 0.08}, 0, "not a failure: the limit is 8 %"},
 		{compare.Options{FailOver: 0.03, Floor: 10}, 3, ""},
-		{compare.Options{FailOver: 0.03, Floor: 20}, 0, "no failure: it would have to be slower by 3 % and 20 ms of a step"},
+		{compare.Options{FailOver: 0.03, Floor: 20}, 0, "not a failure: the limit is 3 % and 20 ms of a step"},
 	} {
 		r := compare.Sides([]*compare.Run{base}, []*compare.Run{next}, &c.opt)
 		if got := r.ExitCode(); got != c.want || c.note != "" && !slices.Contains(r.Notes, c.note) {

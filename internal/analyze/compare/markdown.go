@@ -17,7 +17,7 @@ func (r *Result) describe() {
 	by := r.Median
 	what := "median step"
 	if r.byMean() {
-		by, what = r.Mean, "mean step, which holds pauses and checkpoints"
+		by, what = r.Mean, "mean step, which includes pauses and checkpoints"
 	}
 	is, takes := "is", "takes"
 	if r.NewRuns > 1 {
@@ -29,7 +29,7 @@ func (r *Result) describe() {
 		switch r.Evidence {
 		case twoRuns:
 			if r.Paired {
-				r.Sentence += fmt.Sprintf(", in %d pairs of runs in turns.", r.Runs)
+				r.Sentence += fmt.Sprintf(", in %d pairs of alternating runs.", r.Runs)
 			} else {
 				r.Sentence += fmt.Sprintf(", with %d runs of one and %d of the other.", r.Runs, r.NewRuns)
 			}
@@ -37,7 +37,7 @@ func (r *Result) describe() {
 			r.Sentence += ", on the same hosts."
 		default:
 			r.Sentence = "These runs differ: " + r.Sentence + map[string]string{otherHosts: ", on other hosts", unknownHosts: "; their hosts are not on record"}[r.Evidence] +
-				". Whether what was changed did it, two runs of each or the same hosts would say."
+				". To attribute this to your change, compare two or more runs of each, or runs on the same hosts."
 		}
 		if text := r.below(); text != "" {
 			r.Notes = append(r.Notes, text)
@@ -46,17 +46,18 @@ func (r *Result) describe() {
 		r.Sentence = fmt.Sprintf("%s %s as long as %s: %s.", r.New, takes, r.Base, by)
 	case Inconclusive:
 		if r.BaseMS == 0 {
-			r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: it takes %d steps of each.", r.New, is, r.Base, minWaves)
+			r.Sentence = fmt.Sprintf("Cannot decide whether %s %s slower than %s: this needs %d steps of each.", r.New, is, r.Base, minWaves)
 			return
 		}
-		r.Sentence = fmt.Sprintf("It cannot be said whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
+		r.Sentence = fmt.Sprintf("Cannot decide whether %s %s slower than %s: %s.", r.New, is, r.Base, by)
 	case NotComparable:
 		r.Sentence = fmt.Sprintf("%s and %s cannot be compared: %s.", r.New, r.Base, strings.Join(r.Reasons, "; "))
 	}
 }
 
-// tellFindings notes what holds up the steps of the runs, where that is not the same. A run whose records do not
-// say has no finding, which is no proof that it is fine.
+// tellFindings adds notes with the findings about the steps of the runs if they
+// differ. A run without sufficient records has no finding, which does not prove
+// that it is fine.
 func (r *Result) tellFindings(base, next *Run) {
 	a, b := base.Finding, next.Finding
 	r.BaseFinding, r.NewFinding = a, b
@@ -78,7 +79,7 @@ func (r *Result) tellFindings(base, next *Run) {
 	r.Notes = append(r.Notes, tell(base.Name, a), tell(next.Name, b))
 }
 
-// below says why a slower run is no failure.
+// below returns the reason why a slower run is not a failure.
 func (r *Result) below() string {
 	if r.Kind != Slower || r.fails() {
 		return ""
@@ -87,10 +88,10 @@ func (r *Result) below() string {
 	if r.floor > 0 {
 		least += fmt.Sprintf(" and %.3g ms of a step", r.floor)
 	}
-	return "no failure: it would have to be slower by " + least
+	return "not a failure: the limit is " + least
 }
 
-// Words say what a part is.
+// Words returns the description of a part.
 func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
@@ -104,12 +105,13 @@ func (p *Part) Words() string {
 		}
 		return "transfers"
 	case PartInSteps:
-		return "steps, not divided"
+		return "steps, not divided into phases"
 	}
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
 
-// Brief returns the answer on one line, for the end of a run; empty where nothing is sure.
+// Brief returns the verdict on one line, for the end of a run; empty if nothing
+// is significant.
 func (r *Result) Brief() string {
 	by := r.Median
 	if r.byMean() {
@@ -130,8 +132,8 @@ func (r *Result) Brief() string {
 	return ""
 }
 
-// byMean reports whether the change is that of the mean step, not of the usual one: it is much
-// larger, or the interval of the usual one holds no change.
+// byMean reports whether the change is that of the mean step, not of the median:
+// it is much larger, or the interval of the median includes no change.
 func (r *Result) byMean() bool {
 	switch r.Kind {
 	case Slower:
@@ -197,10 +199,10 @@ func (r *Result) Markdown() string {
 	return b.String()
 }
 
-// MostAccount is how many shares of the time tables have.
+// MostAccount is the number of goodput shares in tables.
 const MostAccount = 8
 
-// Step says what a part adds to a step, nothing where it lies outside of steps.
+// Step returns what a part adds to a step, empty for a part outside of steps.
 func (p *Part) Step() string {
 	if !p.inSteps() {
 		return ""
@@ -215,7 +217,7 @@ func (p *Part) Step() string {
 	return text
 }
 
-// Run says what it adds to the run, nothing where that is not known.
+// Run returns what a part adds to the run, empty if unknown.
 func (p *Part) Run() string {
 	if p.Seconds == nil {
 		return ""
@@ -223,7 +225,7 @@ func (p *Part) Run() string {
 	return signed(*p.Seconds, 1) + " s"
 }
 
-// signed formats a number with its sign, none where it is 0 as it is printed.
+// signed formats a number with its sign, without a sign if it is printed as 0.
 func signed(v float64, digits int) string {
 	text := fmt.Sprintf("%+.*f", digits, v)
 	if strings.Trim(text, "+-0.") == "" {
@@ -232,7 +234,7 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// Words returns the name as people read it: of operators and kernels as it is.
+// Words returns the readable name: of operators and kernels unchanged.
 func (c *NamedChange) Words() string {
 	if strings.Contains(c.Name, "exposed_") {
 		return strings.ReplaceAll(c.Name, "_", " ")

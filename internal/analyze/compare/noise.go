@@ -8,19 +8,20 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Steps depend on their neighbours. How far the mean of a run is off by chance follows
-// from the slowest waves in its steps (Lazarus, Lewis, Stock and Watson 2018), of what
-// the step before does not explain.
+// Steps depend on their neighbors. The random error of the mean of a run
+// follows from the lowest frequencies of its steps (Lazarus, Lewis, Stock and
+// Watson 2018), in the part that the previous step does not explain.
 const (
-	level     = 0.98 // of all intervals, both sides together
-	mostWaves = 16   // fewer are uncertain, more have noise in them that a mean has not
-	wavesPart = 8    // of the steps, where these are few
-	// Both runs have the same kind of noise, so that one correlation is taken from both
-	// but for one that is larger by this.
+	level     = 0.98 // of all intervals, two-sided
+	mostWaves = 16   // fewer are uncertain, more contain noise that does not affect a mean
+	wavesPart = 8    // of the steps, if these are few
+	// Both runs have the same kind of noise, so both share one correlation, unless
+	// one is larger by this.
 	corrApart = 0.2
 	mostCorr  = 0.97
-	clipAt    = 4 // deviations: a pause says nothing about neighbours
-	// leastFree is as how many independent steps those of a run must count.
+	clipAt    = 4 // deviations: a pause does not count for the correlation
+	// leastFree is the minimum number of independent steps to which a run must be
+	// equivalent.
 	leastFree = 8
 )
 
@@ -44,8 +45,8 @@ func autocorrelation(x []float64) float64 {
 	return c1 / c0
 }
 
-// correlations returns the autocorrelations of two runs that their noise is judged by: of
-// n values they come out too small by (1+3ρ)/n (Kendall 1954).
+// correlations returns the autocorrelations for the noise of two runs.
+// Estimates from n values are too small by (1+3ρ)/n (Kendall 1954).
 func correlations(a, b []float64) (float64, float64) {
 	ra, rb := autocorrelation(a), autocorrelation(b)
 	n, m := float64(len(a)), float64(len(b))
@@ -57,13 +58,14 @@ func correlations(a, b []float64) (float64, float64) {
 	return of(ra, n), of(rb, m)
 }
 
-// free returns as how many independent steps n count that are correlated by rho.
+// free returns the number of independent steps to which n steps with
+// autocorrelation rho are equivalent.
 func free(n int, rho float64) float64 { return float64(n) * (1 - rho) / (1 + rho) }
 
 func waves(n int) int { return max(min(mostWaves, n/wavesPart), 2) }
 
-// meanVariance returns the variance of the mean of values that are correlated by rho from
-// one to the next.
+// meanVariance returns the variance of the mean of values with the
+// autocorrelation rho.
 func meanVariance(x []float64, rho float64) float64 {
 	n := len(x)
 	if n < 3 {
@@ -72,7 +74,7 @@ func meanVariance(x []float64, rho float64) float64 {
 	m, sum := stats.Mean(x), 0.0
 	for k := 1; k <= waves(n); k++ {
 		w := math.Pi * float64(k) / float64(n-1)
-		c, before, twice := math.Cos(w/2), math.Cos(w/2), 2*math.Cos(w) // cos((i+½)w), each from the two before it
+		c, before, twice := math.Cos(w/2), math.Cos(w/2), 2*math.Cos(w) // cos((i+½)w), each from the previous two
 		z := 0.0
 		for i := 1; i < n; i++ {
 			z += c * (x[i] - m - rho*(x[i-1]-m))
@@ -83,24 +85,24 @@ func meanVariance(x []float64, rho float64) float64 {
 	return sum / float64(waves(n)) / (1 - rho) / (1 - rho) / float64(n)
 }
 
-// estimate is a figure of a run, and how far it may be off by chance.
+// estimate is a value of a run and its random error.
 type estimate struct {
 	value, variance float64
-	freedom         float64 // degrees of it
+	freedom         float64 // degrees of freedom of the error
 }
 
 func meanOf(x []float64, rho float64) estimate {
 	return estimate{stats.Mean(x), meanVariance(x, rho), float64(waves(len(x)))}
 }
 
-// logMeanOf returns that of the logarithm of the mean.
+// logMeanOf returns the estimate of the logarithm of the mean.
 func logMeanOf(x []float64, rho float64) estimate {
 	e := meanOf(x, rho)
 	return estimate{math.Log(e.value), e.variance / e.value / e.value, e.freedom}
 }
 
-// medianOf takes a median as the mean of on which side of it values lie, over how dense
-// they are there.
+// medianOf returns the estimate of a median: its error is that of the mean of
+// the side on which values are, divided by their density there.
 func medianOf(x []float64, rho float64) estimate {
 	sorted := slices.Sorted(slices.Values(x))
 	n := len(x)
@@ -127,8 +129,8 @@ type Interval struct {
 	High   float64 `json:"high"`
 }
 
-// change returns the difference of two estimates, and how probable it is without a
-// change. Degrees of freedom are those of Welch and Satterthwaite.
+// change returns the difference of two estimates, and its probability without a
+// change. The degrees of freedom are those of Welch and Satterthwaite.
 func change(a, b estimate) (iv Interval, p float64) {
 	d, v := b.value-a.value, a.variance+b.variance
 	switch {
@@ -142,9 +144,9 @@ func change(a, b estimate) (iv Interval, p float64) {
 	return Interval{d, d - w, d + w}, 2 * student.Survival(math.Abs(d)/math.Sqrt(v), nu)
 }
 
-// beyondMargin says on which side the change lies, 1 or -1: the whole interval lies on that
-// side of 0, and the half of it that is nearer to the change beyond the margin. 0: it may
-// be none, or none that matters.
+// beyondMargin returns the direction of the change, 1 or -1, if the whole
+// interval is on that side of 0 and its half nearer to the change is beyond the
+// margin. 0 means that there may be no change or no relevant one.
 func (iv Interval) beyondMargin(margin float64) int {
 	switch {
 	case iv.Low > 0 && (iv.Change+iv.Low)/2 > margin:
@@ -157,7 +159,7 @@ func (iv Interval) beyondMargin(margin float64) int {
 
 func (iv Interval) withinMargin(margin float64) bool { return iv.Low > -margin && iv.High < margin }
 
-// exp turns a difference of logarithms into a relative change.
+// exp converts a difference of logarithms to a relative change.
 func (iv Interval) exp() Interval {
 	return Interval{math.Expm1(iv.Change), math.Expm1(iv.Low), math.Expm1(iv.High)}
 }

@@ -19,18 +19,18 @@ const (
 	partDown     = "downtime"
 	partPhase    = "phase"         // within steps: work
 	partTransfer = "transfer"      // within steps: of a group
-	PartInSteps  = "rest_of_steps" // within steps: what no exchange explains
-	partOther    = "other"         // neither in steps nor any of these
+	PartInSteps  = "rest_of_steps" // within steps: not explained by any exchange
+	partOther    = "other"         // neither in steps nor one of these
 )
 
-// Part is what one thing adds to the difference of two runs.
+// Part is the contribution of one cause to the difference of two runs.
 type Part struct {
 	Kind  string `json:"kind"`
 	Phase string `json:"phase,omitempty"`
-	Ranks []int  `json:"ranks,omitempty"` // of a phase: those that changed by themselves; none is all others
+	Ranks []int  `json:"ranks,omitempty"` // of a phase: those that changed themselves; empty is all others
 	Group string `json:"group,omitempty"` // of a transfer
-	// StepMS is what it adds to a mean step, within steps; Seconds what it adds to the
-	// run, nil where it is not known how long that took.
+	// StepMS is the contribution to a mean step, within steps; Seconds that to the
+	// run, nil if the duration of the run is unknown.
 	StepMS  float64  `json:"step_ms,omitempty"`
 	Seconds *float64 `json:"seconds,omitempty"`
 	// LowMS and HighMS bound StepMS with 95 %, by how the steps of both runs vary; both are 0
@@ -39,21 +39,22 @@ type Part struct {
 	HighMS float64 `json:"step_high_ms,omitempty"`
 }
 
-// bounded reports whether it is known how much the part may differ from what is stated.
+// bounded reports whether the part has an interval.
 func (p *Part) bounded() bool { return p.LowMS != 0 || p.HighMS != 0 }
 
-// MayBeChance reports whether the steps of both runs vary so much that the part may be nothing.
+// MayBeChance reports whether the interval of the part includes zero, because of
+// the variation of the steps of both runs.
 func (p *Part) MayBeChance() bool { return p.bounded() && p.LowMS <= 0 && p.HighMS >= 0 }
 
-// inSteps reports whether the part lies within steps.
+// inSteps reports whether the part is within steps.
 func (p *Part) inSteps() bool {
 	return p.Kind == partPhase || p.Kind == partTransfer || p.Kind == PartInSteps
 }
 
-// smallPart is the share of the largest part below which one is not worth a line.
+// smallPart is the share of the largest part below which a part gets no line.
 const smallPart = 0.02
 
-// Large reports whether the part is one of those that matter in a comparison.
+// Large reports whether the part is relevant in a comparison.
 func (p *Part) Large(r *Result) bool {
 	most := func(of func(*Part) float64) (m float64) {
 		for i := range r.Parts {
@@ -72,7 +73,7 @@ func (p *Part) Large(r *Result) bool {
 	return large(step) || large(run)
 }
 
-// Plus adds what another part adds.
+// Plus adds the contribution of another part.
 func (p *Part) Plus(o *Part) {
 	p.StepMS += o.StepMS
 	p.LowMS, p.HighMS = 0, 0
@@ -85,8 +86,9 @@ func (p *Part) Plus(o *Part) {
 	}
 }
 
-// divide fills the parts. A run takes as long as its start, what was lost, and its steps
-// times their mean; that product changes by each factor times the mean of the other.
+// divide computes the parts. The duration of a run is its start, the lost time,
+// and its steps times their mean; the product changes by each factor times the
+// mean of the other.
 func (r *Result) divide(a, b *Run) {
 	ma, mb := stats.Mean(a.Periods), stats.Mean(b.Periods)
 	r.StepMS = (mb - ma) / 1e6
@@ -141,25 +143,25 @@ func exchanged(a, b *straggler.Table) []straggler.Part {
 	return a.Exchange(b)
 }
 
-// NamedChange is the change of what has a name in two profiles, milliseconds of a mean
-// step of a rank.
+// NamedChange is the change of one named item of two profiles, in milliseconds
+// of a mean step of a rank.
 type NamedChange struct {
 	Name string  `json:"name"`
 	Base float64 `json:"base_ms"`
 	New  float64 `json:"new_ms"`
 }
 
-// ProfileChange is what changed between two profiles, the largest change first.
+// ProfileChange is the change between two profiles, the largest change first.
 type ProfileChange struct {
 	Device bool `json:"device"` // of devices; otherwise of the host alone
-	// Parts add up to the difference of the steps that were profiled:
-	// compute, exposed_communication, copies, input, idle.
+	// Parts add up to the difference of the profiled steps: compute,
+	// exposed_communication, copies, input, idle.
 	Parts     []NamedChange `json:"parts"`
 	Operators []NamedChange `json:"operators"`
 	Kernels   []NamedChange `json:"kernels,omitempty"`
 }
 
-// mostNamed is how many operators and kernels are listed.
+// mostNamed is the number of listed operators and kernels.
 const mostNamed = 10
 
 func compareProfiles(a, b *profile.Use) *ProfileChange {
@@ -191,7 +193,8 @@ func compareProfiles(a, b *profile.Use) *ProfileChange {
 	return out
 }
 
-// AccountChange is a share of the time of two runs, seconds of a mean rank.
+// AccountChange is a share of the goodput account of two runs, in seconds of a
+// mean rank.
 type AccountChange struct {
 	Name string  `json:"name"`
 	Base float64 `json:"base_s"`
@@ -217,8 +220,8 @@ func compareAccounts(a, b []Share) (out []AccountChange) {
 	return out
 }
 
-// Rows returns the changes of the account as a table shows them: at most so many by name, and the
-// sum of the others.
+// Rows returns the changes of the goodput account for a table: at most that
+// many by name, and the sum of the others.
 func (r *Result) Rows(most int) []AccountChange {
 	if len(r.Account) <= most {
 		return r.Account
@@ -241,8 +244,8 @@ type PhaseChange struct {
 	Base   float64  `json:"base_ms"` // median
 	New    float64  `json:"new_ms"`
 	Change Interval `json:"change"`
-	// Sure says that the change is none of chance, at 1 % over all phases
-	// together (Holm).
+	// Sure is set if the change is significant, at 1 % over all phases together
+	// (Holm).
 	Sure bool `json:"sure"`
 
 	p float64
@@ -272,8 +275,8 @@ func comparePhases(a, b *Run) []PhaseChange {
 	return out
 }
 
-// holm marks the phases whose change is none of chance, at 1 % over all of them
-// together (Holm 1979): the smallest probability is multiplied by their number,
+// holm marks the phases with a significant change, at 1 % over all of them
+// together (Holm 1979): it multiplies the smallest probability by their number,
 // the next by one less.
 func holm(ps []PhaseChange) {
 	order := make([]int, len(ps))

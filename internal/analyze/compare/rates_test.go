@@ -9,18 +9,18 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/compare"
 )
 
-// noise is what disturbs the steps of a run.
+// noise describes the disturbances of the steps of a run.
 type noise struct {
 	name   string
 	steps  int
 	sd     float64
 	phi    float64 // lag-1 correlation
 	heavy  bool    // three degrees of freedom
-	runs   float64 // by how much runs of the same thing differ
+	runs   float64 // spread between equal runs
 	pauses float64 // share of steps
 	saves  int     // steps between checkpoints
-	// What is asked: at most so many of 100 equal runs are called different, +3 % is found
-	// in so many.
+	// Requirements: at most alarms of 100 equal runs are called different, and +3 %
+	// is found in found of 100.
 	alarms, found float64
 }
 
@@ -36,8 +36,8 @@ var noises = []noise{
 	{name: "the same, checkpoints", steps: 300, sd: 0.015, phi: 0.5, runs: 0.003, saves: 50, alarms: 2, found: 90},
 }
 
-// run makes the periods of a run of steps of 250 ms; factor is the change of the whole
-// run.
+// run returns the periods of a run with steps of 250 ms; factor is the change
+// of the whole run.
 func (n *noise) run(rng *rand.Rand, factor float64) *compare.Run {
 	r := &compare.Run{Name: n.name, WorldSize: 8}
 	draw := func() float64 {
@@ -67,9 +67,9 @@ func (n *noise) run(rng *rand.Rand, factor float64) *compare.Run {
 	return r
 }
 
-// TestRates compares pairs of equal runs and pairs with a change, by the noise of their
-// steps, and prints as how many of 100 they are called what. docs/guide/comparing.md has some
-// of the rows.
+// TestRates compares pairs of equal runs and pairs with a change, by the noise
+// of their steps, and prints the verdicts per 100 pairs.
+// docs/guide/comparing.md has some of the rows.
 func TestRates(t *testing.T) {
 	pairs := 1000
 	if testing.Short() {
@@ -102,8 +102,9 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestRatesOfSets does the same for one run against ten, with a deviation of 1 %
-// between runs, which a pair cannot see, and for two of each, with 0.1 %.
+// TestRatesOfSets does the same for one run against ten, with a deviation of 1
+// % between runs, which a pair cannot detect, and for two on each side, with
+// 0.1 %.
 func TestRatesOfSets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("800 sets of runs: make test-long")
@@ -141,9 +142,9 @@ func TestRatesOfSets(t *testing.T) {
 	}
 }
 
-// TestRatesOfPairs draws runs in turns on a machine that other work slows by 2 % one time and
-// not another. Pairs do not see that; what the runs of a pair differ by is 0.3 %. The rates are
-// those that docs/guide/comparing.md has.
+// TestRatesOfPairs makes runs alternately on a machine that other work slows by
+// 2 % at times. This does not affect pairs; the runs of a pair differ by 0.3 %.
+// docs/guide/comparing.md has the rates.
 func TestRatesOfPairs(t *testing.T) {
 	draws := 400
 	if testing.Short() {

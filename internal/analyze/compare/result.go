@@ -2,27 +2,28 @@ package compare
 
 import "github.com/trainspan/trainspan/internal/analyze/finding"
 
-// Kind is the answer of a comparison.
+// Kind is the verdict of a comparison.
 type Kind string
 
-// The answers.
+// The verdicts.
 const (
 	Slower        Kind = "slower"
 	Faster        Kind = "faster"
-	NoDifference  Kind = "no_difference"  // the whole interval lies within ±2 %
-	Inconclusive  Kind = "inconclusive"   // none of these can be said
-	NotComparable Kind = "not_comparable" // Reasons say why
+	NoDifference  Kind = "no_difference"  // the whole interval is within ±2 %
+	Inconclusive  Kind = "inconclusive"   // none of the others
+	NotComparable Kind = "not_comparable" // Reasons has the reasons
 )
 
-// What a difference may be due to.
+// The possible causes of a difference.
 const (
-	twoRuns      = "two_runs_a_side" // what differs between two runs of the same thing was seen on both sides
+	twoRuns      = "two_runs_a_side" // both sides have several runs, which show how much equal runs differ
 	sameHosts    = "same_hosts"
-	otherHosts   = "other_hosts"   // it may be the hosts
-	unknownHosts = "unknown_hosts" // it may be the hosts: they are not on record
+	otherHosts   = "other_hosts"   // the hosts may be the cause
+	unknownHosts = "unknown_hosts" // the hosts may be the cause: they are not recorded
 )
 
-// Result is what a comparison says. Changes are relative: 0.03 is 3 % slower.
+// Result is the result of a comparison. Changes are relative: 0.03 is 3 %
+// slower.
 type Result struct {
 	Version int      `json:"version"` // of this format: 1
 	Kind    Kind     `json:"kind"`
@@ -31,46 +32,48 @@ type Result struct {
 	New     string   `json:"new"`
 	Runs    int      `json:"base_runs"`
 	NewRuns int      `json:"new_runs"`
-	// Evidence says whether the difference can be due to what was changed, with
-	// two_runs_a_side and same_hosts, or to the hosts as well.
+	// Evidence tells whether the difference can be due to the change
+	// (two_runs_a_side and same_hosts), or also to the hosts.
 	Evidence string   `json:"evidence,omitempty"`
 	Median   Interval `json:"median_step"`
-	Mean     Interval `json:"mean_step"` // with pauses and checkpoints, which medians do not see
+	Mean     Interval `json:"mean_step"` // with pauses and checkpoints, which do not affect medians
 	BaseMS   float64  `json:"base_step_ms"`
 	NewMS    float64  `json:"new_step_ms"`
 	Steps    [2]int   `json:"steps"` // used of base and new, of all runs of a side together
 	// Correlation is the lag-1 autocorrelation of the steps of base and new.
 	Correlation [2]float64    `json:"autocorrelation"`
 	Phases      []PhaseChange `json:"phases,omitempty"` // the largest share of the change first
-	// Difference is how much longer the new run took, seconds of a mean rank; nil where
-	// it is not known how long a run took. Parts add up to it, those within steps to
-	// StepMS, the difference of the mean steps. Of several runs a side it is that of
-	// the runs in the middle.
+	// Difference is the additional time of the new run, in seconds of a mean rank;
+	// nil if the duration of a run is unknown. Parts add up to it, those within
+	// steps to StepMS, the difference of the mean steps. With several runs on a
+	// side it is that of the median runs.
 	Difference *float64       `json:"difference_s,omitempty"`
 	StepMS     float64        `json:"mean_step_difference_ms"`
 	Parts      []Part         `json:"parts,omitempty"`
-	Profile    *ProfileChange `json:"profile,omitempty"` // where both runs are profiles
-	// Goodput is the share of the time in steps of base and new. It grows when steps take
-	// longer, so it does not show which run is better.
+	Profile    *ProfileChange `json:"profile,omitempty"` // if both runs are profiles
+	// Goodput is the share of the time in steps of base and new. It grows with
+	// longer steps, so it does not show which run is better.
 	Goodput *[2]float64 `json:"goodput,omitempty"`
-	// RunTime is how long base and new took, seconds of a mean rank, and Account where that went.
+	// RunTime is the duration of base and new, in seconds of a mean rank, and
+	// Account its goodput shares.
 	RunTime *[2]float64     `json:"run_s,omitempty"`
 	Account []AccountChange `json:"account,omitempty"`
-	// BaseFinding and NewFinding are what costs base and new most; nil where nothing was found, or the
-	// records do not say. Of several runs a side it is that of the one in the middle.
+	// BaseFinding and NewFinding are the findings with the largest cost of base and
+	// new; nil without a finding or without sufficient records. With several runs
+	// on a side they are those of the median run.
 	BaseFinding *finding.Finding `json:"base_finding,omitempty"`
 	NewFinding  *finding.Finding `json:"new_finding,omitempty"`
 	Sentence    string           `json:"sentence"`
 	Notes       []string         `json:"notes,omitempty"`
 
-	// Paired says that the interval is that of pairs of runs that were made in turns.
+	// Paired is set if the interval is that of pairs of alternating runs.
 	Paired bool `json:"paired,omitempty"`
 
 	failOver, floor float64
 }
 
-// ExitCode returns 0 for no difference and for a faster run, 3 for a run that is
-// slower by FailOver or more and by the floor, 4 when nothing can be said.
+// ExitCode returns 0 for no difference and for a faster run, 3 for a run that
+// is slower by at least FailOver and Floor, 4 if there is no verdict.
 func (r *Result) ExitCode() int {
 	switch r.Kind {
 	case Slower:
@@ -83,7 +86,7 @@ func (r *Result) ExitCode() int {
 	return 0
 }
 
-// fails reports whether a slower run is slower by as much as is a failure.
+// fails reports whether a slower run is slow enough for a failure.
 func (r *Result) fails() bool {
 	return max(r.Median.Change, r.Mean.Change) >= r.failOver && max(r.NewMS-r.BaseMS, r.StepMS) >= r.floor
 }

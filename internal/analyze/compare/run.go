@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// Run is what is compared of one run. Fields that are empty or zero are not
-// known and are not compared.
+// Run has the compared values of one run. Fields that are empty or zero are
+// unknown and not compared.
 type Run struct {
 	Name      string
 	WorldSize int
@@ -19,34 +19,35 @@ type Run struct {
 	Tokens    int64     // tokens of all ranks per step
 	Model     string    // a tag
 	Missing   []int     // ranks without data
-	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; what package straggler calls the period
+	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; the period of package straggler
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases  map[string][]float64
-	Goodput float64  // share of the rank time that is in steps, 0 … 1
-	Account []Share  // where its time went, as the report shows it
-	Hosts   []string // each once, sorted; none where one is not known
+	Goodput float64  // share of the rank time in steps, 0 … 1
+	Account []Share  // its goodput shares, as in the report
+	Hosts   []string // each once, sorted; empty if one is unknown
 	Spent   Spent
 	Table   *straggler.Table // of the longest attempt
-	Profile *profile.Use     // of all ranks, where the run is a profile
-	// Finding is what costs the run most; nil where nothing was found, or the records do not say.
+	Profile *profile.Use     // of all ranks, if the run is a profile
+	// Finding is the finding with the largest cost; nil without a finding or
+	// without sufficient records.
 	Finding *finding.Finding
 }
 
-// minSteps is how many steps of a run can be compared: fewer than ten blocks of
-// four say nothing about how steps hang together.
+// minSteps is the minimum number of steps for a comparison: fewer than ten
+// blocks of four do not show the correlation of steps.
 const minSteps = 40
 
-// minWaves is how many steps make an interval. Profiles have few steps: without an interval
-// they are compared by what is in them.
+// minWaves is the minimum number of steps for an interval. Profiles have few
+// steps: without an interval they are compared by their content.
 const minWaves = 3
 
-// reasons returns those why runs cannot be compared, each once.
+// reasons returns the reasons why runs cannot be compared, each once.
 func reasons(base, next []*Run) (out []string) {
 	switch {
 	case len(base) == 0:
-		return []string{"there is no base run"}
+		return []string{"no base run is given"}
 	case len(next) == 0:
-		return []string{"there is no new run"}
+		return []string{"no new run is given"}
 	}
 	add := func(a, b *Run) {
 		for _, d := range differences(a, b) {
@@ -75,7 +76,7 @@ func differences(a, b *Run) []string {
 	differ("batch", a.Batch, b.Batch, a.Batch != 0 && b.Batch != 0)
 	differ("model", a.Model, b.Model, a.Model != "" && b.Model != "")
 	differ("ranks without data", fmt.Sprint(a.Missing), fmt.Sprint(b.Missing), true)
-	// Tokens of a step vary with the data; 1 % is the effect that is looked for.
+	// Tokens of a step vary with the data; 1 % is the size of the effects to find.
 	if a.Tokens != 0 && b.Tokens != 0 && 100*max(a.Tokens-b.Tokens, b.Tokens-a.Tokens) > min(a.Tokens, b.Tokens) {
 		out = append(out, fmt.Sprintf("tokens per step: %d and %d", a.Tokens, b.Tokens))
 	}
@@ -84,21 +85,21 @@ func differences(a, b *Run) []string {
 	}
 	for _, r := range []*Run{a, b} {
 		if n := len(r.Periods); n < minSteps && !r.profiled() {
-			out = append(out, fmt.Sprintf("%s has %d steps after its slow start, at least %d are needed", r.Name, n, minSteps))
+			out = append(out, fmt.Sprintf("%s has %d steps after its warm-up; at least %d are needed", r.Name, n, minSteps))
 		}
 		for p, x := range r.Phases {
 			if len(x) != len(r.Periods) {
-				out = append(out, fmt.Sprintf("%s has %d steps of %s, and %d periods", r.Name, len(x), p, len(r.Periods)))
+				out = append(out, fmt.Sprintf("%s has %d steps with %s, but %d step times", r.Name, len(x), p, len(r.Periods)))
 			}
 		}
 		if slices.ContainsFunc(r.Periods, func(p float64) bool { return !(p > 0) }) {
-			out = append(out, r.Name+" has periods that are not above 0")
+			out = append(out, r.Name+" has step times of 0 or less")
 		}
 	}
 	return out
 }
 
-// phases returns the phases that take any time.
+// phases returns the phases with any time.
 func (r *Run) phases() []string {
 	var out []string
 	for p, x := range r.Phases {
@@ -113,17 +114,17 @@ func (r *Run) phases() []string {
 // profiled reports whether the run is a profile with steps.
 func (r *Run) profiled() bool { return r.Profile != nil && r.Profile.Steps > 0 }
 
-// Share is a part of the time of a run.
+// Share is a part of the goodput account of a run.
 type Share struct {
 	Name    string
 	Seconds float64 // of a mean rank
 }
 
-// Spent is where the time of a run went, nanoseconds of a mean rank.
+// Spent is the use of the time of a run, nanoseconds of a mean rank.
 type Spent struct {
 	Wall     float64
-	StartUp  float64 // until steps are made, warm-up included, of all attempts
-	Lost     float64 // steps that were made again, or never finished
-	Down     float64 // between attempts, and where a rank was not there
-	StepsRun int     // that were kept
+	StartUp  float64 // until the first steps, warm-up included, of all attempts
+	Lost     float64 // steps that were repeated or not completed
+	Down     float64 // between attempts, and without a rank
+	StepsRun int     // the steps that count
 }

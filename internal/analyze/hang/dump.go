@@ -12,18 +12,18 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/hang/pickle"
 )
 
-// Dump is what the flight recorder of a rank holds: the latest collectives of each
-// process group.
+// Dump is the content of the flight recorder of a rank: the latest collectives
+// of each process group.
 type Dump struct {
-	Rank   int   // -1 where the name of the file does not say
-	At     int64 // when the newest of its entries was made, nanoseconds
+	Rank   int   // -1 if the name of the file has none
+	At     int64 // time of its newest entry, nanoseconds
 	Groups []Group
 }
 
-// Group is a process group as one rank saw it.
+// Group is a process group in the dump of one rank.
 type Group struct {
 	Name, Desc string
-	Ranks      []int // of all members, where the dump says so
+	Ranks      []int // of all members, if the dump has them
 	Enqueued   int64 // the highest number of a collective
 	Open       []Op  // those that were not completed, by number; at most 16
 	Last       Op    // the newest
@@ -32,12 +32,12 @@ type Group struct {
 // Op is one collective.
 type Op struct {
 	Seq   int64
-	Name  string // all_reduce
-	Shape string // of what goes in, with its types
-	Where string // the line of the program that asked for it
+	Name  string // such as all_reduce
+	Shape string // of the input, with its types
+	Where string // the line of the program that called it
 }
 
-// maxOpen bounds the open ones that are kept of a group: the first tells what waits.
+// maxOpen limits the open collectives of a group: the first shows what waits.
 const maxOpen = 16
 
 // readDump reads the pickle that PyTorch writes.
@@ -49,7 +49,7 @@ func readDump(r io.Reader) (*Dump, error) {
 	top := dict(v)
 	entries := items(top["entries"])
 	if entries == nil && top["pg_config"] == nil {
-		return nil, errors.New("no dump of a flight recorder: it has no entries")
+		return nil, errors.New("not a flight recorder dump: it has no entries")
 	}
 	d := &Dump{Rank: -1}
 	members := make(map[string][]int)
@@ -63,7 +63,7 @@ func readDump(r io.Reader) (*Dump, error) {
 	}
 	for _, g := range of {
 		if g.Ranks = members[g.Name]; g.Ranks == nil && g.Desc == "default_pg" {
-			g.Ranks = members[""] // as gloo calls it there
+			g.Ranks = members[""] // gloo's name for it
 		}
 		slices.SortFunc(g.Open, func(a, b Op) int { return cmp.Compare(a.Seq, b.Seq) })
 		g.Open = g.Open[:min(len(g.Open), maxOpen)]
@@ -75,7 +75,7 @@ func readDump(r io.Reader) (*Dump, error) {
 	return d, nil
 }
 
-// entry takes one entry. Those of messages have numbers of their own.
+// entry reads one entry. Messages have separate numbers.
 func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 	if at, ok := e["time_created_ns"].(int64); ok {
 		d.At = max(d.At, at)
@@ -117,8 +117,8 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 	if seq >= g.Enqueued {
 		g.Enqueued, g.Last = seq, op
 	}
-	// A watchdog of NCCL retires what has timed out as well; of other backends being
-	// retired is all that is recorded of an end.
+	// A watchdog of NCCL also retires entries that have timed out; for other
+	// backends retired is the only record of an end.
 	done, _ := e["retired"].(bool)
 	if state := text(e["state"]); state == "completed" {
 		done = true
@@ -130,7 +130,7 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 	}
 }
 
-// where returns the innermost frame that is not PyTorch's own.
+// where returns the innermost frame outside of PyTorch.
 func where(frames []any) string {
 	for _, f := range frames {
 		of := dict(f)
@@ -144,7 +144,7 @@ func where(frames []any) string {
 	return ""
 }
 
-// ours reports whether a file is of the client that watches PyTorch.
+// ours reports whether a file belongs to the client that observes PyTorch.
 func ours(file string) bool {
 	return strings.HasPrefix(file, "trainspan_torch/") || strings.Contains(file, "/trainspan_torch/")
 }
@@ -161,7 +161,7 @@ func shape(size []any) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// maxText bounds what is kept of a text.
+// maxText limits the length of a text.
 const maxText = 200
 
 func text(v any) string {
@@ -181,7 +181,7 @@ func items(v any) []any {
 	return nil
 }
 
-// numbers reads a list as Python prints it.
+// numbers parses a list as Python prints it.
 func numbers(s string) (out []int) {
 	for _, f := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
 		if n, err := strconv.Atoi(f); err == nil && n < 1<<20 {

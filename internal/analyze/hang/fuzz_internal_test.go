@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzStacks: whatever the text is, each stack has a place and frames in bounds.
+// FuzzStacks checks that for any text each stack has a position and a limited
+// number of frames.
 func FuzzStacks(f *testing.F) {
 	f.Add("Process 7: python3 a.py\nPython v3.11.2 (/usr/bin/python3)\n\nThread 7 (idle): \"MainThread\"\n    wait (threading.py:320)\n    main (train.py:41)\n")
 	f.Add("Thread 0x7 (most recent call first):\n  File \"/a/w.py\", line 3 in work\n\nCurrent thread 0x1 (most recent call first):\n  File \"/usr/lib/python3.11/threading.py\", line 5 in wait\n  File \"a.py\", line 9 in main\n")

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Meeting is what the dumps of several ranks say together: for the collective at which
-// a group stands, who is there and who is not.
+// Meeting is the combined result of the dumps of several ranks: the collective
+// at which a group waits, and which ranks are in it.
 type Meeting struct {
-	// Ranks are those that the others wait for: that did not come, or came with
-	// something else than most. Empty where all came with the same, or as many with
-	// one thing as with another.
+	// Ranks are the ranks that the others wait for: those that did not enter, or
+	// entered another collective than most. It is empty if all entered the same, or
+	// two collectives have equally many ranks.
 	Ranks []int
-	// Mismatch says that ranks came with different collectives.
+	// Mismatch is set if ranks entered different collectives.
 	Mismatch bool
 	Text     string
 }
@@ -26,16 +26,17 @@ type place struct {
 	op   Op
 }
 
-// stuck is a group at a collective that some of its ranks entered and none completed.
+// stuck is a group at a collective that some of its ranks entered and none
+// completed.
 type stuck struct {
 	group   *Group
 	seq     int64
 	here    []place
-	missing []int // they have a dump, and did not come
+	missing []int // they have a dump, and did not enter
 }
 
-// Meet says who did not come. It is nil where the dumps show nothing that waits. Of
-// ranks with several dumps the newest counts.
+// Meet returns the ranks that did not enter a collective. It is nil if the
+// dumps show no waiting rank. Of several dumps of a rank it uses the newest.
 func Meet(dumps []*Dump) *Meeting {
 	newest := make(map[int]*Dump)
 	for _, d := range dumps {
@@ -47,7 +48,8 @@ func Meet(dumps []*Dump) *Meeting {
 	if len(all) == 0 {
 		return nil
 	}
-	// A rank that waits elsewhere did not stop by itself: who it waits for may have.
+	// A rank that waits in another group did not stop by itself: the rank that it
+	// waits for may have.
 	waits := make(map[int]*stuck)
 	for _, s := range all {
 		for _, p := range s.here {
@@ -71,7 +73,7 @@ func Meet(dumps []*Dump) *Meeting {
 		if len(s.missing) == 0 {
 			continue
 		}
-		// All wait, in different groups: nobody is first.
+		// All wait, in different groups: none is first.
 		m := &Meeting{Mismatch: true, Text: fmt.Sprintf("%s did not come to %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
 		if other := waits[s.missing[0]]; other != nil {
 			m.Text += fmt.Sprintf(", but to %s", other.name(other.opOf(s.missing[0])))
@@ -85,7 +87,7 @@ func Meet(dumps []*Dump) *Meeting {
 	return &Meeting{Text: fmt.Sprintf("all ranks with a dump came to %s, and it did not end", s.name(s.here[0].op))}
 }
 
-// standing returns the groups that stand, by name.
+// standing returns the waiting groups, by name.
 func standing(dumps map[int]*Dump) (out []*stuck) {
 	type key struct{ name, desc, ranks string }
 	of := make(map[key]*stuck)
@@ -119,7 +121,7 @@ func standing(dumps map[int]*Dump) (out []*stuck) {
 		}
 	})
 	for k, s := range of {
-		for rank := range dumps { // it is a member, and used the group never or too long ago
+		for rank := range dumps { // it is a member that never used the group, or too long ago
 			if !slices.Contains(seen[k], rank) && slices.Contains(s.group.Ranks, rank) {
 				s.missing = append(s.missing, rank)
 			}
@@ -133,7 +135,7 @@ func standing(dumps map[int]*Dump) (out []*stuck) {
 	return out
 }
 
-// differ finds ranks that came with something else than most of them.
+// differ finds ranks that entered another collective than most of them.
 func (s *stuck) differ() *Meeting {
 	type what struct{ name, shape string }
 	count := make(map[what]int)
@@ -143,7 +145,7 @@ func (s *stuck) differ() *Meeting {
 	if len(count) < 2 {
 		return nil
 	}
-	if !s.allSame(func(o Op) string { return o.Name }) { // sizes differ by nature then
+	if !s.allSame(func(o Op) string { return o.Name }) { // their sizes may differ
 		count = make(map[what]int)
 		for _, p := range s.here {
 			count[what{name: p.op.Name}]++
@@ -179,7 +181,7 @@ func (s *stuck) differ() *Meeting {
 	return m
 }
 
-// unequal are the collectives to which ranks may come with different sizes.
+// unequal are the collectives in which sizes may differ between ranks.
 var unequal = map[string]bool{"all_to_all": true, "alltoall": true, "alltoall_base": true, "all_to_allv": true, "gather": true, "scatter": true, "coalesced": true,
 	"all_gather": true, "_all_gather_base": true, "reduce_scatter": true, "broadcast": true, "barrier": true}
 
@@ -220,7 +222,7 @@ func (g *Group) label() string {
 	return g.Desc
 }
 
-// who says who is there.
+// who returns the ranks that entered.
 func (s *stuck) who() string {
 	var here []int
 	for _, p := range s.here {
@@ -232,7 +234,7 @@ func (s *stuck) who() string {
 	return ranks(here) + " wait"
 }
 
-// ranks lists some.
+// ranks returns the text of a list of ranks.
 func ranks(list []int) string {
 	out := "rank"
 	if len(list) > 1 {

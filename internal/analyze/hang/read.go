@@ -1,10 +1,10 @@
-// Package hang reads what other programs left beside the records of a job that
-// hung: dumps of PyTorch's flight recorder, and stacks that py-spy or faulthandler
-// printed.
+// Package hang reads the files of other programs beside the records of a job
+// that hung: dumps of PyTorch's flight recorder, and stacks from py-spy or
+// faulthandler.
 //
 //	f, err := hang.Read(path)  // nil for a file of another kind
 //	...
-//	m := hang.Meet(dumps)      // who did not come to which collective
+//	m := hang.Meet(dumps)      // who did not enter which collective
 package hang
 
 import (
@@ -17,12 +17,12 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// File is what one file says. At is when: of a dump its newest entry, of stacks when
-// the file was written; nanoseconds.
+// File is the content of one file. At is the time of a dump's newest entry, or
+// the modification time of a file with stacks; nanoseconds.
 type File struct {
 	Path   string
-	Rank   int     // as the name of the file says, -1 where it does not
-	PIDs   []int64 // numbers in the name of the file, one of them may be that of its process
+	Rank   int     // from the name of the file, -1 without one
+	PIDs   []int64 // numbers in the name of the file, one of which may be the process id
 	At     int64
 	Dump   *Dump
 	Stacks []Stack
@@ -30,7 +30,7 @@ type File struct {
 
 var digits = regexp.MustCompile(`\d+`)
 
-// Read reads a file, and gives nil for one that holds neither a dump nor stacks.
+// Read reads a file. It returns nil if the file has neither a dump nor stacks.
 func Read(path string) (*File, error) {
 	f, err := fsread.Open(path)
 	if err != nil {

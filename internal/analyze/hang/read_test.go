@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/hang"
 )
 
-// folder reads the files that examples/pytorch/testdata/hangs.py left in PyTorch 2.14
-// with gloo.
+// folder reads the files that examples/pytorch/testdata/hangs.py wrote with
+// PyTorch 2.14 and gloo.
 func folder(t *testing.T, name string) (dumps []*hang.Dump, stacks map[int]*hang.Stack) {
 	t.Helper()
 	paths, _ := filepath.Glob(filepath.Join("testdata", name, "*"))
@@ -31,8 +31,8 @@ func folder(t *testing.T, name string) (dumps []*hang.Dump, stacks map[int]*hang
 	return dumps, stacks
 }
 
-// TestRealDumps: of two ranks, one of which sleeps in its loader, or takes collectives in
-// another order.
+// TestRealDumps checks the dumps of two ranks, one of which sleeps in its
+// loader, or calls collectives in another order.
 func TestRealDumps(t *testing.T) {
 	dumps, stacks := folder(t, "loader")
 	m := hang.Meet(dumps)
@@ -47,7 +47,7 @@ func TestRealDumps(t *testing.T) {
 	if m == nil || len(m.Ranks) != 0 || !m.Mismatch || !strings.Contains(m.Text, "of group pair") || !strings.Contains(m.Text, "of group default_pg") {
 		t.Errorf("%+v", m)
 	}
-	if m := hang.Meet(dumps[:1]); m == nil || len(m.Ranks) != 0 { // of the other one nothing is known
+	if m := hang.Meet(dumps[:1]); m == nil || len(m.Ranks) != 0 { // the state of the other rank is unknown
 		t.Errorf("%+v", m)
 	}
 	if m := hang.Meet(nil); m != nil {
@@ -55,7 +55,8 @@ func TestRealDumps(t *testing.T) {
 	}
 }
 
-// group returns a group of four ranks as one of them sees it, with one collective open.
+// group returns a group of four ranks in the dump of one of them, with one open
+// collective.
 func group(name string, enqueued int64, open ...hang.Op) hang.Group {
 	return hang.Group{Name: name, Ranks: []int{0, 1, 2, 3}, Enqueued: enqueued, Open: open}
 }
@@ -64,7 +65,7 @@ func op(seq int64, name string) hang.Op {
 	return hang.Op{Seq: seq, Name: name, Shape: "Float[4]"}
 }
 
-// TestMeet: the majority decides, not the first rank.
+// TestMeet checks that the majority decides, not the first rank.
 func TestMeet(t *testing.T) {
 	in := func(rank int, groups ...hang.Group) *hang.Dump {
 		return &hang.Dump{Rank: rank, Groups: groups}
@@ -105,7 +106,8 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// TestStacks: the main thread of each process, in the words of each program.
+// TestStacks checks the main thread of each process, in the output of each
+// program.
 func TestStacks(t *testing.T) {
 	const handler = "Thread 0x00007f641f4ff6c0 (most recent call first):\n  File \"/a/worker.py\", line 3 in work\n\n"
 	for name, tt := range map[string]struct {
@@ -142,7 +144,8 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// TestPlace: the innermost line of the program's own code, and what it called there.
+// TestPlace checks the innermost line of the program's own code, and the
+// function that it called there.
 func TestPlace(t *testing.T) {
 	const begin, torch = "Current thread 0x1 (most recent call first):\n", "/usr/lib/python3/dist-packages/torch/distributed/"
 	in := func(path, function string) string { return fmt.Sprintf("  File %q, line 7 in %s\n", path, function) }
@@ -183,14 +186,14 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestReadRefuses: a pickle that would run something is no dump, and other files are
-// nobody's.
+// TestReadRefuses checks that a pickle with calls is not read as a dump, and
+// that other files are ignored.
 func TestReadRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "comm_lib_trace_rank_0")
 	for text, want := range map[string]string{
-		"\x80\x02}X\x09\x00\x00\x00pg_configcos\nsystem\nX\x07\x00\x00\x00entries\x85R.": "data does not need",
+		"\x80\x02}X\x09\x00\x00\x00pg_configcos\nsystem\nX\x07\x00\x00\x00entries\x85R.": "unsupported instruction",
 		"\x80\x02}(X\x09\x00\x00\x00pg_configNX\x07\x00\x00\x00entriesNu.":               "no entries",
-		"\x80\x02}(X\x09\x00\x00\x00pg_config}X\x07\x00\x00\x00entries](":                "breaks off",
+		"\x80\x02}(X\x09\x00\x00\x00pg_config}X\x07\x00\x00\x00entries](":                "truncated",
 		"nothing": "",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

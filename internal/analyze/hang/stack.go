@@ -12,27 +12,28 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/redact"
 )
 
-// Stack is where the main thread of a process was: the innermost frames first.
+// Stack is the call stack of the main thread of a process: the innermost frames
+// first.
 type Stack struct {
-	PID    int64  // 0 where the file does not say
+	PID    int64  // 0 if the file has none
 	From   string // py-spy or faulthandler
 	Frames []string
-	// Place is the innermost line of the program's own code (train.py:41), or the innermost
-	// line if no frame is the program's own.
+	// Place is the innermost line of the program's own code (train.py:41), or the
+	// innermost line if no frame is the program's own.
 	Place string
-	// Function is what the program called there, or what the line is in if it called nothing
-	// that is known.
+	// Function is the function that the program called there, or the function of
+	// the line itself if no call is known.
 	Function string
 }
 
-// maxFrames bounds those that are kept of a thread, and maxDepth those that are looked at
-// for the program's own one.
+// maxFrames limits the frames that are kept of a thread, and maxDepth those
+// that are searched for the program's own one.
 const (
 	maxFrames = 12
 	maxDepth  = 1024
 )
 
-// What the programs write.
+// The formats of the programs.
 var (
 	spyProcess = regexp.MustCompile(`^Process (\d+): `)
 	spyThread  = regexp.MustCompile(`^Thread (?:0x[0-9a-fA-F]+|\d+) \((?:idle|active)[^)]*\)(?:: "(.*)")?`)
@@ -41,8 +42,8 @@ var (
 	handlerIn  = regexp.MustCompile(`^  File "(.+)", line (\d+) in (.+)$`)
 )
 
-// readStacks reads the stacks of one or several processes. Of several of one process the
-// last counts.
+// readStacks reads the stacks of one or several processes. The last stack of a
+// process counts.
 func readStacks(r io.Reader) []Stack {
 	var out []Stack
 	var pid int64
@@ -76,7 +77,7 @@ func readStacks(r io.Reader) []Stack {
 			continue
 		}
 		if m := spyThread.FindStringSubmatch(line); m != nil {
-			// The main thread comes first; others are left out.
+			// The main thread comes first; others are ignored.
 			if m[1] == "MainThread" || current == nil && !main {
 				begin("py-spy", m[1] == "MainThread")
 			} else {
@@ -85,7 +86,7 @@ func readStacks(r io.Reader) []Stack {
 			continue
 		}
 		if m := handler.FindStringSubmatch(line); m != nil {
-			// The main thread comes last; of a crash the one that is marked counts.
+			// The main thread comes last; after a crash the marked one counts.
 			if end(); !main {
 				begin("faulthandler", fatal && m[1] == "Current thread")
 			}
@@ -106,10 +107,10 @@ func readStacks(r io.Reader) []Stack {
 	return slices.DeleteFunc(out, func(s Stack) bool { return len(s.Frames) == 0 })
 }
 
-// frame is one function with the file and line that it was in.
+// frame is one function with its file and line.
 type frame struct{ function, path string }
 
-// take keeps the frames of a thread and finds the program's own one.
+// take stores the frames of a thread and finds the program's own one.
 func (s *Stack) take(frames []frame) {
 	if len(frames) == 0 {
 		return
@@ -129,12 +130,13 @@ func (s *Stack) take(frames []frame) {
 
 func short(s string) string { return redact.Text(s[:min(len(s), maxText)]) }
 
-// passesOn are the names of functions that only call what they wrap, without that of their class.
+// passesOn are the names of functions that only call a wrapped function,
+// without the name of their class.
 var passesOn = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, "_fn": true, "decorate_context": true, "__call__": true, "_call_impl": true, "_wrapped_call_impl": true}
 
-// installed is what the paths of installed packages, of Python's own library and of PyTorch have
-// in them; py-spy leaves out what is in front of the name of a package.
+// installed matches the paths of installed packages, of Python's own library
+// and of PyTorch; py-spy omits the path before the name of a package.
 var installed = regexp.MustCompile(`/(site|dist)-packages/|/lib(64)?/python\d|^<|(^|/)torch/|^(multiprocessing|concurrent|asyncio|importlib|numpy)/|^(threading|queue|selectors|socket|ssl|subprocess|runpy)\.py:`)
 
-// inLibrary reports whether a line is not of the program's own code.
+// inLibrary reports whether a line is outside of the program's own code.
 func inLibrary(path string) bool { return installed.MatchString(strings.ReplaceAll(path, `\`, "/")) }

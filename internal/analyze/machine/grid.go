@@ -7,14 +7,15 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// grid divides the steps into windows, the same steps on all ranks: clocks of hosts differ.
+// grid divides the steps into windows, with the same steps on all ranks,
+// because clocks of hosts differ.
 type grid struct {
 	ranks []Rank
 	first []int       // the first step of each window, and one after the last
 	late  [][]float64 // by rank and window: the excess as a share of the time
 }
 
-// How long windows are: two samples or more, and at most so many windows.
+// Length of windows: at least two samples; and the maximum number of windows.
 const (
 	windowTime  = 2 * time.Second
 	shortWindow = time.Second // of a run of less than a minute
@@ -57,8 +58,8 @@ func newGrid(ranks []Rank) *grid {
 
 func (g *grid) windows() int { return max(len(g.first)-1, 0) }
 
-// lateIn returns by what share of the time of some steps the rank was late, NaN where that is not
-// known.
+// lateIn returns the excess of the rank in some steps as a share of their time,
+// NaN if unknown.
 func (r *Rank) lateIn(from, to int) float64 {
 	if to >= len(r.Starts) || to > len(r.Excess) {
 		return math.NaN()
@@ -74,8 +75,8 @@ func (r *Rank) lateIn(from, to int) float64 {
 	return sum / took
 }
 
-// values returns the mean of some samples of a rank in each window, NaN where they cover less than
-// half of it; nil where none does.
+// values returns the mean of the samples of a rank in each window, NaN if they
+// cover less than half of it; nil if no window has a value.
 func (g *grid) values(i int, of func(*Rank) []job.Sample, value func(*job.Sample) float64) []float64 {
 	r := &g.ranks[i]
 	rows := of(r)
@@ -110,7 +111,7 @@ func (g *grid) values(i int, of func(*Rank) []job.Sample, value func(*job.Sample
 	return out
 }
 
-// mean returns that of some samples of a rank over all windows, 0 where nothing is known.
+// mean returns the mean of samples of a rank over all windows, 0 if unknown.
 func (g *grid) mean(i int, of func(*Rank) []job.Sample, value func(*job.Sample) float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, v := range g.values(i, of, value) {

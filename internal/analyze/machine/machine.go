@@ -1,10 +1,10 @@
-// Package machine names what the machine has to do with a slow rank, where the samples of
-// trainspan run show it.
+// Package machine finds the causes of a slow rank in the machine, from the
+// samples of trainspan run.
 //
-// A cause is named only where its evidence changes with the slowness: it is high on the rank
-// that is late and not on the others, in most of the time in which the rank is late and less
-// where it is not, and large enough for at least 40 % of the delay. With the evidence of other
-// ranks or moments nothing is named.
+// It names a cause only if its evidence changes with the slowness: it is high
+// on the late rank and not on the others, in most of the time in which the rank
+// is late and less at other times, and large enough for at least 40 % of the
+// delay. With the evidence of other ranks or times it names none.
 package machine
 
 import (
@@ -15,84 +15,86 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Rank is what is known of a rank whose steps were compared.
+// Rank has the data of a rank whose steps were compared.
 type Rank struct {
 	Rank int
 	Host string
-	// Starts are when its steps began, and when the last one ended, on its own clock.
-	// Excess is how much longer than that of other ranks its own work took, of each step.
-	// Both are nanoseconds; NaN is not known.
+	// Starts are the starts of its steps, and the end of the last one, on its own
+	// clock. Excess is the additional time of its own work over that of other
+	// ranks, for each step. Both are nanoseconds; NaN is unknown.
 	Starts []int64
 	Excess []float64
-	// Own are the samples of its process, System those of its host, GPU those of its GPU.
-	// Each may be empty.
+	// Own are the samples of its process, System those of its host, GPU those of
+	// its GPU. Each may be empty.
 	Own, System, GPU []job.Sample
 }
 
-// Finding is what the samples show.
+// Finding is the result of the samples.
 type Finding struct {
-	// Causes are those of ranks that are late, at most one of each rank.
+	// Causes are the causes of late ranks, at most one of each rank.
 	Causes []Cause `json:"causes,omitempty"`
-	// NoCause are the ranks that are late and sampled, where nothing changes with that.
+	// NoCause are the late ranks with samples in which nothing changes with the
+	// delay.
 	NoCause []int `json:"no_cause,omitempty"`
-	// Overloaded are the hosts on which all ranks wait for processors.
+	// Overloaded are the hosts on which all ranks wait for CPUs.
 	Overloaded []Overload `json:"overloaded,omitempty"`
-	// Windows is in how many stretches of time ranks were compared.
+	// Windows is the number of time windows in which ranks were compared.
 	Windows int `json:"windows"`
 }
 
 // The causes.
 const (
-	CauseProcessor = "processor"    // others use the processors of the rank
-	CauseLimit     = "cpu_limit"    // of its control group
-	CauseSteal     = "steal"        // the host of a virtual machine takes its processors
+	CauseProcessor = "processor"    // other programs use the rank's CPUs
+	CauseLimit     = "cpu_limit"    // the CPU limit of its control group
+	CauseSteal     = "steal"        // the hypervisor takes CPU time of a virtual machine
 	CauseIO        = "io"           // waiting for reads and writes
 	CauseMemory    = "memory"       // waiting for memory
 	CauseFaults    = "page_faults"  // pages are read from disk
 	CauseClock     = "device_clock" // the GPU has a lower clock
 )
 
-// Cause is why a rank is late.
+// Cause is the cause of a late rank.
 type Cause struct {
 	Rank  int    `json:"rank"`
 	Host  string `json:"host,omitempty"`
 	Cause string `json:"cause"`
-	// Value is the evidence while the rank is late, and Others the median of the other
-	// ranks then: shares of the time, of page faults how many there were in a second.
+	// Value is the evidence while the rank is late, and Others the median of the
+	// other ranks at that time: shares of the time, or page faults per second.
 	Value  float64 `json:"value"`
 	Others float64 `json:"others"`
-	// Late is by what share of the time the rank is late.
+	// Late is the share of the time by which the rank is late.
 	Late float64 `json:"late"`
-	// Cores is how many processors the rank may use: by its affinity, or by the limit. 0 is
-	// not known.
+	// Cores is the number of CPUs that the rank may use, by its affinity or by the
+	// limit. 0 is unknown.
 	Cores float64 `json:"cores,omitempty"`
-	// Periods is the share of the periods of the limit in which the rank was held back.
+	// Periods is the share of the limit's periods in which the rank was throttled.
 	Periods float64 `json:"periods,omitempty"`
-	// Slowed says that the GPU lowers its clock because of heat or power.
+	// Slowed is set if the GPU lowers its clock because of heat or power.
 	Slowed bool `json:"slowed,omitempty"`
 }
 
-// Overload is a host with more threads that want to run than processors.
+// Overload is a host with more runnable threads than CPUs.
 type Overload struct {
 	Host     string  `json:"host,omitempty"`
-	Runnable float64 `json:"runnable"` // threads, the mean
-	Cores    float64 `json:"cores"`    // that there are, or that ranks may use
-	// Least and Most are for what share of the time ranks waited for a processor.
+	Runnable float64 `json:"runnable"` // mean number of threads
+	Cores    float64 `json:"cores"`    // of the host, or those that ranks may use
+	// Least and Most are the smallest and the largest share of the time in which a
+	// rank waited for a CPU.
 	Least float64 `json:"least_share"`
 	Most  float64 `json:"most_share"`
-	// Limit says that the limit of the control group makes them wait.
+	// Limit is set if they wait because of the limit of the control group.
 	Limit bool `json:"limit,omitempty"`
 }
 
-// What is evidence.
+// Thresholds of the evidence.
 const (
 	leastWindows = 20   // in which a rank is late
 	leastShare   = 0.05 // of the time
 	leastPart    = 0.4  // of the delay that a share of time must explain
-	leastFaults  = 20.0 // in a second
-	leastTimes   = 3    // times the others, of page faults
-	leastHeld    = 0.3  // of the periods, where the limit is what makes a rank wait
-	leastWait    = 0.1  // of each rank of a host that is overloaded
+	leastFaults  = 20.0 // per second
+	leastTimes   = 3    // as a multiple of the others, for page faults
+	leastHeld    = 0.3  // of the periods, if the limit makes a rank wait
+	leastWait    = 0.1  // of each rank of an overloaded host
 	chance       = 0.001
 )
 
@@ -112,12 +114,12 @@ func own(r *Rank) []job.Sample    { return r.Own }
 func system(r *Rank) []job.Sample { return r.System }
 func gpu(r *Rank) []job.Sample    { return r.GPU }
 
-// lostClock returns the share of the time that a lower clock costs.
+// lostClock returns the share of the time that is lost by a lower clock.
 func lostClock(s *job.Sample) float64 {
 	return 1 - float64(s.Values[job.Clock])/float64(s.Values[job.ClockMax])
 }
 
-// kinds are in the order in which they are named where several explain as much.
+// kinds are in the order of precedence for causes that explain equally much.
 var kinds = []kind{
 	{CauseProcessor, own, plain(job.RunDelay), true},
 	{CauseSteal, system, plain(job.Steal), true},
@@ -128,7 +130,8 @@ var kinds = []kind{
 	{CauseFaults, own, plain(job.MajorFaults), false},
 }
 
-// Judge says why ranks are late. It returns nil where none of the ranks was sampled.
+// Judge returns the causes of late ranks. It returns nil if no rank has
+// samples.
 func Judge(ranks []Rank, late []int) *Finding {
 	if !slices.ContainsFunc(ranks, func(r Rank) bool { return len(r.Own) > 0 }) {
 		return nil
@@ -149,7 +152,7 @@ func Judge(ranks []Rank, late []int) *Finding {
 	return f
 }
 
-// causeOf finds the evidence that explains most of the delay of a rank.
+// causeOf returns the cause that explains most of the delay of a rank.
 func (g *grid) causeOf(i int, late []int) (best *Cause) {
 	var others []int
 	for k := range g.ranks {
@@ -181,8 +184,9 @@ func (g *grid) causeOf(i int, late []int) (best *Cause) {
 	return best
 }
 
-// explains compares a rank with the others in each window: whether a kind of evidence is there
-// where and when the rank is late. It returns nil where it is not.
+// explains compares a rank with the others in each window: it returns a cause
+// if a kind of evidence is high when the rank is late and not otherwise, and
+// nil if not.
 func (g *grid) explains(i int, others []int, kd kind) *Cause {
 	x := g.values(i, kd.of, kd.value)
 	rest := make([][]float64, 0, len(others))
@@ -194,7 +198,7 @@ func (g *grid) explains(i int, others []int, kd kind) *Cause {
 	if x == nil || len(rest) == 0 {
 		return nil
 	}
-	var dx, dy, ox, lx []float64 // difference of the evidence, delay, evidence of the others and of the rank
+	var dx, dy, ox, lx []float64 // differences of the evidence, delays, evidence of the others and of the rank
 	buf := make([]float64, 0, len(rest))
 	for w := range x {
 		buf = buf[:0]
@@ -240,7 +244,8 @@ func judge(dx, dy, ox, lx []float64, kd kind) *Cause {
 	} else if mean < leastFaults || c.Value < leastTimes*c.Others {
 		return nil
 	}
-	// In nearly all of the time in which the rank is late, and more often than by chance.
+	// In nearly all of the time in which the rank is late, and more often than by
+	// chance.
 	above, positive := 0, 0
 	for _, d := range more {
 		if d > mean/4 {
@@ -250,18 +255,18 @@ func judge(dx, dy, ox, lx []float64, kd kind) *Cause {
 			positive++
 		}
 	}
-	if 5*above < 4*len(more) || byChance(positive/2, len(more)/2) > chance { // neighbours are alike, and count as one
+	if 5*above < 4*len(more) || byChance(positive/2, len(more)/2) > chance { // neighbors are similar, and count as one
 		return nil
 	}
-	// Not where it is on time.
+	// Not when the rank is on time.
 	if len(calm) >= 3 && stats.Mean(calm) > mean/2 {
 		return nil
 	}
 	return c
 }
 
-// byChance returns how likely it is that k of n or more differences are above 0 where either sign
-// is as likely.
+// byChance returns the probability that k of n or more differences are above 0
+// if both signs are equally probable.
 func byChance(k, n int) float64 {
 	p, sum := math.Pow(0.5, float64(n)), 0.0
 	if p == 0 { // of more than a thousand
@@ -278,7 +283,7 @@ func byChance(k, n int) float64 {
 	return sum
 }
 
-// overloaded finds the hosts on which all ranks wait for processors.
+// overloaded returns the hosts on which all ranks wait for CPUs.
 func (g *grid) overloaded() (out []Overload) {
 	of := make(map[string][]int)
 	var hosts []string
@@ -299,14 +304,14 @@ func (g *grid) overloaded() (out []Overload) {
 			held, allowed = min(held, g.mean(i, own, plain(job.Throttled))), max(allowed, g.mean(i, own, plain(job.AllowedCores)))
 		}
 		i := of[host][0]
-		o.Runnable, o.Cores = max(g.mean(i, system, plain(job.Runnable))-1, 0), g.mean(i, system, plain(job.OnlineCores)) // one is who looks
+		o.Runnable, o.Cores = max(g.mean(i, system, plain(job.Runnable))-1, 0), g.mean(i, system, plain(job.OnlineCores)) // one is the sampler itself
 		switch {
 		case o.Least < leastWait || o.Cores == 0:
 			continue
 		case held >= leastHeld:
 			o.Limit, o.Cores = true, g.mean(i, own, plain(job.CoreLimit))
 		case o.Runnable > o.Cores:
-		case allowed > 0 && allowed < o.Cores: // all ranks were given the same few
+		case allowed > 0 && allowed < o.Cores: // all ranks have the same few CPUs
 			o.Cores = allowed
 		default:
 			continue

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// drawn is a job of which rank 1 is late.
+// drawn is a job in which rank 1 is late.
 type drawn struct {
 	ranks, seconds int
 	late           func(rank, second int) float64                 // share of the time
@@ -21,7 +21,8 @@ type drawn struct {
 
 const origin = int64(1_800_000_000e9)
 
-// make draws the ranks: ten steps a second, samples each second, clocks a day apart.
+// make returns the ranks: ten steps a second, samples each second, clocks that
+// differ by a day.
 func (d *drawn) make(rng *rand.Rand) (out []machine.Rank) {
 	rows := func(skew int64, of func(second int) map[job.Measure]float64) (rows []job.Sample) {
 		if of == nil {
@@ -61,7 +62,8 @@ func (d *drawn) make(rng *rand.Rand) (out []machine.Rank) {
 
 type values = map[job.Measure]float64
 
-// always is late for the whole run, sometimes in every other stretch of ten seconds.
+// always is late for the whole run; sometimes is late in every other period of
+// ten seconds.
 func always(rank, _ int) float64 {
 	if rank == 1 {
 		return 0.4
@@ -89,7 +91,7 @@ func TestJudge(t *testing.T) {
 	waits := onRank1(values{job.RunDelay: 0.4, job.AllowedCores: 1}, quiet)
 	for name, c := range map[string]struct {
 		d          drawn
-		cause      string // of rank 1; none: it has none
+		cause      string // of rank 1; empty: none
 		overloaded bool
 	}{
 		"a shared processor":          {drawn{late: always, value: waits}, machine.CauseProcessor, false},
@@ -134,7 +136,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// With the evidence of other ranks or moments nothing is named.
+// TestPermuted checks that no cause is named with the evidence of other ranks
+// or times.
 func TestPermuted(t *testing.T) {
 	const draws = 400
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -173,7 +176,7 @@ func TestPermuted(t *testing.T) {
 	}
 }
 
-// overRanks gives the samples of each stretch of four seconds to other ranks.
+// overRanks moves the samples of each period of four seconds to other ranks.
 func overRanks(ranks []machine.Rank, rng *rand.Rand) {
 	for from := 0; from < len(ranks[0].Own); from += 4 {
 		order := rng.Perm(len(ranks))
@@ -189,7 +192,7 @@ func overRanks(ranks []machine.Rank, rng *rand.Rand) {
 	}
 }
 
-// overTime gives the samples of the ranks to other moments, the same of all.
+// overTime moves the samples of the ranks to other times, the same for all.
 func overTime(ranks []machine.Rank, rng *rand.Rand) {
 	order := rng.Perm(len(ranks[0].Own))
 	for r := range ranks {
@@ -200,7 +203,8 @@ func overTime(ranks []machine.Rank, rng *rand.Rand) {
 	}
 }
 
-// The answer does not depend on the clocks of ranks, nor on the order in which ranks come.
+// TestOrder checks that the result depends neither on the clocks nor on the
+// order of ranks.
 func TestOrder(t *testing.T) {
 	d := drawn{ranks: 4, seconds: 60, late: always, value: func(rank, s int) values { return values{job.RunDelay: 0.02 + always(rank, s)} }}
 	ranks := d.make(rand.New(rand.NewPCG(5, 6)))

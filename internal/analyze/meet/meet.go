@@ -1,12 +1,13 @@
-// Package meet matches the collectives that the ranks of a job recorded, and decides who
-// waited in them for whom. The ledger and the diagnosis both ask it, so that what they show
-// side by side is one account.
+// Package meet matches the collectives that the ranks of a job recorded, and
+// determines which ranks waited in them for which. Goodput accounting and the
+// diagnosis both use it, so that their results agree.
 //
-// The n-th collective of a process group in a step of one rank is the n-th of that group in
-// the same step of every other member. All members leave it together, and the one that came
-// last waited for nobody. So the shortest duration among the members is communication, and
-// what another member spent beyond it is waiting, for the member with the shortest duration.
-// Durations are compared, never the clocks of two ranks.
+// The n-th collective of a process group in a step of one rank is the n-th of
+// that group in the same step of every other member. All members leave it
+// together, and the one that entered last did not wait. So the shortest
+// duration among the members is communication, and the rest of another member's
+// duration is waiting, for the member with the shortest duration. Only
+// durations are compared, never the clocks of two ranks.
 package meet
 
 import (
@@ -15,12 +16,12 @@ import (
 	"slices"
 )
 
-// Group is a process group as one rank recorded it.
+// Group is a process group in the records of one rank.
 type Group struct {
 	Name string // empty: all ranks
 	Size int    // members, 0 if not recorded
-	// SetUp marks the set-up of communication, in which all ranks wait for each other. It is
-	// no collective and is matched with its like only.
+	// SetUp marks the set-up of communication, in which all ranks wait for each
+	// other. It is not a collective and is matched only with other set-ups.
 	SetUp bool
 }
 
@@ -28,18 +29,18 @@ type Group struct {
 type Members struct {
 	Group
 	Ranks       []int // by index, in order
-	Part, Parts int   // which of how many groups of this name
+	Part, Parts int   // the number of this group among the groups with its name, and their number
 }
 
-// Groups are the process groups of the ranks of one attempt, numbered.
+// Groups holds the numbered process groups of the ranks of one attempt.
 type Groups struct {
 	List   []Members
-	Number [][]int // of each rank, for each group that it recorded: the place in List
+	Number [][]int // of each rank, for each group that it recorded: the index in List
 }
 
-// NumberGroups numbers the groups that ranks recorded, by name. If more ranks use a name than
-// the group has members, each rank has a group of that name: the ranks in order are divided
-// among them.
+// NumberGroups numbers the groups in the records of ranks, by name. If more
+// ranks use a name than the group has members, there are several groups with
+// that name: the ranks in order are divided among them.
 func NumberGroups(ranks [][]Group) *Groups {
 	type key struct {
 		name  string
@@ -57,7 +58,7 @@ func NumberGroups(ranks [][]Group) *Groups {
 		}
 	}
 	out := &Groups{Number: make([][]int, len(ranks))}
-	first := make(map[key]int, len(users)) // place in List
+	first := make(map[key]int, len(users)) // index in List
 	byName := func(a, b key) int {
 		if c := cmp.Compare(a.name, b.name); c != 0 || a.setUp == b.setUp {
 			return c
@@ -91,7 +92,8 @@ func NumberGroups(ranks [][]Group) *Groups {
 	return out
 }
 
-// Expected returns how many members a meeting of the group has in a job of so many ranks.
+// Expected returns the number of members of a meeting of the group in a job
+// with that many ranks.
 func (m *Members) Expected(ranks int) int {
 	switch {
 	case m.Name == "":
@@ -102,10 +104,10 @@ func (m *Members) Expected(ranks int) int {
 	return m.Size
 }
 
-// Meeting is one collective, as its members recorded it. The zero value is one that nobody
-// has entered.
+// Meeting is one collective in the records of its members. The zero value has
+// no members.
 type Meeting struct {
-	Members int   // on record
+	Members int   // number of members with a record
 	Least   int64 // the shortest duration, which is communication
 	Last    int   // the rank with it: the others waited for this one
 
@@ -114,8 +116,8 @@ type Meeting struct {
 	unsure bool
 }
 
-// Enter adds a member and how long it was in the collective. Op numbers which collective it
-// called, 0 where that is not known. Ranks come in order.
+// Enter adds a member and its duration. op identifies the called collective, 0
+// if unknown. Ranks are added in order.
 func (m *Meeting) Enter(rank int, op uint32, took int64) {
 	if m.Members == 0 || took < m.Least {
 		m.Least, m.Last = took, rank
@@ -125,10 +127,10 @@ func (m *Meeting) Enter(rank int, op uint32, took int64) {
 	m.Members++
 }
 
-// Wait returns how long a member that was in the collective for so long waited for Last.
+// Wait returns how long a member with that duration waited for Last.
 func (m *Meeting) Wait(took int64) int64 { return max(took-m.Least, 0) }
 
-// IsWhole reports whether as many members as expected entered the same collective, each of
-// them once. Otherwise records are missing, or a rank ran a step again, and what belongs
-// together is not on record.
+// IsWhole reports whether the expected number of members entered the same
+// collective, each of them once. Otherwise records are missing, or a rank
+// repeated a step, and the match is uncertain.
 func (m *Meeting) IsWhole(expected int) bool { return m.Members == expected && !m.unsure }

@@ -13,7 +13,7 @@ func TestNumberGroups(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		ranks [][]meet.Group
-		list  string // name, part of parts: ranks, and how many are expected of a job of all ranks
+		list  string // name, part of parts: ranks, and the expected number in a job of all ranks
 		want  string // the number of each group of each rank
 	}{
 		{"no groups", [][]meet.Group{nil, nil}, "", "[[] []]"},

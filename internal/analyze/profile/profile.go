@@ -1,14 +1,14 @@
-// Package profile says how the time of training steps was spent that a profiler
-// recorded: a window of some steps, with what the host and the devices did in them.
+// Package profile determines the use of the time of profiled training steps: a
+// window of some steps, with the work of the host and the devices.
 //
-// Each moment of a step counts once. Where devices were recorded it is, in this
-// order, computing (a kernel runs that is no collective), communication that no
-// computing covers, a copy that nothing of these covers, waiting for input, and
-// otherwise idle: the host had not asked for anything. Several streams and devices of
-// one process count as one. Without a device the order is waiting for input,
-// computing (an operator runs), communication, and what is left is the host outside
-// of operators. Communication that runs beside computing is hidden; how much of it is
-// that shows in [Use.Hidden].
+// Each moment of a step counts once. If devices were recorded it is, in this
+// order, computing (a kernel runs that is not a collective), communication that
+// is not covered by computing, a copy that is covered by neither, waiting for
+// input, and otherwise idle: the host had not launched anything. Several
+// streams and devices of one process count as one. Without a device the order
+// is waiting for input, computing (an operator runs), communication, and the
+// rest is the host outside of operators. Communication during computing is
+// hidden; [Use.Hidden] is its share.
 package profile
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// Part is what the time of a step was spent on.
+// Part is a use of the time of a step.
 type Part uint8
 
 // The parts, which add up to the time of the steps.
@@ -41,7 +41,7 @@ const (
 
 var partNames = [Parts]string{"compute", "exposed_communication", "copies", "input", "idle"}
 
-// String returns the word for it: exposed_communication.
+// String returns the name, such as exposed_communication.
 func (p Part) String() string {
 	if int(p) < len(partNames) {
 		return partNames[p]
@@ -49,48 +49,50 @@ func (p Part) String() string {
 	return ""
 }
 
-// Use is how the steps of one process, or of several, were spent. Times are in
-// nanoseconds, those of several processes added up.
+// Use has the times of the steps of one process, or the sum over several, in
+// nanoseconds.
 type Use struct {
 	Processes int
-	// Device says that devices were recorded; otherwise all is the host's.
+	// Device is set if devices were recorded; otherwise all times are the host's.
 	Device bool
 	Steps  int // that have an end
 	Time   int64
 	Parts  [Parts]int64
-	// Collectives is how long there was communication, Copied copies, in steps and
-	// whatever covered them.
+	// Collectives is the time with communication in steps, Copied that with copies,
+	// whether covered by other work or not.
 	Collectives, Copied int64
-	// Window is from the first record to the last, and Busy for how much of it, in
-	// steps or not, a device worked (without a device: an operator ran).
+	// Window is the time from the first record to the last, and Busy the time in
+	// it, in steps or not, in which a device worked (without a device: an operator
+	// ran).
 	Window, Busy int64
-	// Operators are those that took longest, on the devices where there are any, in
-	// steps or not, at most MaxOperators, the longest first. Kernels are the same by
-	// their own names, of devices alone.
+	// Operators are those with the longest time, on the devices if there are any,
+	// in steps or not, at most MaxOperators, the longest first. Kernels are the
+	// same by their own names, of devices only.
 	Operators, Kernels []Operator
 }
 
-// Operator is what was done under one name. Kernels count for the operator that
-// asked for them, operators without those inside of other operators.
+// Operator is the work with one name. Kernels count for the operator that
+// launched them, operators without those nested in them.
 type Operator struct {
 	Name  string `json:"name"`
 	Count int64  `json:"count"`
 	Time  int64  `json:"time_ns"`
 }
 
-// MaxOperators is how many of them a [Use] has.
+// MaxOperators is the number of operators in a [Use].
 const MaxOperators = 64
 
-// maxNames bounds the operators that are counted separately while a process is read.
+// maxNames limits the operators that are counted separately while reading a
+// process.
 const maxNames = 1 << 14
 
-// Hidden returns the share of the communication that computing covers, 0 to 1, NaN
-// where there was none.
+// Hidden returns the share of the communication that computing covers, 0 to 1,
+// NaN without communication.
 func (u *Use) Hidden() float64 {
 	return 1 - float64(u.Parts[Communication])/float64(u.Collectives)
 }
 
-// Add adds what another Use says.
+// Add adds the values of another Use.
 func (u *Use) Add(o *Use) {
 	u.Processes += o.Processes
 	u.Device = u.Device || o.Device
@@ -120,16 +122,16 @@ func longest(of map[string]Operator) []Operator {
 	return list[:min(len(list), MaxOperators)]
 }
 
-// sink gathers what one process did.
+// sink collects the work of one process.
 type sink struct {
 	*Use
 	proc *job.Process
-	// When there was computing, communication, a copy on a device; the same on the
+	// The times of computing, communication and copies on a device; the same on the
 	// host, and waiting for input.
 	device                          [Copies + 1]nest.Set
 	operators, collectives, waiting nest.Set
 	names, kernels                  map[string]Operator
-	host                            []call // operators by thread, for those that are in no other
+	host                            []call // operators by thread, for the outermost ones
 }
 
 type call struct {
@@ -137,21 +139,21 @@ type call struct {
 	thread, start, end int64
 }
 
-// maxCalls is how many operators of the host wait until they are put in order.
+// maxCalls is the number of operators of the host that wait for sorting.
 const maxCalls = 1 << 16
 
-// OpenSink makes a sink that finds out how the steps of a process were spent. The
-// Use is complete when the sink is closed; it has no Processes where the process is
-// no profile.
+// OpenSink returns a sink that determines the use of the steps of a process.
+// The Use is complete when the sink is closed; it has no Processes if the
+// process is not a profile.
 func OpenSink(p *job.Process) (job.Sink, *Use) {
 	s := &sink{Use: &Use{}, proc: p, names: make(map[string]Operator), kernels: make(map[string]Operator)}
 	return s, s.Use
 }
 
-// Event has nothing that is needed.
+// Event does nothing.
 func (*sink) Event(*job.Event) {}
 
-// Span takes a span.
+// Span adds a span.
 func (s *sink) Span(sp *job.Span) {
 	if !sp.Profiled || sp.End == job.NoEnd {
 		return
@@ -185,9 +187,9 @@ func (s *sink) Span(sp *job.Span) {
 	}
 }
 
-// outermost counts the operators that are in no other one. Rows come nearly in
-// order, thread by thread: what lies on both sides of a cut counts twice at most once
-// a cut.
+// outermost counts the outermost operators. Rows are nearly in order, thread by
+// thread; an operator on both sides of a cut counts twice, at most one for each
+// cut.
 func (s *sink) outermost() {
 	slices.SortFunc(s.host, func(a, b call) int {
 		return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))

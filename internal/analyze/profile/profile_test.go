@@ -11,13 +11,13 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// in is something of a profile, in milliseconds.
+// in is a record of a profile, in milliseconds.
 type in struct {
 	what     string
 	from, to int64
 }
 
-// use returns what a profile of these is.
+// use returns the result of a profile with these records.
 func use(t *testing.T, list []in) *profile.Use {
 	t.Helper()
 	p := &job.Process{Profile: true, Start: 0, LastSeen: 100e6}
@@ -99,8 +99,9 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestOperators: kernels count for what asked for them, operators of the host for the
-// outermost one, and those that took longest come first.
+// TestOperators checks that kernels count for the operator that launched them
+// and operators of the host for the outermost one, and that the longest come
+// first.
 func TestOperators(t *testing.T) {
 	u := use(t, []in{{"aten::linear", 0, 10}, {"aten::mm", 1, 9}, {"aten::add", 10, 12}, {"aten::linear", 20, 25}})
 	if want := "[{aten::linear 2 15000000} {aten::add 1 2000000}]"; fmt.Sprint(u.Operators) != want {
@@ -112,7 +113,8 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestAnyOrder: rows of a file are read by several processors, in any order.
+// TestAnyOrder checks rows in any order, because several goroutines read a
+// file.
 func TestAnyOrder(t *testing.T) {
 	var list []in
 	for i := range int64(20_000) {

@@ -1,6 +1,6 @@
-// Package spanstats folds the events of traces into totals while they stream by:
-// time per name with self time and percentiles, and how much of each process's
-// time went into computing, I/O and communication.
+// Package spanstats aggregates the events of traces as a stream: time per name
+// with self time and percentiles, and how much of each process's time was
+// computing, I/O and communication.
 //
 //	agg := spanstats.New(nil)
 //	_, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
@@ -10,9 +10,9 @@
 //	result := agg.Result()
 //
 // Memory does not grow with the number of events. Counts, totals and means are
-// exact; percentiles come from a histogram whose buckets are less than 1.6 %
-// wide. Self time and unions are exact as long as what has to be remembered
-// fits its bound, and Result tells what was given up where it does not.
+// exact; percentiles come from a histogram with buckets less than 1.6 % wide.
+// Self time and unions are exact while the required data is within its limits;
+// Result has the error otherwise.
 package spanstats
 
 import (
@@ -27,28 +27,28 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Options configures an Aggregator. The zero value, and nil, are ready for use.
+// Options configures an Aggregator. The zero value and nil are valid.
 type Options struct {
-	// Classes are exceptions from what categories mean.
+	// Classes has exceptions from the usual classes of categories.
 	Classes Classes
-	// MaxNames bounds the distinct names of events, 32768 when zero. Further
-	// ones are counted together as OtherNames of their category.
+	// MaxNames limits the distinct names of events, 32768 if zero. Further ones are
+	// counted together as OtherNames of their category.
 	MaxNames int
-	// MaxIntervals bounds the intervals kept for the unions, 2 million
-	// when zero. One takes 16 bytes.
+	// MaxIntervals limits the intervals for the unions, 2 million if zero. One
+	// takes 16 bytes.
 	MaxIntervals int
-	// MaxSpans bounds the spans kept for self times, 400,000 when zero. One
-	// takes 48 bytes.
+	// MaxSpans limits the spans for self times, 400,000 if zero. One takes 48
+	// bytes.
 	MaxSpans int
-	// Starts tell which attempts are of one run; without, all of a job are.
+	// Starts tell which attempts belong to one run; without them, all attempts of a
+	// job do.
 	Starts []*rundir.Run
 }
 
-// OtherNames is the name under which events are counted when there are too
-// many names.
+// OtherNames is the name of the events beyond MaxNames.
 const OtherNames = "(other names)"
 
-// Aggregator folds events into totals. It is not safe for concurrent use.
+// Aggregator aggregates events. It is not safe for concurrent use.
 type Aggregator struct {
 	opts     Options
 	names    map[nameKey]int32
@@ -57,11 +57,11 @@ type Aggregator struct {
 	procs    map[*job.Process]*process
 	who      *job.FileTracker
 	order    []*process
-	file     []*process    // those of the file that is read
+	file     []*process    // those of the current file
 	lanes    int           // of these
 	kept     int           // intervals of the others
-	least    int           // how many of these there were when the smallest gaps were closed
-	nodes    [][]nest.Node // what lanes of files before have used
+	least    int           // their number when the smallest gaps were closed
+	nodes    [][]nest.Node // memory of the lanes of previous files, for reuse
 	sets     [][]nest.Interval
 	counters int64
 	metadata int64
@@ -89,10 +89,9 @@ func New(opts *Options) *Aggregator {
 	return a
 }
 
-// NextFile says that the following events are from another file, whose processes who
-// tells; nil is one without records. How the
-// processes of the one before used their time is settled then, and of their
-// spans the Aggregator keeps what those need that go on in the next file.
+// NextFile starts another file. who knows its processes; nil is a file without
+// records. NextFile completes the use of the processes of the previous file,
+// and keeps only the spans of processes that may continue in the next file.
 func (a *Aggregator) NextFile(who *job.FileTracker) {
 	if a.lanes = 0; who != nil {
 		a.who = who
@@ -126,7 +125,7 @@ func (a *Aggregator) NextFile(who *job.FileTracker) {
 	a.least = a.kept
 }
 
-// Add takes one event, whatever its phase. It keeps nothing of it but strings.
+// Add adds one event of any phase. It keeps only strings of it.
 func (a *Aggregator) Add(ev *dftracer.Event) {
 	switch ev.Phase {
 	case dftracer.PhaseMetadata:
@@ -177,18 +176,18 @@ func (a *Aggregator) Add(ev *dftracer.Event) {
 	a.laneOf(p, ev.TID).Add(start, end, id, int32(min(ev.Level, math.MaxInt32)), a.self)
 	for i := range ev.Args {
 		if arg := &ev.Args[i]; len(arg.Key) == 5 && arg.Key == "epoch" {
-			if number, ok := tracefile.Whole(*arg); ok && number >= 0 && !n.whole { // some producers write -1 for none
+			if number, ok := tracefile.Whole(*arg); ok && number >= 0 && !n.whole { // some producers write -1 for no number
 				p.epochOf(number).note(n, start, end)
 			}
 			return
 		}
 	}
-	if n.epoch { // numbered in the order they come
+	if n.epoch { // numbered in their order
 		p.epochOf(int64(len(p.epochs))).note(n, start, end)
 	}
 }
 
-// fact takes what a record says of a process.
+// fact reads a record about a process.
 func (a *Aggregator) fact(ev *dftracer.Event) {
 	who := a.who.Of(ev)
 	if ev.Name == tracefile.NameCustom {
@@ -268,7 +267,7 @@ func (a *Aggregator) intervals(of **nest.Set) *nest.Set {
 	return s
 }
 
-// take returns memory that was used before, nil where there is none.
+// take returns memory for reuse, nil if there is none.
 func take[T any](from *[][]T) (s []T) {
 	if n := len(*from); n > 0 {
 		s, *from = (*from)[n-1][:0], (*from)[:n-1]

@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkAdd measures one event, in the order in which programs write, in
-// that of sorted traces, and in none at all.
+// that of sorted traces, and in random order.
 func BenchmarkAdd(b *testing.B) {
 	ordered := randomTrace(1)
 	for i := range uint64(200) {

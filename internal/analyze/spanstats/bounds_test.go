@@ -17,8 +17,9 @@ func complete(cat, name string, tid, ts, dur int64, args ...dftracer.Arg) *dftra
 	return &dftracer.Event{Phase: dftracer.PhaseComplete, Cat: cat, Name: name, PID: 9, TID: tid, TS: ts, Dur: dur, Args: args}
 }
 
-// An epoch ends long after its first steps were folded away: what the memory
-// bound costs must stay small, whichever order the trace has.
+// TestSelfTimeWithLittleMemory has an epoch that ends long after its first
+// steps were aggregated: the error from the memory limit must stay small, for
+// any order of the trace.
 func TestSelfTimeWithLittleMemory(t *testing.T) {
 	const epochs, steps = 4, 20000
 	for _, sorted := range []bool{false, true} {
@@ -68,10 +69,10 @@ func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
 	}
 }
 
-// A union does not depend on the order in which its intervals come, also where they
-// are too many to wait for being sorted.
+// TestUnionInAnyOrder checks that a union does not depend on the order of its
+// intervals, also if there are more than the sort buffer holds.
 func TestUnionInAnyOrder(t *testing.T) {
-	const blocks, each = 4, 5000 // more than wait
+	const blocks, each = 4, 5000 // more than the sort buffer holds
 	for name, order := range map[string][blocks]int64{"forward": {0, 1, 2, 3}, "backward": {3, 2, 1, 0}, "mixed": {2, 0, 3, 1}} {
 		agg := spanstats.New(nil)
 		for _, block := range order {
@@ -88,7 +89,8 @@ func TestUnionInAnyOrder(t *testing.T) {
 	}
 }
 
-// Where memory is bounded the smallest gaps are closed, and the others are not.
+// TestSmallestGapsAreClosed checks that with limited memory only the smallest
+// gaps are closed.
 func TestSmallestGapsAreClosed(t *testing.T) {
 	agg := spanstats.New(&spanstats.Options{MaxIntervals: 64 * 8})
 	at := int64(1_000_000_000)
@@ -120,7 +122,8 @@ func TestManyNamesAreCountedTogether(t *testing.T) {
 	}
 }
 
-// The whole point: ten times the events must not take more memory.
+// TestMemoryDoesNotGrow checks that ten times the events do not need more
+// memory.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	agg := spanstats.New(&spanstats.Options{MaxSpans: 2000, MaxIntervals: 10000})
 	run := func(from, n int64) uint64 {
@@ -146,7 +149,7 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 func TestAddDoesNotAllocate(t *testing.T) {
 	agg := spanstats.New(nil)
 	ev := complete("compute", "forward", 1, 0, 5, dftracer.Int("epoch", 1))
-	next := func() { ev.TS += 5; agg.Add(ev) } // touching, so that the union does not grow
+	next := func() { ev.TS += 5; agg.Add(ev) } // adjacent, so that the union does not grow
 	for range 20000 {
 		next()
 	}
@@ -182,8 +185,8 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// Epochs that do not say their number have it from their order, and spans that
-// name no epoch are of none.
+// TestEpochsWithoutNumbers checks that epochs without a number are numbered in
+// their order, and that spans without an epoch belong to none.
 func TestEpochsWithoutNumbers(t *testing.T) {
 	agg := spanstats.New(nil)
 	for n := range int64(3) {
@@ -201,8 +204,8 @@ func TestEpochsWithoutNumbers(t *testing.T) {
 	}
 }
 
-// The scope around a training has the epoch that it ends with. It says nothing
-// of when that one was.
+// TestEpochsBelowTheTraining checks that the scope around a training has the
+// epoch with which it ends, which does not set the time of that epoch.
 func TestEpochsBelowTheTraining(t *testing.T) {
 	agg := spanstats.New(nil)
 	for n := range int64(2) {
@@ -238,7 +241,8 @@ func TestEqualSpansNestByLevel(t *testing.T) {
 	}
 }
 
-// What a span counts as follows from its meaning; lists of categories are exceptions.
+// TestClasses checks that the class of a span follows from its meaning; lists
+// of categories are exceptions.
 func TestClasses(t *testing.T) {
 	busy := func(c spanstats.Classes, category, name string) string {
 		a := spanstats.New(&spanstats.Options{Classes: c})
@@ -262,8 +266,8 @@ func TestClasses(t *testing.T) {
 		{category: "dataloader", name: "fetch.block"},
 		{category: "checkpoint", name: "capture", want: "io"},
 		{category: "comm", name: "all_reduce", want: "comm"},
-		{category: "comm", name: "comm.init"},    // set up before the training
-		{category: "compute", name: "step.init"}, // likewise
+		{category: "comm", name: "comm.init"},    // set-up before the training
+		{category: "compute", name: "step.init"}, // the same
 		{category: "device", name: "transfer", want: "copy"},
 		{category: "device", name: "backward"}, // work, not a copy
 		{category: "pipeline", name: "train"},

@@ -9,11 +9,11 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// Class is what kind of work a category stands for.
+// Class is the kind of work of a category.
 type Class uint8
 
-// The classes. Other is everything that is none of the others, such as the
-// spans that frame a run. Copy is data on its way between host and device.
+// The classes. Other is everything outside of the other classes, such as the
+// spans around a run. Copy is data on its way between host and device.
 const (
 	Other Class = iota
 	Compute
@@ -23,22 +23,21 @@ const (
 	classCount
 )
 
-// Classes are lists of categories that count as a class whatever they mean by
-// package spans. A list that is not nil is all of its class. Categories are compared
-// without regard to case; one that ends in "*" stands for all that begin with it.
-// The zero value leaves all to their meaning.
+// Classes has lists of categories whose class differs from their meaning in
+// package spans. A list that is not nil replaces its class. Categories are
+// compared case-insensitively; one that ends in "*" matches all with that
+// prefix. The zero value changes nothing.
 type Classes struct {
 	Compute, IO, Comm, Copy []string
-	// NoKernels leaves the kernels of imported profiles to their category.
-	// Otherwise the computing of a process that ran kernels on a device is the
-	// time of these, and not that of the host's forward and backward around
-	// them: those last while a device waits for data and for other ranks, so
-	// that nothing would ever stall.
+	// NoKernels leaves the kernels of imported profiles in their category.
+	// Otherwise the computing of a process with kernels on a device is the time of
+	// the kernels, not that of the host's forward and backward: those last while a
+	// device waits for data and for other ranks, so that there would be no stalls.
 	NoKernels bool
 }
 
-// classOf are the classes of this package by those of package spans. What is set
-// up before the training, and what frames it, is Other.
+// classOf has the classes of this package by those of package spans. Set-up
+// before the training and spans around it are Other.
 var classOf = map[vocab.Class]Class{
 	vocab.ClassForward:        Compute,
 	vocab.ClassBackward:       Compute,
@@ -56,7 +55,7 @@ var classOf = map[vocab.Class]Class{
 // classOf returns the class of spans of a category that mean m.
 func (c *Classes) classOf(category string, m *vocab.Meaning) Class {
 	if m.Class == vocab.ClassBody {
-		return Other // what happens in there has spans of its own
+		return Other // its inner spans count
 	}
 	category = strings.ToLower(category)
 	lists := [...][]string{Compute: c.Compute, IO: c.IO, Comm: c.Comm, Copy: c.Copy}
@@ -78,7 +77,7 @@ func (c *Classes) classOf(category string, m *vocab.Meaning) Class {
 }
 
 // device returns the class of a row of a device in an imported profile, and
-// Other for the rows of the host.
+// Other for rows of the host.
 func device(ev *dftracer.Event) Class {
 	m, ok := job.OnDevice(ev)
 	switch {

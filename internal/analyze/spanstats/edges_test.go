@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// The name of a process is what its record says, and no other record's.
+// TestLabel checks that the name of a process comes only from its own record.
 func TestLabel(t *testing.T) {
 	agg := spanstats.New(nil)
 	feed(agg, 10, "0", 1000, 100)
@@ -27,8 +27,9 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// A quantile is the middle of the bucket that holds it, whose width is a small part of
-// the value, and never outside of the values.
+// TestQuantileIsWithinItsBucket checks that a quantile is the middle of its
+// bucket, whose width is a small part of the value, and within the range of the
+// values.
 func TestQuantileIsWithinItsBucket(t *testing.T) {
 	for _, values := range [][]int64{{0}, {7}, {1000, 1001, 1002}, {1 << 20, 1<<20 + 999, 1 << 21}, {3, 1 << 40, 1 << 41}} {
 		var h spanstats.Histogram
@@ -43,7 +44,7 @@ func TestQuantileIsWithinItsBucket(t *testing.T) {
 			}
 		}
 	}
-	for bits := 10; bits < 50; bits += 7 { // the last value of a bucket is no further from its middle than half of its width
+	for bits := 10; bits < 50; bits += 7 { // the last value of a bucket differs from its middle by at most half its width
 		v, width := int64(1)<<bits-1, int64(1)<<(bits-1)>>6
 		var h spanstats.Histogram
 		for _, v := range []int64{1, v, 1 << 60} {
@@ -55,8 +56,8 @@ func TestQuantileIsWithinItsBucket(t *testing.T) {
 	}
 }
 
-// Steps are counted by the updates of metrics where nothing else says them, and by no
-// other record that has their name.
+// TestStepsOfUpdates checks that steps are counted by the updates of metrics if
+// no other record has them, and not by other records with the same name.
 func TestStepsOfUpdates(t *testing.T) {
 	for name, want := range map[string]int64{tracefile.NameCustom: 3, tracefile.NameProcessName: 0} {
 		agg := spanstats.New(nil)
@@ -72,7 +73,8 @@ func TestStepsOfUpdates(t *testing.T) {
 	}
 }
 
-// Metadata is no event, whoever wrote it, and neither is a counter.
+// TestWhatIsNoEvent checks that metadata of any writer and counters are not
+// events.
 func TestWhatIsNoEvent(t *testing.T) {
 	agg := spanstats.New(nil)
 	for _, ev := range []dftracer.Event{

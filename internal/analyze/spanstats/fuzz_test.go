@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/spanstats"
 )
 
-// Whatever spans come, in whatever order and however they overlap, the sums
-// must keep their bounds, with little memory too.
+// FuzzAggregator checks that for any spans, in any order and with any overlap,
+// the sums are within their limits, also with little memory.
 func FuzzAggregator(f *testing.F) {
 	f.Add([]byte("0123456789abcdefghijklmnopqrstuvwxyz"), false)
 	f.Add(make([]byte, 4096), true)
@@ -24,7 +24,7 @@ func FuzzAggregator(f *testing.F) {
 		for ; len(data) >= 8; data = data[8:] {
 			ts, dur := int64(binary.LittleEndian.Uint16(data)), int64(binary.LittleEndian.Uint16(data[2:]))
 			if data[7]&0x80 != 0 {
-				ts <<= 40 // far away, still without overflow of the sums
+				ts <<= 40 // far away, but without overflow of the sums
 			}
 			ev := complete(cats[data[4]&3], string('a'+rune(data[4]>>4)), int64(data[5]&3), ts, dur, dftracer.Int("epoch", int64(data[6]&3)-1))
 			ev.PID, ev.Level = int64(data[5]>>7), int(data[7]&7)

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// The inputs that cost most, by what there are many of.
+// many has the most expensive inputs, by what they have many of.
 var many = map[string]func(n int){
 	"Events": func(n int) {
 		agg := spanstats.New(nil)
@@ -24,7 +24,7 @@ var many = map[string]func(n int){
 		}
 		agg.Result()
 	},
-	"DepthEnds": func(n int) { // as programs write them, the inner one first
+	"DepthEnds": func(n int) { // in the order of programs, the inner one first
 		agg := spanstats.New(nil)
 		for i := range int64(n) {
 			agg.Add(complete("compute", "forward", 1, int64(n)-i, 2*i+1))
@@ -82,7 +82,8 @@ var many = map[string]func(n int){
 	},
 }
 
-// What is nested deeper than a lane tells apart is counted, and takes no memory.
+// TestTooDeep checks that spans nested too deeply for a lane are counted, and
+// take no memory.
 func TestTooDeep(t *testing.T) {
 	for name, order := range map[string]func(i, n int64) int64{"outer first": func(i, _ int64) int64 { return i }, "inner first": func(i, n int64) int64 { return n - 1 - i }} {
 		const n = 40_000
@@ -103,8 +104,9 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
-// Of a job in many files each rank is told as exactly as that of a job in one,
-// and so is a process whose trace was rotated.
+// TestManyFiles checks that the result for each rank of a job in many files is
+// as exact as that of a job in one file, and so is that of a process with a
+// rotated trace.
 func TestManyFiles(t *testing.T) {
 	const files, steps = 400, 500
 	agg := spanstats.New(&spanstats.Options{MaxIntervals: 20_000, MaxSpans: 20_000})
@@ -159,7 +161,7 @@ func BenchmarkGrowth(b *testing.B) {
 		if name == "Files" {
 			n = 1 << 10
 		}
-		if name != "Lanes" { // a map that outgrows the processor's caches: 39 times as long
+		if name != "Lanes" { // the map exceeds the CPU caches: 39 times as long
 			b.Run(name, func(b *testing.B) { growth.Bench(b, n, f) })
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// A profile of a GPU job: backward lasts all the time on the host, kernels run
-// in half of it, and a collective runs beside one of them and alone.
+// profiled returns a profile of a GPU job: backward lasts all the time on the
+// host, kernels run in half of it, and a collective runs partly beside one of
+// them.
 func profiled() []dftracer.Event {
 	ev := func(cat, name string, tid, ts, dur int64, args ...dftracer.Arg) dftracer.Event {
 		return dftracer.Event{Phase: dftracer.PhaseComplete, Cat: cat, Name: name, PID: 1, TID: tid, TS: ts, Dur: dur, Args: args}
@@ -32,7 +33,7 @@ func TestKernelsAreTheComputingOfAProfile(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
 		classes         spanstats.Classes
-		compute, hidden int64 // hidden is communication unoverlapped
+		compute, hidden int64 // hidden is communication outside of communication stalls
 		kernels         bool
 	}{
 		{"default", spanstats.Classes{}, 50, 20, true},
@@ -48,7 +49,7 @@ func TestKernelsAreTheComputingOfAProfile(t *testing.T) {
 			t.Errorf("%s: %+v", tc.name, p)
 		}
 	}
-	// Without kernels the host's phases are the computing.
+	// Without kernels the host's phases count as computing.
 	agg := spanstats.New(nil)
 	for _, ev := range profiled() {
 		if k, _ := ev.Arg("kind"); tracefile.Str(k) != "kernel" {

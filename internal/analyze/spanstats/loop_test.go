@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// The epochs of a training loop with plain iterators and an update in the body
-// are those that the loop had.
+// TestEpochsOfATrainingLoop checks the epochs of a training loop with plain
+// iterators and an update in the body.
 func TestEpochsOfATrainingLoop(t *testing.T) {
 	lasts := []time.Duration{62 * time.Millisecond, 82 * time.Millisecond, 41 * time.Millisecond}
 	base := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/spanstats"
 )
 
-// forest makes spans that nest on each lane, in the order in which they end.
+// forest makes spans that nest on each lane, in the order of their ends.
 type forest struct {
 	rng    *rand.Rand
 	events []dftracer.Event
@@ -44,7 +44,7 @@ func randomTrace(seed uint64) []dftracer.Event {
 	return f.events
 }
 
-// naive does what the Aggregator does, with all of the memory it likes.
+// naive computes the same as the Aggregator without a memory limit.
 type naive struct {
 	total, self map[[2]string]int64
 	durs        map[[2]string][]int64

@@ -20,19 +20,19 @@ type process struct {
 	lastTID    int64
 	lastLane   *nest.Tree
 	number     int64                 // of its attempt, see Aggregator.number
-	beside     int64                 // how many of its attempt it runs beside
+	beside     int64                 // its number among the parallel processes of its attempt
 	busy       [classCount]*nest.Set // by Class
 	kernels    *nest.Set             // computing on a device
 	epochs     map[int64]*epoch
 	lastEpoch  *epoch
 	steps      job.Steps
-	stepped    map[int64]int64 // steps by epoch, of the files before
-	kept       job.Steps       // what is known of those of the files before
+	stepped    map[int64]int64 // steps by epoch, of the previous files
+	kept       job.Steps       // the steps of the previous files
 	run        string          // see job.Process
-	done       *account        // of the files before, nil where the process goes on
+	done       *account        // of the previous files, nil if the process continues
 }
 
-// unions calls fn with each union that the process has.
+// unions calls fn with each union of the process.
 func (p *process) unions(fn func(*nest.Set)) {
 	for _, s := range p.busy {
 		if s != nil {
@@ -44,7 +44,7 @@ func (p *process) unions(fn func(*nest.Set)) {
 	}
 }
 
-// maxEpochs bounds the epochs of a process.
+// maxEpochs limits the epochs of a process.
 const maxEpochs = 1 << 14
 
 type epoch struct {
@@ -61,7 +61,7 @@ func (p *process) epochOf(number int64) *epoch {
 	e := p.epochs[number]
 	if e == nil {
 		if len(p.epochs) == maxEpochs {
-			return &epoch{} // for nothing: no job has that many
+			return &epoch{} // discarded: no job has that many
 		}
 		e = &epoch{number: number}
 		p.epochs[number] = e
@@ -70,7 +70,7 @@ func (p *process) epochOf(number int64) *epoch {
 	return e
 }
 
-// framed reports whether spans of the process say when its epochs were.
+// framed reports whether the process has spans of its epochs.
 func (p *process) framed() bool {
 	for _, e := range p.epochs {
 		if e.framed {
@@ -94,13 +94,13 @@ func (e *epoch) note(n *name, start, end int64) {
 	}
 }
 
-// allSteps returns what is known of its steps by those of all files.
+// allSteps returns the known steps of all files.
 func (p *process) allSteps() job.Steps {
 	p.steps.All()
 	return p.kept.Then(&p.steps)
 }
 
-// countSteps counts the training steps of each epoch.
+// countSteps returns the number of training steps of each epoch.
 func (p *process) countSteps() map[int64]int64 {
 	out := maps.Clone(p.stepped)
 	if out == nil {
@@ -114,10 +114,10 @@ func (p *process) countSteps() map[int64]int64 {
 	return out
 }
 
-// account is how a process used its time.
+// account is the use of the time of a process.
 type account struct {
 	use    Use
-	epochs []*epoch // those that were
+	epochs []*epoch // those that took place
 	uses   []Use    // of these
 	steps  map[int64]int64
 	closed int64
@@ -139,7 +139,7 @@ func (p *process) account() *account {
 	framed := p.framed()
 	for _, e := range p.epochs {
 		if framed && !e.framed {
-			continue // only mentioned, by work ahead of an epoch for one
+			continue // only mentioned, for example by work ahead of an epoch
 		}
 		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, sets.use(e.start, e.end))
 	}
@@ -154,9 +154,9 @@ type name struct {
 	is     vocab.Meaning
 	class  Class
 	epoch  bool // its spans are epochs
-	trains bool // only who trains has its spans
-	steps  bool // its spans say where training steps are
-	whole  bool // its spans last for all epochs; an epoch that they name is the last one
+	trains bool // only training processes have its spans
+	steps  bool // its spans show where training steps are
+	whole  bool // its spans last for all epochs; their epoch is the last one
 
 	profile bool // its spans may be kernels
 	hist    Histogram

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// rank returns the rank as text, empty where it is not known.
+// rank returns the rank as text, empty if unknown.
 func (p *process) rank() string {
 	if !p.who.RankKnown {
 		return ""
@@ -17,8 +17,9 @@ func (p *process) rank() string {
 	return strconv.Itoa(p.who.Rank)
 }
 
-// number gives processes the number of their attempt, which is that of the job that
-// they make. One that runs beside another of its rank and attempt is counted separately.
+// number assigns processes the number of their attempt by their job. It counts
+// a process that runs in parallel to another of its rank and attempt
+// separately.
 func (a *Aggregator) number() {
 	of := make(map[*job.Process]*process)
 	var all []*job.Process
@@ -60,8 +61,9 @@ func (a *Aggregator) number() {
 	}
 }
 
-// rankKey tells ranks apart. The attempts of a rank in one run are one; without a rank
-// each process is one, and so is each that runs beside another of its rank.
+// rankKey identifies a rank. The attempts of a rank in one run are one; each
+// process without a rank is separate, and so is each parallel process of a
+// rank.
 type rankKey struct {
 	run, rank, host string
 	pid, beside     int64
@@ -74,8 +76,8 @@ func rankOf(run, rank, host string, pid, beside int64) rankKey {
 	return rankKey{host: host, pid: pid}
 }
 
-// Mean returns the time of a rank, in the mean over all ranks, and how many ranks
-// there are. What a rank did in several attempts adds up.
+// Mean returns the time of a rank, in the mean over all ranks, and the number
+// of ranks. The times of several attempts of a rank add up.
 func (r *Result) Mean() (mean Use, ranks int64) {
 	seen := make(map[rankKey]bool)
 	for i := range r.Processes {
@@ -94,8 +96,8 @@ type EpochMean struct {
 	Use
 }
 
-// EpochMeans returns the epochs in their order. What a rank did for an epoch in
-// several attempts adds up.
+// EpochMeans returns the epochs in their order. The times of several attempts
+// of a rank for an epoch add up.
 func (r *Result) EpochMeans() []EpochMean {
 	var out []EpochMean
 	for i := 0; i < len(r.Epochs); {
@@ -134,11 +136,12 @@ func (u Use) dividedBy(n int64) Use {
 		Comm: u.Comm / n, CommStall: u.CommStall / n, Copies: u.Copies / n, Idle: u.Idle / n}
 }
 
-// unions has one union for each class but Other, in their order.
+// unions has one union for each class except Other, in their order.
 type unions [classCount - 1][]nest.Interval
 
-// overlap walks over unions between from and to and returns, for every
-// combination of them (bit 0 for the first), how long just these held.
+// overlap goes through unions between from and to and returns, for every
+// combination of them (bit 0 for the first), the time in which exactly these
+// applied.
 func (sets unions) overlap(from, to int64) (out [1 << len(unions{})]int64) {
 	var next [len(unions{})]int
 	for k, set := range sets {
@@ -171,7 +174,7 @@ func (sets unions) overlap(from, to int64) (out [1 << len(unions{})]int64) {
 	return out
 }
 
-// use adds up one interval.
+// use returns the use of one interval.
 func (sets unions) use(from, to int64) Use {
 	t := sets.overlap(from, to)
 	bit := func(c Class) int { return 1 << (c - 1) }

@@ -29,7 +29,8 @@ func feed(agg *spanstats.Aggregator, pid int64, rank string, start, dur int64, f
 	}
 }
 
-// Attempts of a rank add up; they are no ranks of their own.
+// TestAttemptsAreNotRanks checks that attempts of a rank add up and are not
+// separate ranks.
 func TestAttemptsAreNotRanks(t *testing.T) {
 	agg := spanstats.New(nil)
 	feed(agg, 10, "0", 1000, 100)
@@ -51,14 +52,15 @@ func TestAttemptsAreNotRanks(t *testing.T) {
 	}
 }
 
-// Every part of the use has a mean of its own, of the ranks and of an epoch.
+// TestMeansOfRanks checks that every part of the use has a separate mean, over
+// the ranks and for an epoch.
 func TestMeansOfRanks(t *testing.T) {
 	agg := spanstats.New(nil)
 	for rank := range int64(2) {
 		at := 1000 * (rank + 1)
 		feed(agg, 10+rank, []string{"0", "1"}[rank], at, 200)
 		for _, ev := range []dftracer.Event{
-			{Cat: "comm", Name: "all_reduce", TID: 2, TS: at + 80, Dur: 60 + 20*rank}, // beside forward, which ends at 100
+			{Cat: "comm", Name: "all_reduce", TID: 2, TS: at + 80, Dur: 60 + 20*rank}, // in parallel to forward, which ends at 100
 			{Cat: "POSIX", Name: "read", TID: 3, TS: at + 90, Dur: 20 + 40*rank},
 			{Cat: "device", Name: "transfer", TID: 4, TS: at, Dur: 10 + 10*rank},
 			{Cat: "pipeline", Name: "train.iteration", TID: 5, TS: at, Dur: 100},
@@ -78,8 +80,9 @@ func TestMeansOfRanks(t *testing.T) {
 	}
 }
 
-// What the start record says wins, and counts from 0 there; processes of a rank that
-// run side by side, and processes without a rank, are ones of their own.
+// TestWhatIsAnAttempt checks that the start record takes precedence, and counts
+// from 0; parallel processes of a rank, and processes without a rank, are
+// separate.
 func TestWhatIsAnAttempt(t *testing.T) {
 	agg := spanstats.New(nil)
 	feed(agg, 10, "0", 1000, 100, dftracer.Int("attempt", 4))
@@ -101,8 +104,9 @@ func TestWhatIsAnAttempt(t *testing.T) {
 	}
 }
 
-// A start of the same command under another id of the launcher goes on with a run that
-// failed, if it goes on with its steps, in whichever of its files that is said.
+// TestRunsGoOn checks that a start of the same command under another id of the
+// launcher continues a run that failed, if it continues its steps, whichever
+// file has that.
 func TestRunsGoOn(t *testing.T) {
 	failed := 1
 	start := func(job string, from, to int64) *rundir.Run {
@@ -144,7 +148,8 @@ func TestRunsGoOn(t *testing.T) {
 	}
 }
 
-// The body of a loop over a loader is not loading.
+// TestBodiesOfIteratorsAreNoIO checks that the body of a loop over a loader
+// does not count as loading.
 func TestBodiesOfIteratorsAreNoIO(t *testing.T) {
 	agg := spanstats.New(nil)
 	for step := range int64(10) {
@@ -159,7 +164,8 @@ func TestBodiesOfIteratorsAreNoIO(t *testing.T) {
 	}
 }
 
-// Copies are a class of their own, on devices and between them and the host.
+// TestCopies checks that copies are a separate class, on devices and between
+// them and the host.
 func TestCopies(t *testing.T) {
 	kind := func(k string) dftracer.Arg { return dftracer.String("kind", k) }
 	agg := spanstats.New(nil)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Result returns the totals of what was added so far. More may be added.
+// Result returns the totals of the events so far. More may be added.
 func (a *Aggregator) Result() *Result {
 	r := &Result{Events: a.events, Counters: a.counters, Metadata: a.metadata,
 		Categories: []NameStat{}, Names: []NameStat{}, Processes: []ProcessStat{}, Epochs: []EpochStat{}}
@@ -80,7 +80,7 @@ func (n *name) stat(self int64) NameStat {
 	return s
 }
 
-// byRank orders numbers by value and puts what is no number last.
+// byRank compares numbers by value and puts other texts last.
 func byRank(a, b string) int {
 	x, errX := strconv.Atoi(a)
 	y, errY := strconv.Atoi(b)

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 )
 
-// Result is what an Aggregator found. All times are microseconds; Start and End
-// since the Unix epoch.
+// Result is the result of an Aggregator. All times are microseconds; Start and
+// End since the Unix epoch.
 type Result struct {
 	Events     int64         `json:"events"`
 	Counters   int64         `json:"counters"`
@@ -16,11 +16,11 @@ type Result struct {
 	Names      []NameStat    `json:"names"`
 	Processes  []ProcessStat `json:"processes"`
 	Epochs     []EpochStat   `json:"epochs"`
-	// UnionError bounds the time by which any of the unions is too long because
-	// memory was bounded; 0 means that they are exact.
+	// UnionError is the maximum time by which any of the unions is too long because
+	// of the memory limit; 0 means that they are exact.
 	UnionError int64 `json:"union_error_us"`
-	// TooDeep is how many spans lay in more than 4096 others and were forgotten
-	// for that: what lies in them may count for the self time of two names.
+	// TooDeep is the number of spans that were nested in more than 4096 others and
+	// dropped: spans nested in them may count for the self time of two names.
 	TooDeep int64 `json:"too_deep,omitempty"`
 }
 
@@ -30,34 +30,34 @@ type NameStat struct {
 	Name     string  `json:"name,omitempty"`
 	Count    int64   `json:"count"`
 	Total    int64   `json:"total_us"`
-	Self     int64   `json:"self_us"` // without spans that ran inside on the same lane
+	Self     int64   `json:"self_us"` // without nested spans on the same lane
 	Mean     float64 `json:"mean_us"`
 	P50      int64   `json:"p50_us"`
 	P99      int64   `json:"p99_us"`
 	Max      int64   `json:"max_us"`
 }
 
-// Use is how an interval of one process's time was used. Each number is a union:
-// a moment counts once, however many spans it is in. The stalls are what the job
-// waits for: they count while nothing was computed.
+// Use is the use of an interval of one process's time. Each number is a union:
+// a moment counts once for any number of spans. The stalls are the times that
+// the job waits: they count only without computing.
 type Use struct {
 	Wall      int64 `json:"wall_us"`
 	Compute   int64 `json:"compute_us"`
 	IO        int64 `json:"io_us"`
-	IOStall   int64 `json:"io_stall_us"` // I/O while nothing was computed
+	IOStall   int64 `json:"io_stall_us"` // I/O without computing
 	Comm      int64 `json:"comm_us"`
-	CommStall int64 `json:"comm_stall_us"` // communication while nothing was computed
+	CommStall int64 `json:"comm_stall_us"` // communication without computing
 	Copies    int64 `json:"copies_us"`     // data between host and device
 	Idle      int64 `json:"idle_us"`       // none of the four
 }
 
-// ProcessStat is one process. Rank is "" when the trace does not tell.
+// ProcessStat is one process. Rank is "" if the trace has none.
 type ProcessStat struct {
 	HostHash string `json:"host_hash,omitempty"`
-	Host     string `json:"host,omitempty"` // for the caller to fill in
+	Host     string `json:"host,omitempty"` // set by the caller
 	PID      int64  `json:"pid"`
 	Rank     string `json:"rank,omitempty"`
-	Run      string `json:"run,omitempty"` // where the files have several
+	Run      string `json:"run,omitempty"` // if the files have several
 	Attempt  int64  `json:"attempt"`       // of its rank, from 1
 	Label    string `json:"label,omitempty"`
 	Kernels  bool   `json:"compute_is_kernels,omitempty"` // computing is that of a device
@@ -98,10 +98,10 @@ const (
 	subs    = 1 << subBits
 )
 
-// Histogram counts durations in buckets that are narrow in proportion to their
+// Histogram counts durations in buckets whose width is proportional to their
 // value: numbers below 64 have one each, others share one with numbers that
-// differ by less than 1.6 %. The zero Histogram is empty. It takes memory for
-// the powers of two that occur only.
+// differ by less than 1.6 %. The zero Histogram is empty. It uses memory only
+// for powers of two that occur.
 type Histogram struct {
 	octaves  [64 - subBits + 1]*[subs]uint64
 	n        uint64
@@ -123,7 +123,7 @@ func (h *Histogram) Add(v int64) {
 	h.octaves[octave][sub]++
 }
 
-// Merge adds what other has counted.
+// Merge adds the counts of other.
 func (h *Histogram) Merge(other *Histogram) {
 	if other.n == 0 {
 		return
@@ -146,8 +146,8 @@ func (h *Histogram) Merge(other *Histogram) {
 	}
 }
 
-// Quantile returns the value at rank ceil(q*n) of the sorted values, by the
-// middle of its bucket. It is 0 when the histogram is empty.
+// Quantile returns the middle of the bucket of the value at rank ceil(q*n) of
+// the sorted values. It is 0 if the histogram is empty.
 func (h *Histogram) Quantile(q float64) int64 {
 	if h.n == 0 {
 		return 0
@@ -172,7 +172,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return h.max
 }
 
-// bucket returns where a value is counted.
+// bucket returns the bucket of a value.
 func bucket(v uint64) (octave, sub int) {
 	if v < subs {
 		return 0, int(v)
@@ -181,7 +181,7 @@ func bucket(v uint64) (octave, sub int) {
 	return shift + 1, int(v>>shift) - subs
 }
 
-// bounds returns the lowest value of a bucket and how many values share it.
+// bounds returns the lowest value of a bucket and the number of its values.
 func bounds(octave, sub int) (low, width uint64) {
 	if octave == 0 {
 		return uint64(sub), 1

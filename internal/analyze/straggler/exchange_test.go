@@ -59,7 +59,7 @@ func TestExchange(t *testing.T) {
 		}
 	}
 	if parts := tableOf((job{n: 4, m: 100}).state()).Exchange(tableOf((job{n: 5, m: 100}).state())); parts != nil {
-		t.Error("ranks are exchanged that are none of both")
+		t.Error("other ranks than the two were exchanged")
 	}
 }
 

@@ -29,6 +29,6 @@ func TestMoments(t *testing.T) {
 	same.add(1, 2)
 	same.add(1, 3)
 	if !math.IsNaN(same.correlation()) {
-		t.Error("what never changes follows something")
+		t.Error("a constant counts as correlated, want not")
 	}
 }

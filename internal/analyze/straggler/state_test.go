@@ -130,7 +130,7 @@ func TestAbstainsWithWhatIsNeeded(t *testing.T) {
 				t.Fatalf("got %s, %s, exit code %d: %s", v.Kind, v.Reason, v.ExitCode(), v.Sentence)
 			}
 			if !strings.Contains(v.Needed, tt.needed) || !strings.Contains(v.Sentence, tt.needed) {
-				t.Errorf("does not say what is needed: %s", v.Sentence)
+				t.Errorf("the sentence lacks what is needed: %s", v.Sentence)
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func TestWindows(t *testing.T) {
 				}
 				parts.Merge(one)
 				if one.Verdict().Coverage.WindowSteps > 0 != (r%2 == 0) {
-					t.Error("merging changed what was merged")
+					t.Error("Merge changed its argument")
 				}
 			}
 			if got := asJSON(t, parts); got != want {

@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// TestQuantile has values of printed tables.
+// TestQuantile checks values of printed tables.
 func TestQuantile(t *testing.T) {
 	for _, tt := range []struct{ p, nu, want float64 }{
 		{0.5, 3, 0},
@@ -29,7 +29,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestSurvival has the degrees of freedom for which there is a closed form.
+// TestSurvival checks the degrees of freedom that have a closed form.
 func TestSurvival(t *testing.T) {
 	for _, x := range []float64{0, 0.01, 0.5, 1, 3, 50} {
 		for nu, want := range map[float64]float64{1: 0.5 - math.Atan(x)/math.Pi, 2: 0.5 - x/math.Sqrt(2+x*x)/2} {

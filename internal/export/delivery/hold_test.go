@@ -66,10 +66,10 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 		}
 		began := time.Now()
 		if err := p.ForceFlush(context.Background()); err == nil {
-			t.Error("nothing is said of a flush that cannot be")
+			t.Error("ForceFlush returned no error, want one")
 		}
 		if err := p.Shutdown(context.Background()); err == nil {
-			t.Error("nothing is reported about the spans that were not sent")
+			t.Error("Shutdown returned no error, want one with the spans that were not sent")
 		}
 		if time.Since(began) != 0 || p.Stats().Attempts != s.Attempts+1 {
 			t.Errorf("the shutdown took %v and %d requests", time.Since(began), p.Stats().Attempts-s.Attempts)

@@ -94,7 +94,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 				end(p, tc.n)
 				close(open)
 				if err := <-flushed; err == nil {
-					t.Error("a flush in which spans were lost said nothing")
+					t.Error("ForceFlush returned no error, want one with the lost spans")
 				}
 				if err := p.Shutdown(t.Context()); err != nil {
 					t.Fatal(err)

@@ -73,7 +73,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		if !strings.HasPrefix(m.Name, "training.") && !strings.HasPrefix(m.Name, "trainspan.") && !strings.HasPrefix(m.Name, "otel.sdk.") {
-			t.Errorf("%s is in nobody's namespace", m.Name)
+			t.Errorf("%s has an unknown namespace", m.Name)
 		}
 	}
 }

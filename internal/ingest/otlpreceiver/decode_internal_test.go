@@ -65,7 +65,7 @@ func requestBytes(t testing.TB) []byte {
 func TestDecode(t *testing.T) {
 	body := requestBytes(t)
 	if d := new(decoder); !d.request(body, &collectorpb.ExportTraceServiceRequest{}) {
-		t.Error("the library decoded what is known")
+		t.Error("the library decoded known fields")
 	}
 	same(t, body)
 	same(t, append(body, body...))

@@ -154,7 +154,7 @@ func TestReplay(t *testing.T) {
 	flush := func(t *testing.T, f *Files) {
 		t.Helper()
 		if !f.store.Settle(t.Context(), time.Now()) {
-			t.Fatal("the files have not settled")
+			t.Fatal("the files are still changing")
 		}
 	}
 	for name, c := range map[string]struct {
@@ -549,7 +549,7 @@ func TestSizeOfAJournal(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("it never was full")
+		t.Error("the journal never reached its limit")
 	}
 	if err := f.Close(t.Context()); err != nil {
 		t.Fatal(err)

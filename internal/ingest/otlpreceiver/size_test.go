@@ -32,7 +32,7 @@ func nested(b []byte, numbers ...protowire.Number) []byte {
 // that.
 func TestTooManyMessages(t *testing.T) {
 	sink := func(context.Context, *otlpreceiver.Batch) error {
-		t.Error("they were taken")
+		t.Error("the request was accepted, want it rejected")
 		return nil
 	}
 	r := start(t, sink, nil)

@@ -140,6 +140,6 @@ func TestForgottenSpanIsUnfinished(t *testing.T) {
 		}
 	}
 	if !found {
-		t.Error("no span is called unfinished")
+		t.Error("got no span named unfinished, want one")
 	}
 }

@@ -33,7 +33,7 @@ func BenchmarkGrowthUpdates(b *testing.B) {
 // nodes that were switched off keep their arguments.
 func TestManyArgumentsOfNodes(t *testing.T) {
 	if _, full := updated(maxNodeArgs); full {
-		t.Error("arguments within the bound were left out")
+		t.Error("arguments within the limit were dropped")
 	}
 	root, full := updated(1000)
 	root.below[0].off = true

@@ -35,7 +35,7 @@ func TestInductorRegion(t *testing.T) {
 		t.Errorf("mm %+v", mm)
 	}
 	if _, ok := mm.Arg("grad_enabled"); ok {
-		t.Error("grad_enabled is invented")
+		t.Error("got grad_enabled, want it absent")
 	}
 	if r := c.one(t, "dynamo", "region.0/0"); arg(r, "backend") != "inductor" {
 		t.Errorf("region %+v", r)

@@ -246,9 +246,9 @@ func TestOptions(t *testing.T) {
 		t.Errorf("host %+v", hh)
 	}
 	if _, err := torch.Import(t.Context(), nil, nil, &torch.Options{Rules: []torch.Rule{{Pattern: "("}}}); err == nil {
-		t.Error("a bad pattern is accepted")
+		t.Error("got no error for an invalid pattern, want one")
 	}
 	if _, err := torch.Import(t.Context(), nil, nil, nil); err == nil {
-		t.Error("nothing to import is no error")
+		t.Error("got no error without input, want one")
 	}
 }

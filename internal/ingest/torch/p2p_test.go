@@ -181,7 +181,7 @@ func TestGlooRanksAreAligned(t *testing.T) {
 	}
 	for _, e := range c.pick("comm", "all_reduce") {
 		if arg(e, "wait_us") == "" {
-			t.Fatalf("nobody knows who waited: %+v", e)
+			t.Fatalf("no rank has a wait: %+v", e)
 		}
 	}
 }

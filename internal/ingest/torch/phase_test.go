@@ -178,7 +178,7 @@ annotation none ^## backward
 		t.Errorf("forward %+v", fw)
 	}
 	if n := len(c.pick("compute", "backward")); n != 0 {
-		t.Error("a rule that says none is not first")
+		t.Error("the rule none does not take precedence")
 	}
 	// The printed rules parse to the same rules.
 	var first, second strings.Builder
@@ -268,7 +268,7 @@ func TestInferenceIsNoTraining(t *testing.T) {
 	c.one(t, "pipeline", "train.iteration")
 	c, _ = importTrace(t, &torch.Options{NoInference: true}, rows...)
 	if len(c.pick("ai_root", "")) != 0 || len(c.pick("pipeline", "train")) != 0 {
-		t.Error("guesses are not left out")
+		t.Error("got inferred events, want none")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestEpochsOnlyWhereTheyWereRecorded(t *testing.T) {
 	}
 	c, _ = importTrace(t, nil, rows[1])
 	if n := len(c.pick("pipeline", "epoch.block")); n != 0 {
-		t.Error("an epoch is invented")
+		t.Error("got an epoch, want none")
 	}
 	c, _ = importTrace(t, &torch.Options{HasEpoch: true}, rows[1])
 	if e := c.one(t, "compute", "backward"); num(t, e, "epoch") != 0 {

@@ -162,7 +162,7 @@ func TestWatcherStopKeepsUnwrittenFile(t *testing.T) {
 	scan(t, w, 0)
 	cancel()
 	if _, _, err := w.Scan(ctx); err == nil {
-		t.Error("a stopped scan is no error")
+		t.Error("got no error for a stopped scan, want one")
 	}
 	scan(t, w, 1)
 }
@@ -171,10 +171,10 @@ func TestWatcherBadState(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, ".trainspan-imported.json", []byte("{broken"))
 	if _, err := torch.NewWatcher(dir, &capture{}, nil); err == nil {
-		t.Error("a damaged state file is taken for an empty one")
+		t.Error("got no error for a damaged state file, want one")
 	}
 	if _, err := torch.NewWatcher(filepath.Join(dir, "absent"), &capture{}, nil); err == nil {
-		t.Error("a directory that does not exist is watched")
+		t.Error("got no error for a missing directory, want one")
 	}
 }
 

@@ -353,7 +353,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := rundir.Read(newer); err == nil {
-		t.Error("a newer version is read")
+		t.Error("got no error for a newer version, want one")
 	}
 }
 

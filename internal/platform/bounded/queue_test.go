@@ -48,7 +48,7 @@ func TestOrder(t *testing.T) {
 		if rng.IntN(5) < 3 || rng.IntN(1000) == 0 {
 			for range 1 + rng.IntN(20) {
 				if !q.Put(next, next%100) {
-					t.Fatal("no bound, and an item was refused")
+					t.Fatal("Put = false without a bound, want true")
 				}
 				want = append(want, next%100)
 				next++

@@ -91,7 +91,7 @@ func TestKindOf(t *testing.T) {
 				t.Errorf("%v, %q, want %v, %q", kind, why, c.kind, c.why)
 			}
 			if c.kind != fsread.Unknown && kind.String() == fsread.Unknown.String() {
-				t.Errorf("kind %d has no words", kind)
+				t.Errorf("kind %d has no text", kind)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func TestClosing(t *testing.T) {
 		feed(s, 0, 10)
 		_ = s.Flush(t.Context(), false)
 		if !s.Ready() {
-			t.Error("an open file is not ready")
+			t.Error("got an open file that is not ready, want ready")
 		}
 		g.set(func(g *gate) { g.shut = shut })
 		feed(s, 10, 10)
@@ -116,7 +116,7 @@ func TestShortFailures(t *testing.T) {
 			t.Error(err)
 		}
 		if lines, gaps := sums(g.text()); lines != 2000 || gaps != 0 || s.Stats().Outages != 20 || len(tell.all) != 40 {
-			t.Errorf("%d lines, %d in gaps, %+v, told %d times", lines, gaps, s.Stats(), len(tell.all))
+			t.Errorf("%d lines, %d in gaps, %+v, %d reports", lines, gaps, s.Stats(), len(tell.all))
 		}
 	})
 }

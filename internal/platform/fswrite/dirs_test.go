@@ -90,13 +90,13 @@ func TestRemoveDir(t *testing.T) {
 		t.Error(err)
 	}
 	if read(t, filepath.Join(foreignFile, "below/thesis.txt")) != foreign || read(t, filepath.Join(foreignFile, "a.ring")) != "x" {
-		t.Error("something is gone")
+		t.Error("files were deleted, want all kept")
 	}
 	outside, linked := dir(t), dir(t)
 	symlink(t, outside, filepath.Join(linked, "out.ring"))
 	symlink(t, filepath.Join(outside, "a.ring"), filepath.Join(linked, "file.ring"))
 	if err := fswrite.RemoveDir(linked, ours); err == nil {
-		t.Error("links are deleted")
+		t.Error("links were deleted, want them kept")
 	}
 	if read(t, filepath.Join(outside, "a.ring")) != "x" || read(t, filepath.Join(outside, "below/b.ring")) != "x" {
 		t.Error("a link was followed")

@@ -274,7 +274,7 @@ func TestDescriptorClosedFromOutside(t *testing.T) {
 	}
 	text, _ := os.ReadFile(path)
 	if lines, gaps := sums(string(text)); lines != 60 || gaps != 0 || s.Stats().Lost != 0 || len(tell.all) != 2 {
-		t.Errorf("%d lines, %d in gaps, told %+v", lines, gaps, tell.all)
+		t.Errorf("%d lines, %d in gaps, reports %+v", lines, gaps, tell.all)
 	}
 	if len(tell.paths) != 0 { // it is the same file
 		t.Errorf("told of paths %v", tell.paths)
@@ -317,7 +317,7 @@ func TestEmptiedFile(t *testing.T) {
 	_ = s.Flush(t.Context(), false)
 	feed(s, 20, 10)
 	if err := s.Close(t.Context()); err == nil {
-		t.Error("close says that nothing was lost")
+		t.Error("Close returned no error, want one with the lost lines")
 	}
 	if text, _ := os.ReadFile(path); string(text) != "theirs" {
 		t.Errorf("their file holds %.40q", text)
@@ -351,7 +351,7 @@ func TestMovedFile(t *testing.T) {
 	before, _ := sums(read(t, aside))
 	after, gaps := sums(read(t, filepath.Join(dir, "t.1.x")))
 	if before < 10 || before+after != 30 || gaps != 0 || s.Stats().Lost != 0 || !slices.Equal(tell.paths, []string{"t.1.x"}) {
-		t.Errorf("%d lines, then %d, %d in gaps, %+v in %v, told of %v", before, after, gaps, s.Stats(), names(t, dir), tell.paths)
+		t.Errorf("%d lines, then %d, %d in gaps, %+v in %v, reports %v", before, after, gaps, s.Stats(), names(t, dir), tell.paths)
 	}
 }
 
@@ -409,7 +409,7 @@ func TestPipeNobodyReads(t *testing.T) {
 	}
 	s.Abandon(errors.New("enough"))
 	if err := s.Close(t.Context()); err == nil || s.Stats().Lost < 2000 || len(tell.all) != 1 {
-		t.Errorf("%v, %+v, told %+v", err, s.Stats(), tell.all)
+		t.Errorf("%v, %+v, reports %+v", err, s.Stats(), tell.all)
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 1 {
 		t.Errorf("files %v", got)

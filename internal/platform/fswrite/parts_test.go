@@ -32,7 +32,7 @@ func TestRotation(t *testing.T) {
 		t.Error(err)
 	}
 	if st := s.Stats(); !slices.Equal(paths, []string{"t.1.x", "t.2.x"}) || filepath.Base(s.Path()) != "t.2.x" || st.Parts != 2 || st.Lines != 25+6 {
-		t.Errorf("told of %v, now %s, %+v", paths, s.Path(), st)
+		t.Errorf("got reports %v, path %s, %+v", paths, s.Path(), st)
 	}
 	for n, name := range []string{"t.x", "t.1.x", "t.2.x"} {
 		text := read(t, filepath.Join(dir, name))
@@ -88,7 +88,7 @@ func TestSuspend(t *testing.T) {
 		}
 		for _, s := range []*fswrite.Sink{first, second} {
 			if _, err := fswrite.Continue(s, o); err == nil {
-				t.Error("a file that is not suspended goes on")
+				t.Error("Resume of a file that is not suspended succeeded, want an error")
 			}
 		}
 	}

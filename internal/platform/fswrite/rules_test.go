@@ -122,7 +122,7 @@ func TestStreamTakesNothingBack(t *testing.T) {
 	s := fswrite.NewStream(&gate{})
 	fresh, gone, err := s.Resume()
 	if s.Undo() || s.Gone() || fresh || gone || err != nil || s.Check() != nil || s.Next() == nil {
-		t.Error("a stream is no file")
+		t.Error("got no stream, want one")
 	}
 }
 
@@ -253,10 +253,10 @@ func TestGaps(t *testing.T) {
 			g.set(func(g *gate) { g.err = nil })
 			time.Sleep(10 * time.Second) // in synthetic time; the sink retries meanwhile
 			if gaps := strings.Count(g.text(), "gap "); gaps != c.gaps || s.Stats().Lost > 0 != c.lost {
-				t.Errorf("%s: %d records of what is missing, %+v", c.name, gaps, s.Stats())
+				t.Errorf("%s: %d records of losses, %+v", c.name, gaps, s.Stats())
 			}
 			if len(tell.all) != 2 || !tell.all[1].Over {
-				t.Errorf("%s: told %v", c.name, tell.all)
+				t.Errorf("%s: got reports %v", c.name, tell.all)
 			}
 			_ = s.Close(t.Context())
 			if err := s.Close(t.Context()); (err != nil) != c.lost {

@@ -148,7 +148,7 @@ func TestStall(t *testing.T) {
 			t.Errorf("%d refused, %+v", refused, st)
 		}
 		if len(tell.all) != 1 || tell.all[0].Over {
-			t.Errorf("told %+v before it is over", tell.all)
+			t.Errorf("got report %+v before the outage ended", tell.all)
 		}
 		if err := s.Flush(t.Context(), false); !errors.Is(err, fswrite.ErrStalled) {
 			t.Errorf("flush: %v", err)
@@ -169,7 +169,7 @@ func TestStall(t *testing.T) {
 			t.Errorf("%d lines, %d in gaps, %d refused; the end is %q", lines, gaps, refused, g.text()[len(g.text())-40:])
 		}
 		if len(tell.all) != 2 || tell.all[0].Over || !tell.all[1].Over || tell.all[1].Lost != refused || tell.all[1].For < 30*time.Second {
-			t.Errorf("told %+v", tell.all)
+			t.Errorf("got report %+v", tell.all)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestSmallHold(t *testing.T) {
 				t.Errorf("flush: %v", err)
 			}
 			if err := s.Close(t.Context()); err == nil {
-				t.Error("the end says that nothing is lost")
+				t.Error("Close returned no error, want one with the lost lines")
 			}
 		})
 	}

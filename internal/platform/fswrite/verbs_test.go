@@ -235,7 +235,7 @@ func TestRefused(t *testing.T) {
 			}
 			if name != "file" && name != "pipe" {
 				if _, err := fswrite.OpenAppend(target); err == nil {
-					t.Error("it is appended to")
+					t.Error("got no error for appending, want one")
 				}
 			}
 			now, err := os.Lstat(target)
@@ -246,7 +246,7 @@ func TestRefused(t *testing.T) {
 				t.Errorf("the file of the link is %q", got)
 			}
 			if _, err := os.Lstat("nowhere"); err == nil {
-				t.Error("a file was made through the link")
+				t.Error("a file was created through the link, want none")
 			}
 		})
 	}

@@ -39,6 +39,6 @@ func TestBoundLeavesWhatIsSet(t *testing.T) {
 	t.Setenv("GOGC", "50")
 	before := debug.SetMemoryLimit(-1)
 	if Bound(1 << 20); debug.SetMemoryLimit(-1) != before {
-		t.Error("the limit is another")
+		t.Error("the memory limit changed, want the same")
 	}
 }

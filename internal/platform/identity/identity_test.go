@@ -73,7 +73,7 @@ func TestWords(t *testing.T) {
 			var id identity.Identity
 			id.Say(from, f.Word(from), "7")
 			if by, known := id.From(f); !known || by != from {
-				t.Errorf("%v of %v is read by nobody", f, from)
+				t.Errorf("no reader of %v of %v", f, from)
 			}
 		}
 	}

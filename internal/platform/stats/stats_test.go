@@ -38,7 +38,7 @@ func TestMedians(t *testing.T) {
 		}
 	}
 	if !math.IsNaN(stats.Median(nil)) {
-		t.Error("the median of nothing is a number")
+		t.Error("Median() of no values is a number, want NaN")
 	}
 }
 

@@ -151,13 +151,13 @@ func TestPanics(t *testing.T) {
 		s.End()
 	}
 	if k := h.ScopeKinds("a", "b", filter.Only(0)); len(k) != 0 {
-		t.Error("a kind came out of a panic")
+		t.Error("got a kind from a call that panicked, want none")
 	}
 	h.EndScopes()
 	send(h, 0, 1)
 	h.Stats(func(outputs.Stats) bool { return true })
 	if err := h.ForceFlush(context.Background()); err == nil {
-		t.Error("a flush that panicked is no error")
+		t.Error("got no error from a flush that panicked, want one")
 	}
 	err := h.End(context.Background(), func() map[string]int64 { return map[string]int64{"x": 1} })
 	if err == nil || !strings.Contains(err.Error(), "shutdown") {
@@ -167,7 +167,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("Panics() = %d, want 1503", n)
 	}
 	if n := strings.Count(log.String(), `"telemetry output panicked"`); n != 4 {
-		t.Errorf("%d lines tell of panics:\n%s", n, &log)
+		t.Errorf("got %d lines about panics:\n%s", n, &log)
 	}
 	if !strings.Contains(l.String(), "file told, file closed") {
 		t.Error(l)

@@ -232,7 +232,7 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("%d dropped, %d of %d taken", dropped, len(s.times()), n+1)
 		}
 		if len(s.gaps) != 1 || lost(s.gaps[0]) != dropped {
-			t.Errorf("the output was told %+v of %d losses", s.gaps, dropped)
+			t.Errorf("the output got %+v about %d losses", s.gaps, dropped)
 		}
 	})
 }
@@ -354,7 +354,7 @@ func TestPanicsAndFailures(t *testing.T) {
 			}
 		}
 		if told != 1 || len(other.times()) != 100 {
-			t.Errorf("inline %v: the other was told %d times and has %d records", inline, told, len(other.times()))
+			t.Errorf("inline %v: the other output got %d reports and %d records", inline, told, len(other.times()))
 		}
 	}
 }

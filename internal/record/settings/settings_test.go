@@ -104,7 +104,7 @@ func TestTags(t *testing.T) {
 		}
 	}
 	if list[0] != "a" {
-		t.Error("the tags are not the caller's own")
+		t.Error("the tags share memory with the caller's")
 	}
 }
 
@@ -148,7 +148,7 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("of the program: %+v, want %+v", got, want)
 	}
 	if id := settings.Identity(outputs.Identity{}, &base, config.Ranks{}); id.RankKnown || id.Rank.Get() != 0 || !id.Rank.IsSet() || id.LocalRank.IsSet() || id.Attempt.Get() != 0 {
-		t.Errorf("of nobody: %+v", id)
+		t.Errorf("without an identity: %+v", id)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestEveryOutput(t *testing.T) {
 	asked := false
 	outputs := run(t, cfg, &setup.Options{OTLP: func(c *otlp.Config) { asked = c.Endpoint == there.url }})
 	if !asked {
-		t.Error("the program was not asked about the exporter")
+		t.Error("the program's exporter function was not called")
 	}
 	paths := outputs.Paths()
 	if filepath.Base(paths["trace"]) != "t-0.pfw.gz" || !strings.Contains(paths["file"], "t-") {
@@ -270,7 +270,7 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 				t.Errorf("%v %v", outputs, err)
 			}
 			if _, _, err := setup.NewBuilder(t.Context(), cfg, nil); err == nil {
-				t.Error("NewBuilder took it")
+				t.Error("NewBuilder succeeded, want an error")
 			}
 		})
 	}

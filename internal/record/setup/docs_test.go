@@ -159,7 +159,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	for name := range rows {
 		served := slices.ContainsFunc(job.Metrics, func(m *metrics.Metric) bool { return m.Name == name })
 		if c.made[name] == "" && !served {
-			t.Errorf("row for %s, which nobody makes", name)
+			t.Errorf("the page has a row for the unknown %s", name)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestSignalsAreDocumented(t *testing.T) {
 		spans.EventSaveCheckpointSuccess, spans.EventSyncCheckpointMetricsUpdate, spans.EventSaveCheckpointFailure, spans.EventAsyncCheckpointMetricsUpdate,
 	} {
 		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("no word of the event %s", name)
+			t.Errorf("the page lacks the event %s", name)
 		}
 	}
 	_, row, _ := strings.Cut(text, "| `span_start` |")
@@ -195,7 +195,7 @@ func TestSignalsAreDocumented(t *testing.T) {
 	runJob(t, there.job(), quiet())
 	for key := range described(there.resources["metrics"]) {
 		if !strings.Contains(text, "`"+key+"`") {
-			t.Errorf("no word of the resource attribute %s", key)
+			t.Errorf("the page lacks the resource attribute %s", key)
 		}
 	}
 

@@ -25,7 +25,7 @@ func TestErrorsGoToBothLogFiles(t *testing.T) {
 		}
 	}
 	if own := slog.Default(); withLogFiles(own, &config.Logger{}, 0) != own {
-		t.Error("no files change the logger")
+		t.Error("the logger changed without files, want the same")
 	}
 }
 

@@ -44,7 +44,7 @@ func TestLogFiles(t *testing.T) {
 				t.Errorf("%d warnings in %q", n, text)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "error.log")); err == nil {
-				t.Error("a warning made a file for errors")
+				t.Error("a warning created the file for errors, want none")
 			}
 		})
 	}

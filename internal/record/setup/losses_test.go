@@ -74,7 +74,7 @@ func TestABackendThatIsNotThere(t *testing.T) {
 				err = tel.Shutdown(context.Background())
 			}
 			if err == nil {
-				t.Error("everything was lost and nobody said so")
+				t.Error("all data was lost without an error")
 			}
 
 			s := tel.Stats()
@@ -84,10 +84,10 @@ func TestABackendThatIsNotThere(t *testing.T) {
 			want := s.DroppedSpans + s.DroppedLogRecords
 			inFile, inTrace := lostOf(t, outputs.Paths()["file"], outputs.Paths()["trace"], "otlp_dropped_")
 			if inFile != want || inTrace != want+s.LostMetricExports {
-				t.Errorf("%d were lost, the file tells of %d, the trace of %d (and %d exports of metrics)", want, inFile, inTrace, s.LostMetricExports)
+				t.Errorf("%d were lost; the file has %d, the trace %d (and %d exports of metrics)", want, inFile, inTrace, s.LostMetricExports)
 			}
 			if n := strings.Count(log.String(), "could not deliver all data"); n != 1 {
-				t.Errorf("%d lines tell the sums: %s", n, log)
+				t.Errorf("got %d lines with the sums, want 1: %s", n, log)
 			}
 		})
 	}
@@ -114,6 +114,6 @@ func TestABackendForSpansOnly(t *testing.T) {
 	}
 	inFile, inTrace := lostOf(t, outputs.Paths()["file"], outputs.Paths()["trace"], "otlp_dropped_logs")
 	if inFile != 0 || inTrace != s.DroppedLogRecords || log.Len() != 0 {
-		t.Errorf("the file tells of %d, the trace of %d, the log %s", inFile, inTrace, log)
+		t.Errorf("the file has %d losses, the trace %d, the log %s", inFile, inTrace, log)
 	}
 }

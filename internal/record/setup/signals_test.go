@@ -246,7 +246,7 @@ func TestSilentReceiver(t *testing.T) {
 			}
 		}
 		if err := end(context.Background()); err == nil { // would hang without the deadline
-			t.Error("the shutdown lost everything and gave no error")
+			t.Error("Shutdown returned no error, want one with the losses")
 		}
 		// The shutdown keeps its deadline though the last of them is not counted yet.
 		until.True(t, "all is counted", func() bool { return outputs.Logs.LogStats().Pending+tel.Stats().PendingSpans == 0 })
@@ -415,7 +415,7 @@ func TestRanksHavePortsOfTheirOwn(t *testing.T) {
 func TestNilMetrics(t *testing.T) {
 	var m *setup.Metrics
 	if m.MeterProvider() != nil || m.PrometheusURL() != "" || m.ForceFlush(t.Context()) != nil || m.Shutdown(t.Context()) != nil {
-		t.Error("a nil Metrics did something")
+		t.Error("a nil Metrics returned values, want a no-op")
 	}
 }
 

@@ -207,7 +207,7 @@ const charts = {
     const end = S.time_ns.at(-1) / 1e9, n = list.length;
     return chart(box, {
       label: `Timeline of ${n} attempts`, height: Math.min(50 + 34 * n, 420), x: [0, end], y: [-.6, n - .4], sync: "time", rows: n,
-      data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
+      data: [[0, end], [null, null]], series: [{}], hint: "Point at the chart to see values.",
       keys: 101, keyAt: i => end * i / 100,
       xAxis: {values: (u, v) => v.map(seconds)},
       yAxis: {splits: () => list.map((_, i) => i), values: (u, v) => v.map(i => "attempt " + list[i]), grid: {show: false}},
@@ -219,7 +219,7 @@ const charts = {
         return a ? `Attempt ${a.attempt}: ${words(a.category)}, from ${time(a.from_ns)} to ${time(a.to_ns)}` : "at " + time(x * 1e9);
       },
       legend: data.categories.concat(Object.keys(S.ledger)).filter((c, i, all) => all.indexOf(c) === i && S.attempts.some(a => a.category === c)),
-      table: ["Table of stretches", ["attempt", "from", "to", "mostly"], () => S.attempts.map(a => [a.attempt, time(a.from_ns), time(a.to_ns), words(a.category)])],
+      table: ["Table of intervals", ["attempt", "from", "to", "mostly"], () => S.attempts.map(a => [a.attempt, time(a.from_ns), time(a.to_ns), words(a.category)])],
     });
   },
   ledger(box) {
@@ -234,7 +234,7 @@ const charts = {
       data: [x, ...sums.toReversed()],
       series: names.toReversed().map(c => ({label: words(c), fill: () => pattern(c), stroke: css("--bg"), width: 1, paths: stepped, points: {show: false}})),
       xAxis: {values: (u, v) => v.map(seconds)}, yAxis: {values: (u, v) => v.map(p => Math.round(100 * p) + " %")},
-      hint: "Move over the picture to read it.",
+      hint: "Point at the chart to see values.",
       say(_, at) {
         const k = Math.min(Math.max(x.findLastIndex(v => v <= at), 0), n - 1);
         return `${time(S.time_ns[k])} to ${time(S.time_ns[k + 1])}: ` + names.filter(c => S.ledger[c][k] > 0).sort((a, b) => S.ledger[b][k] - S.ledger[a][k]).map(c => `${words(c)} ${percent(S.ledger[c][k])}`).join(", ");
@@ -256,14 +256,14 @@ const charts = {
     const far = s.max_ms.map(v => v > 1.5 * typical ? Math.min(v, .985 * top) : null);
     const line = {label: "step", stroke: css("--fg"), width: 1.5, points: {show: false}};
     return chart(box, {
-      label: "The time of steps and its phases", height: 320, x: [0, Math.max(n - 1, 1)], y: [0, top], noPoints: true,
+      label: "Step time and its phases", height: 320, x: [0, Math.max(n - 1, 1)], y: [0, top], noPoints: true,
       data: [x, ...sums.toReversed(), s.median_ms, far],
       series: [...names.toReversed().map(p => ({label: p, fill: () => pattern(p), stroke: "transparent", width: 0, points: {show: false}})), line,
-        {label: "far longer", stroke: css("--fg"), paths: () => null, points: {show: true, size: 7, fill: css("--bg"), width: 2}}],
+        {label: "much longer", stroke: css("--fg"), paths: () => null, points: {show: true, size: 7, fill: css("--bg"), width: 2}}],
       xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
       yAxis: {values: (u, v) => v.map(tick)},
       above(u, c) { attempts(u, c, s.attempt); },
-      hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step, ● one that took far longer." + (data.device ? " Times are the device's: input and host are when it had nothing to do." : ""),
+      hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step time; ● marks steps that took much longer." + (data.device ? " Times are those of the device: input and host are its idle time." : ""),
       say(i) {
         if (i == null) return "";
         const to = s.steps_per_point > 1 ? ` to ${s.step[i] + s.steps_per_point - 1}` : "";
@@ -293,11 +293,11 @@ const charts = {
         const a = u.valToPos(-.5, "x", true), b = u.valToPos(cols - .5, "x", true), t = u.valToPos(-.5, "y", true), d = u.valToPos(rows - .5, "y", true);
         c.drawImage(image, a, t, b - a, d - t);
       },
-      hint: `Full strength is ${ms(h.scale_ms)} and more.`,
+      hint: `Full colour is ${ms(h.scale_ms)} or more.`,
       say(_, x, y) {
         const c = Math.round(x), r = Math.round(y);
         if (!(c >= 0 && c < cols && r >= 0 && r < rows)) return "";
-        return `Rank ${rank(r)}, step ${h.first_step[c]}${per > 1 ? " to " + (h.first_step[c] + per - 1) : ""}: ${excess(r, c)} more own work than usual`;
+        return `Rank ${rank(r)}, step ${h.first_step[c]}${per > 1 ? " to " + (h.first_step[c] + per - 1) : ""}: ${excess(r, c)} more work than usual`;
       },
       table: ["Table of the excess by rank", ["rank", "mean", "largest", "at step"], () => h.first_rank.map((_, r) => {
         let sum = 0, best = 0;
@@ -318,7 +318,7 @@ const charts = {
     const ends = l.ranks.map((_, i) => l.parts.reduce((t, p) => t + Math.max(p.ms[i] || 0, 0), 0)), end = Math.max(...ends, l.period_ms);
     return chart(box, {
       label: `What each rank did in step ${l.step}`, height: tall, x: [0, end], y: [-.6, n - .4], rows: n, keys: 101, keyAt: i => end * i / 100,
-      data: [[0, end], [null, null]], series: [{}], hint: "Move over the picture to read it.",
+      data: [[0, end], [null, null]], series: [{}], hint: "Point at the chart to see values.",
       xAxis: {values: (u, v) => v.map(tick)},
       yAxis: {size: 96, splits: () => l.ranks.map((_, i) => i), values: (u, v) => v.map(i => (slow.has(l.ranks[i]) ? "▶ " : "") + "rank " + l.ranks[i]), grid: {show: false}},
       paint(u, x) {
@@ -346,14 +346,14 @@ const charts = {
     const s = S.steps, n = s.step.length, wait = colour("input"), send = colour("transfer of the collectives");
     const sorted = s.wait_ms.concat(s.transfer_ms).filter(v => v != null).sort((a, b) => a - b), top = sorted[Math.floor(.995 * (sorted.length - 1))] * 1.15 || 1;
     return chart(box, {
-      label: "Waiting for other ranks and transferring, step by step", x: [0, Math.max(n - 1, 1)], y: [0, top],
+      label: "Waiting for other ranks and transfer, by step", x: [0, Math.max(n - 1, 1)], y: [0, top],
       data: [s.step.map((_, i) => i), s.wait_ms, s.transfer_ms],
       series: [{label: "wait", stroke: css("--fg"), width: 1.5, dash: [6, 3], points: {show: false}}, {label: "transfer", stroke: send, width: 2, points: {show: false}}],
       xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
-      yAxis: {values: (u, v) => v.map(tick)}, hint: "Dashed: waiting for other ranks. Solid: transferring.",
+      yAxis: {values: (u, v) => v.map(tick)}, hint: "Dashed: waiting for other ranks. Solid: transfer.",
       above(u, c) { attempts(u, c, s.attempt); },
       say: i => i == null ? "" : `Attempt ${s.attempt[i]}, step ${s.step[i]}: waiting ${ms(s.wait_ms[i])}, transferring ${ms(s.transfer_ms[i])}`,
-      table: ["Table of waiting and transferring", ["attempt", "step", "wait", "transfer"], () => s.step.map((v, i) => [s.attempt[i], v, ms(s.wait_ms[i]), ms(s.transfer_ms[i])])],
+      table: ["Table of waiting and transfer", ["attempt", "step", "wait", "transfer"], () => s.step.map((v, i) => [s.attempt[i], v, ms(s.wait_ms[i]), ms(s.transfer_ms[i])])],
     });
   },
   saves(box) {
@@ -364,8 +364,8 @@ const charts = {
       data: [x, both, s.blocking],
       series: [{label: "background", fill: () => pattern("wait"), stroke: css("--fg"), width: 1, paths: bars, points: {show: false}}, {label: "blocking", fill: () => pattern("checkpoint"), stroke: css("--fg"), width: 1, paths: bars, points: {show: false}}],
       xAxis: {values: (u, v) => v.map(i => whole(i) && i >= 0 && i < n ? name(i) : ""), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500], grid: {show: false}}, yAxis: {values: (u, v) => v.map(tick)},
-      hint: "Hatched: held up the training. Plain: in the background.",
-      say: i => i == null ? "" : `Attempt ${s.attempt[i]}, ${name(i)}: held up the training for ${ms(s.blocking[i])}, in the background ${ms(s.background[i])}`,
+      hint: "Hatched: blocked training. Plain: in the background.",
+      say: i => i == null ? "" : `Attempt ${s.attempt[i]}, ${name(i)}: blocked training for ${ms(s.blocking[i])}, in the background ${ms(s.background[i])}`,
     });
   },
 };

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package built has the command trainspan as tests of other packages run it: built
-// once for all of them.
+// Package built provides the command trainspan to tests of other packages:
+// built once for all of them.
 package built
 
 import (
@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Command returns the path of the command, which belongs to all tests. The test fails
-// where it cannot be built.
+// Command returns the path of the command, which all tests share. It fails the
+// test if the command cannot be built.
 func Command(t testing.TB) string {
 	t.Helper()
 	path, err := Path()
@@ -26,9 +26,9 @@ func Command(t testing.TB) string {
 	return path
 }
 
-// Path is Command outside of a test. The go command leaves alone what is built of the
-// same sources already. It writes the file in place where it cannot rename one, so it
-// is alone while it does.
+// Path is Command without a test. The go command does not rebuild an unchanged
+// program. It writes the file in place if it cannot rename one, so only one
+// build runs at a time.
 var Path = sync.OnceValues(func() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..", "..")
@@ -46,7 +46,7 @@ var Path = sync.OnceValues(func() (string, error) {
 	}
 	path := filepath.Join(dir, "trainspan")
 	build := exec.Command("go", "build", "-C", root, "-buildvcs=false", "-o", path, "./cmd/trainspan")
-	build.Env = append(os.Environ(), "GOWORK=") // not that of the module whose tests these are
+	build.Env = append(os.Environ(), "GOWORK=") // not that of the module whose tests run
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the command: %w\n%s", err, out)
 	}

@@ -7,16 +7,16 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Check fails the test unless the trace at path is flawless by
-// dftracer.Validate: every line strict JSON, framing, key types, the order of
-// the first records, unique ids, parents that exist and contain their
+// Check fails the test unless the trace at path has no findings of
+// dftracer.Validate: every line is strict JSON, and framing, key types, the
+// order of the first records, unique ids, existing parents that contain their
 // children, and no partial overlap on any lane. It returns the report.
 func Check(t testing.TB, path string) dftracer.Report {
 	t.Helper()
 	return CheckWith(t, path, nil)
 }
 
-// CheckWith is Check with some of the rules relaxed.
+// CheckWith is Check with the given options, which relax some of the rules.
 func CheckWith(t testing.TB, path string, opts *dftracer.ValidateOptions) dftracer.Report {
 	t.Helper()
 	report, err := dftracer.ValidateFile(path, opts)
@@ -33,8 +33,8 @@ func CheckWith(t testing.TB, path string, opts *dftracer.ValidateOptions) dftrac
 	return report
 }
 
-// Events returns copies of all events of a trace, failing the test when a
-// line cannot be read.
+// Events returns copies of all events of a trace. It fails the test if a line
+// cannot be read.
 func Events(t testing.TB, path string) []dftracer.Event {
 	t.Helper()
 	r, err := dftracer.OpenReader(path, nil)

@@ -1,5 +1,5 @@
 // Package goldentrace compares the lines of a trace file with those of a golden
-// file, without what differs between two runs.
+// file, without values that differ between two runs.
 package goldentrace
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 )
 
-// Check fails the test unless the trace is flawless and its lines are those of
+// Check fails the test unless the trace is valid and its lines equal those of
 // the golden file, which it writes if update is set.
 func Check(t testing.TB, trace, golden string, update bool) {
 	t.Helper()
@@ -74,10 +74,10 @@ var (
 
 var idOf = regexp.MustCompile(`"id":(\d+)`)
 
-// Normalize orders the records by their ids, which are given out at the starts:
-// how lines are ordered in the file depends on the number of cores. It replaces
-// times by 0, processes and lanes by 1 (which lane an event is on depends on
-// whether it took a microsecond), and what tells of the machine and the build by
+// Normalize sorts the records by their ids, which are assigned at the starts,
+// because the order of lines in the file depends on the number of cores. It
+// replaces times by 0, processes and lanes by 1 (the lane of an event depends
+// on whether it took a microsecond), and values of the machine and the build by
 // a dash.
 func Normalize(lines []byte) []byte {
 	for _, r := range rules {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// cpu returns the processor time of the process so far: what others do on the machine
-// is not in it.
+// cpu returns the CPU time of the process so far, which excludes other
+// processes.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,5 +1,5 @@
-// Package growth holds work to its input: tests pin what is allocated, and
-// benchmarks print how much more 16 times the input costs.
+// Package growth checks how cost grows with the input: tests limit the
+// allocations, and benchmarks print the cost of 16 times the input.
 package growth
 
 import (
@@ -12,24 +12,25 @@ import (
 	"time"
 )
 
-// Most is what 16 times the input may cost: 16 and a logarithm.
+// Most is the highest allowed ratio of the cost of 16 times the input: 16 and a
+// logarithm.
 const Most = 24
 
-// Allocated fails the test where f(16 n) allocates more than Most times the
-// bytes of f(n). What f(n) allocates whatever its input is (tables, buffers)
-// makes the ratio smaller, so n must be large enough for the input to count.
+// Allocated fails the test if f(16 n) allocates more than Most times the bytes
+// of f(n). Allocations that do not depend on the input (tables, buffers) make
+// the ratio smaller, so n must be large.
 func Allocated(t testing.TB, n int, f func(n int)) {
 	t.Helper()
-	f(n) // what is made once and kept
+	f(n) // allocations that are made once and kept
 	small, large := Bytes(func() { f(n) }), Bytes(func() { f(16 * n) })
 	if large > Most*max(small, 1) {
 		t.Errorf("%d: %d bytes allocated, %d: %d, %.1f times as many", n, small, 16*n, large, float64(large)/float64(small))
 	}
 }
 
-// Work fails the test where f, which is given an input of size bytes, allocates
-// more than perByte bytes for each byte of it and 1 MiB besides. It is what fuzz
-// targets ask of parsers.
+// Work fails the test if f, with an input of size bytes, allocates more than
+// perByte bytes for each byte of it and 1 MiB in addition. Fuzz targets check
+// parsers with it.
 func Work(t testing.TB, size, perByte int, f func()) {
 	t.Helper()
 	if got, most := Bytes(f), uint64(size)*uint64(perByte)+1<<20; got > most {
@@ -37,7 +38,8 @@ func Work(t testing.TB, size, perByte int, f func()) {
 	}
 }
 
-// Bytes returns what f allocates on all goroutines, freed or not.
+// Bytes returns the bytes that f allocates on all goroutines, including freed
+// ones.
 func Bytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -46,11 +48,11 @@ func Bytes(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Bench times f(n) and f(16 n) in turns and reports the least of each, and their
-// ratio as "x16". tools/ci/growth fails where that is over Most.
+// Bench times f(n) and f(16 n) alternately and reports the minimum of each, and
+// their ratio as "x16". tools/ci/growth fails if that exceeds Most.
 func Bench(b *testing.B, n int, f func(n int)) {
 	b.Helper()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // what is measured is f
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the benchmark measures f, not garbage collection
 	f(n)
 	least := func(best time.Duration, n int) time.Duration {
 		runtime.GC()
@@ -73,11 +75,11 @@ func Bench(b *testing.B, n int, f func(n int)) {
 	b.ReportMetric(float64(large)/float64(small), "x16")
 }
 
-// Peak is the most memory that the heap and the whole process had when a benchmark
-// looked, in bytes. The zero Peak has not looked.
+// Peak is the highest memory use of the heap and of the process that a
+// benchmark has seen, in bytes. The zero Peak has no value yet.
 type Peak struct{ heap, resident float64 }
 
-// Look notes how much memory there is now.
+// Look measures the memory use.
 func (p *Peak) Look(b *testing.B) {
 	b.Helper()
 	var m runtime.MemStats
@@ -85,7 +87,7 @@ func (p *Peak) Look(b *testing.B) {
 	p.heap = max(p.heap, float64(m.HeapInuse))
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return // the system does not say
+		return // the system does not report it
 	}
 	_, size, _ := strings.Cut(string(text), "VmRSS:")
 	var kB float64
@@ -95,10 +97,10 @@ func (p *Peak) Look(b *testing.B) {
 	p.resident = max(p.resident, kB*1024)
 }
 
-// Heap returns what the heap had.
+// Heap returns the highest memory use of the heap.
 func (p *Peak) Heap() float64 { return p.heap }
 
-// Report makes metrics of it.
+// Report reports the values as metrics of the benchmark.
 func (p *Peak) Report(b *testing.B) {
 	b.ReportMetric(p.heap/1e6, "heap-MB")
 	b.ReportMetric(p.resident/1e6, "rss-MB")

@@ -1,4 +1,4 @@
-// Package gziptest packs and unpacks what tests write and read.
+// Package gziptest compresses and decompresses data in tests.
 package gziptest
 
 import (
@@ -14,13 +14,13 @@ func Pack(texts ...[]byte) []byte {
 	var out bytes.Buffer
 	for _, text := range texts {
 		z := gzip.NewWriter(&out)
-		_, _ = z.Write(text) // into memory
+		_, _ = z.Write(text) // in memory
 		_ = z.Close()
 	}
 	return out.Bytes()
 }
 
-// Text returns what gzip members hold, and anything else as it is.
+// Text returns the content of gzip members, and other data unchanged.
 func Text(t testing.TB, data []byte) []byte {
 	t.Helper()
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {

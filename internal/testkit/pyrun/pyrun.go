@@ -1,5 +1,5 @@
 // Package pyrun runs Python programs with the client of this repository in
-// tests. They are skipped where there is no Python 3.8.
+// tests. They are skipped without Python 3.8 or later.
 package pyrun
 
 import (
@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Interpreter returns the path of python3, or skips the test. The variable PYTHON
-// names another one.
+// Interpreter returns the path of python3, or skips the test. The variable
+// PYTHON selects another one.
 func Interpreter(t testing.TB) string {
 	t.Helper()
 	path, err := interpreter()
@@ -26,8 +26,8 @@ func Interpreter(t testing.TB) string {
 	return path
 }
 
-// It is asked once, and for its own path: what PATH has may be a script that looks
-// for it at each start.
+// The interpreter is started once to print its own path: the one in PATH may be
+// a script that searches for it at each start.
 var interpreter = sync.OnceValues(func() (string, error) {
 	name := cmp.Or(os.Getenv("PYTHON"), "python3")
 	path, err := exec.LookPath(name)
@@ -48,7 +48,7 @@ func Client() string {
 }
 
 // Command prepares a program: its text, or the path of a file that ends in .py.
-// Rings go to the folder rings, unless that is empty.
+// Ring buffers go to the folder rings, unless that is empty.
 func Command(t testing.TB, rings, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	python := Interpreter(t)
@@ -72,8 +72,8 @@ func Command(t testing.TB, rings, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs a program to its end, which must be a good one, and returns what it
-// printed. It fails the test if it wrote to its standard error.
+// Run runs a program, which must succeed, and returns its output. It fails the
+// test if the program wrote to its standard error.
 func Run(t testing.TB, rings, program string, args ...string) string {
 	t.Helper()
 	return Output(t, Command(t, rings, program, args...))

@@ -1,4 +1,4 @@
-// Package ringtest makes rings by hand, for tests of what reads them.
+// Package ringtest makes ring buffer files, for tests of their readers.
 package ringtest
 
 import (
@@ -13,15 +13,15 @@ const (
 	Magic       = "TSRING\x00\x02"
 	HeadSize    = 524288
 	RegionSize  = 524288
-	Slots       = 8192 // of a region
+	Slots       = 8192 // in a region
 	Table       = 4096
 	Cells       = 135168
 	Activations = 256
 	Used        = 264
-	Ticks       = 112 // when the process was started
+	Ticks       = 112 // at the start of the process
 )
 
-// Image is the file of a ring.
+// Image holds the files of a ring buffer.
 type Image struct {
 	t    testing.TB
 	Path string
@@ -30,7 +30,8 @@ type Image struct {
 	Side string
 }
 
-// New makes a ring with so many regions in use, a name 1 and a thread 0.
+// New returns a ring buffer with the given number of used regions, a name 1 and
+// a thread 0.
 func New(t testing.TB, regions int) *Image {
 	m := &Image{t: t, Path: filepath.Join(t.TempDir(), "made-1-1.ring"), Head: make([]byte, HeadSize), Data: make([]byte, regions*RegionSize)}
 	copy(m.Head, Magic)
@@ -46,15 +47,16 @@ func New(t testing.TB, regions int) *Image {
 	return m
 }
 
-// Holds says in the table which activation a region holds.
+// Holds writes into the table which activation a region holds.
 func (m *Image) Holds(region int, activation uint64) {
 	binary.LittleEndian.PutUint64(m.Head[Table+16*region:], activation)
 }
 
-// At returns a time in the clock of the program, a microsecond after the one before.
+// At returns a time in the clock of the program: i microseconds after a fixed
+// time.
 func At(i int) uint64 { return uint64(2e12 + 1000*i) }
 
-// Slot is what a slot holds: a span, unless Word has a kind.
+// Slot is the content of a slot: a span, unless Word has another kind.
 type Slot struct {
 	Start, End    uint64
 	Thread, Depth uint32
@@ -74,12 +76,12 @@ func (m *Image) Put(slot int, s Slot) {
 	binary.LittleEndian.PutUint64(b[56:], s.Word)
 }
 
-// Span puts a span of name 1 at depth 1 into a slot.
+// Span writes a span of name 1 at depth 1 into a slot.
 func (m *Image) Span(slot int, start, end uint64) {
 	m.Put(slot, Slot{Start: start, End: end, Depth: 1, Word: 1})
 }
 
-// Text puts a text into slots, from one on, and returns the next one.
+// Text writes a text into slots, from slot on, and returns the next slot.
 func (m *Image) Text(slot int, id uint64, text string) (next int) {
 	for at := 0; at < len(text); at += 40 {
 		b := m.Data[64*slot:]
@@ -93,7 +95,7 @@ func (m *Image) Text(slot int, id uint64, text string) (next int) {
 	return slot
 }
 
-// Size returns how many bytes the files have.
+// Size returns the total size of the files in bytes.
 func (m *Image) Size() int { return len(m.Head) + len(m.Data) + len(m.Side) }
 
 // Write writes the files.

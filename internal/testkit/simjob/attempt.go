@@ -13,11 +13,11 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Attempt is one attempt of a data-parallel job of a few ranks, for what a report reads
-// besides the times of phases: attempts that go on from each other, killed processes,
-// missing files, saves, tags. Its ranks leave each collective together; a [Job] has
-// other layouts and faults. The zero value of each field but Ranks and Steps is a
-// healthy job.
+// Attempt is one attempt of a data-parallel job of a few ranks, for the parts
+// of a report besides the times of phases: attempts that continue each other,
+// killed processes, missing files, checkpoints, tags. Its ranks leave each
+// collective at the same time; a [Job] has other layouts and faults. The zero
+// value of each field except Ranks and Steps is a healthy job.
 type Attempt struct {
 	Ranks, Steps int
 	Number       int       // from 0
@@ -27,24 +27,24 @@ type Attempt struct {
 
 	Scale   float64         // of all times; 0 is 1
 	Slow    int             // the rank that Extra is added to
-	Extra   [4]float64      // ms, to input, forward, backward and optimizer, from step SlowAt on
+	Extra   [4]float64      // ms added to input, forward, backward and optimizer, from step SlowAt on
 	SlowAt  int             //
 	NoComm  bool            // no spans of collectives
-	Device  bool            // the host launches, and events say what a device did
-	Save    int             // a checkpoint after each so many steps
-	Async   bool            // written behind the training
-	Killed  bool            // the files are not closed; the last step lacks its end
+	Device  bool            // the host launches, and events have the times of a device
+	Save    int             // steps between checkpoints
+	Async   bool            // written in the background
+	Killed  bool            // the files are not closed; the last step has no end
 	Skip    map[int]bool    // ranks without a file
 	Plain   bool            // not compressed
 	Tag     string          // of the session
-	Weights map[int]float64 // tokens of a rank, 1 is usual; its forward and backward follow
+	Weights map[int]float64 // tokens of a rank, 1 is normal; its forward and backward are proportional
 }
 
 // attemptBase are milliseconds of a step by phase: input, forward, backward,
 // optimizer, and the transfer of the collective.
 var attemptBase = [5]float64{3, 14, 26, 4, 6}
 
-// Write writes a file for each rank and returns when the attempt ended.
+// Write writes a file for each rank and returns the end time of the attempt.
 func (a Attempt) Write(dir string) (time.Time, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return time.Time{}, err
@@ -82,7 +82,7 @@ type attemptRank struct {
 	now  int64
 	app  int64
 	loop int64
-	last int64 // when its data loading may begin
+	last int64 // start of its next data loading
 }
 
 func (g *attempt) open(dir string) error {
@@ -124,7 +124,7 @@ func (r *attemptRank) span(cat, name string, from, to, parent int64, level int, 
 	}
 }
 
-// train goes through the steps: all ranks leave each collective together.
+// train runs the steps: all ranks leave each collective at the same time.
 func (g *attempt) train() {
 	begin := g.start + int64(400*g.scale)
 	for _, r := range g.ranks {
@@ -177,7 +177,7 @@ func (g *attempt) step(step, done int) {
 				ms *= weigh(i)
 			}
 			if done == 0 {
-				ms *= 4 // compiles
+				ms *= 4 // the step compiles
 			}
 			return int64((ms + extra[p]) * (1 + jitter*g.rng.NormFloat64()) * g.scale)
 		}
@@ -231,17 +231,17 @@ func (g *attempt) step(step, done int) {
 	}
 }
 
-// launchTime is how long the host takes to launch what the device does, in
+// launchTime is how long the host takes to launch work of the device, in
 // microseconds.
 const launchTime = 200
 
-// launch writes a phase of the host, and what the device did of it.
+// launch writes a phase of the host, and the device's part of it.
 func (r *attemptRank) launch(name string, from, to, parent int64, at dftracer.Arg) {
 	r.span("compute", name, from, from+launchTime, parent, 4, at)
 	r.device(name, from+1, from+launchTime/2, to)
 }
 
-// device writes what the device did of what the host asked for at a time.
+// device writes work of the device that the host launched at the time asked.
 func (r *attemptRank) device(name string, asked, from, to int64) {
 	if r.w != nil {
 		r.w.Write(&dftracer.Event{Name: name, Cat: "device", TID: 1 << 30, TS: from + r.off, Dur: to - from, Level: 1, Parent: dftracer.NoParent,
@@ -281,7 +281,7 @@ func (g *attempt) close() error {
 			failed = errors.Join(failed, r.w.Close())
 			continue
 		}
-		// The file of a process that was killed is what was written before.
+		// The file of a killed process has the records written before.
 		err := r.w.FlushContext(context.Background())
 		text, readErr := os.ReadFile(r.path)
 		failed = errors.Join(failed, err, readErr, r.w.Close())

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// A family is jobs of one kind of truth.
+// family is a set of jobs with one kind of truth.
 type family struct {
 	name string
 	draw func(r *rand.Rand, j *Job)
 }
 
-// Families returns the names that Draw knows.
+// Families returns the names that Draw accepts.
 func Families() (out []string) {
 	for _, f := range families {
 		out = append(out, f.name)
@@ -113,7 +113,7 @@ var families = []family{
 			j.Faults = []Fault{{What: Slow, Ranks: []int{r.IntN(j.Ranks)}, Phase: Launch, Factor: uniform(r, 4, 5)}}
 		}
 	}},
-	{"kernel", func(r *rand.Rand, j *Job) { // of a device never ends
+	{"kernel", func(r *rand.Rand, j *Job) { // a kernel of a device never ends
 		j.Layout, j.Ahead, j.Item = GPU, 1+r.IntN(15), pick(r, 0, 10)
 		j.Faults = []Fault{{What: Hang, Ranks: []int{r.IntN(j.Ranks)}, Phase: pick(r, Forward, Backward), From: j.Steps / 2, Watchdog: 30000}}
 	}},
@@ -125,7 +125,8 @@ var families = []family{
 	}},
 }
 
-// steady returns a rank that is slow in a phase all the time, slow a fault of any pattern.
+// steady returns a fault of a rank that is slow in a phase all the time; slow
+// returns one with any pattern.
 func (j *Job) steady(r *rand.Rand, rank int) Fault {
 	return Fault{What: Slow, Ranks: []int{rank}, Phase: pick(r, Input, Forward, Backward, Optimizer), Add: uniform(r, 12, 70)}
 }
@@ -135,7 +136,7 @@ func (j *Job) slow(r *rand.Rand, rank int) Fault {
 	switch r.IntN(7) {
 	case 0:
 		f.Phase = Host
-	case 1: // three saves at least
+	case 1: // at least three checkpoints
 		j.Save = max(j.Steps/(3+r.IntN(4)), 1)
 		return Fault{What: Slow, Ranks: f.Ranks, Phase: Checkpoint, Add: uniform(r, 300, 900)}
 	}
@@ -156,8 +157,8 @@ func (j *Job) slow(r *rand.Rand, rank int) Fault {
 	return f
 }
 
-// Draw draws a job of the families that are named, or of all. The same seed gives the
-// same job.
+// Draw returns a random job of the named families, or of all. The same seed
+// gives the same job.
 func Draw(seed uint64, names ...string) *Job {
 	if len(names) == 0 {
 		names = Families()

@@ -1,15 +1,16 @@
 // Package simjob simulates distributed training jobs with faults, for tests and
-// benchmarks: what each rank would record, and what a repair truly gains, by running the
-// job again without the fault and with the same random numbers.
+// benchmarks: the records of each rank, and the true gain of a repair, which it
+// determines by running the job again without the fault and with the same
+// random numbers.
 //
-// A [Job] has many layouts and faults, and its truth is known. An [Attempt] is one of
-// several attempts of a plain data-parallel job, a [Large] has any number of ranks, and
-// [WriteProfile] writes a profile of PyTorch.
+// A [Job] has many layouts and faults, and its truth is known. An [Attempt] is
+// one of several attempts of a plain data-parallel job, a [Large] has any
+// number of ranks, and [WriteProfile] writes a profile of PyTorch.
 //
 // A Job is a set of lanes (the host of a rank, its device, its collectives, its
-// loader), each with a program of four kinds of operations: work, meet, signal and
-// await. Everything else (sends, overlapped buckets, queues, hosts that run ahead
-// of their devices) is made of these.
+// loader), each with a program of four kinds of operations: work, meet, signal
+// and await. Everything else (sends, overlapped buckets, queues, hosts that run
+// ahead of their devices) consists of these.
 package simjob
 
 import (
@@ -22,14 +23,14 @@ type kind uint8
 
 const (
 	work   kind = iota // takes dur
-	meet               // all n lanes that come to key leave dur after the last one
-	signal             // remembers when the lane came here, plus dur
-	await              // until the signal was given
-	begin              // a span opens; key is what launched it
+	meet               // all n lanes that reach key leave dur after the last one
+	signal             // records when the lane reached it, plus dur
+	await              // waits for the signal
+	begin              // a span opens; key is the launch that started it
 	end                // the innermost span closes
 )
 
-// key names a meeting or a signal of a job.
+// key identifies a meeting or a signal of a job.
 type key struct {
 	what    string
 	a, b, c int
@@ -39,16 +40,16 @@ type op struct {
 	kind  kind
 	dur   int64 // microseconds
 	key   key
-	n     int  // of meet: how many lanes
-	idle  bool // of await: what it takes is waiting for another rank
+	n     int  // of meet: number of lanes
+	idle  bool // of await: the time is a wait for another rank
 	stuck bool // it never ends
 	span  *mark
 }
 
-// mark is what the record of a span says.
+// mark has the arguments of a recorded span.
 type mark struct {
 	cat, name string
-	step      int // -1 where the record has none
+	step      int // -1 if the record has none
 	args      []arg
 }
 
@@ -57,13 +58,13 @@ type arg struct {
 	value any // int or string
 }
 
-// Span is what a rank recorded. Times are microseconds since the job began, on the
-// clock of the job; End is Open where it never ended.
+// Span is a recorded span of a rank. Times are microseconds since the start of
+// the job, on the clock of the job; End is Open if it never ended.
 type Span struct {
 	ID, Parent int // Parent is -1 for a root
 	Cat, Name  string
 	Start, End int64
-	Launch     int64 // when the host asked for what a device did, else -1
+	Launch     int64 // time of the host's launch of device work, else -1
 	Thread     int64
 	Step, Deep int
 	args       []arg
@@ -78,9 +79,9 @@ type lane struct {
 	thread  int64
 	ops     []op
 	at      int   // the next operation
-	now     int64 // when it is there
-	until   int64 // when what the latest meeting waited for had come
-	arrived bool  // at the meeting that is next
+	now     int64 // the current time of the lane
+	until   int64 // arrival of the last lane at the latest meeting
+	arrived bool  // at the next meeting
 	open    []int // indices in spans
 	spans   []Span
 	waited  int64
@@ -100,8 +101,8 @@ type engine struct {
 	signals  map[key]given
 }
 
-// run goes on until nobody can: the lanes wait for nothing but each other, so the
-// order makes no difference.
+// run runs until no lane can continue. The lanes wait only for each other, so
+// the order has no effect.
 func (e *engine) run() {
 	e.meetings, e.signals = map[key]*meeting{}, map[key]given{}
 	for moved := true; moved; {
@@ -115,7 +116,7 @@ func (e *engine) run() {
 	}
 }
 
-// step does the next operation of a lane, if it can.
+// step runs the next operation of a lane, if possible.
 func (e *engine) step(l *lane) bool {
 	o := &l.ops[l.at]
 	if o.stuck && o.kind != meet {
@@ -165,13 +166,13 @@ func (e *engine) step(l *lane) bool {
 		if g, ok := e.signals[o.key]; ok {
 			s.Launch = g.at
 		} else if len(l.open) > 0 {
-			s.Launch = l.spans[s.Parent].Launch // with what is around it
+			s.Launch = l.spans[s.Parent].Launch // as its parent
 		}
 		l.open = append(l.open, len(l.spans))
 		l.spans = append(l.spans, s)
 	case end:
 		if len(l.open) == 0 {
-			l.ends = append(l.ends, l.now) // of a step, which no span need show
+			l.ends = append(l.ends, l.now) // of a step, which may have no span
 			break
 		}
 		l.spans[l.open[len(l.open)-1]].End = l.now
@@ -180,7 +181,7 @@ func (e *engine) step(l *lane) bool {
 	return true
 }
 
-// stuckLanes says who waits and for what.
+// stuckLanes returns the waiting lanes and what they wait for.
 func (e *engine) stuckLanes() (out []string) {
 	for _, l := range e.lanes {
 		if l.at < len(l.ops) {
@@ -196,8 +197,9 @@ func (e *engine) mustFinish() {
 	}
 }
 
-// counted returns how long the lane waited, where that is time of its rank: overlapped
-// collectives wait beside the training, and its join is on the training thread.
+// counted returns how long the lane waited, if that is time of its rank:
+// overlapped collectives wait beside the training, and their join is on the
+// training thread.
 func (l *lane) counted() int64 {
 	if l.thread == commTID {
 		return 0
@@ -205,7 +207,8 @@ func (l *lane) counted() int64 {
 	return l.waited
 }
 
-// cut ends the job at a time: what was open stays open, the rest was not recorded.
+// cut ends the job at a time: open spans stay open, and later ones are not
+// recorded.
 func (l *lane) cut(at int64) {
 	for i := range l.spans {
 		if l.spans[i].End > at {

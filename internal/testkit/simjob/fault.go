@@ -2,7 +2,7 @@ package simjob
 
 import "slices"
 
-// The phases of a step, as the simulator names them.
+// The phases of a step in the simulator.
 const (
 	Input      = "input"
 	Transfer   = "transfer"
@@ -11,37 +11,37 @@ const (
 	Optimizer  = "optimizer"
 	Checkpoint = "checkpoint"
 	Host       = "host"
-	Launch     = "launch" // what the host of a GPU does
+	Launch     = "launch" // the host of a GPU
 )
 
-// What a fault is.
+// What is the kind of a fault.
 type What string
 
 // Kinds of faults.
 const (
 	Slow      What = "slow"      // Ranks take longer in Phase
-	Link      What = "link"      // transfers of Group take longer, of all groups where it is empty
+	Link      What = "link"      // transfers of Group take longer, of all groups if it is empty
 	Imbalance What = "imbalance" // another rank takes longer in each step
-	Storage   What = "storage"   // input takes longer for all
-	Drift     What = "drift"     // Phase takes longer for all, from a step on
+	Storage   What = "storage"   // input takes longer for all ranks
+	Drift     What = "drift"     // Phase takes longer for all ranks, from a step on
 	Hang      What = "hang"      // Ranks stop in Phase, or the next collective of Group, at step From
 	Kill      What = "kill"      // all ranks end at once in step From
-	Tokens    What = "tokens"    // ranks work on unlike numbers of tokens
+	Tokens    What = "tokens"    // the ranks have different numbers of tokens
 )
 
-// Pattern is how a fault comes and goes.
+// Pattern is the course of a fault over time.
 type Pattern string
 
-// Patterns; the empty one is always.
+// Patterns; the empty one is constant.
 const (
-	Uniform     Pattern = "uniform"     // from nothing to twice, at random
-	Alternating Pattern = "alternating" // each second step
-	Every       Pattern = "every"       // each Each steps
+	Uniform     Pattern = "uniform"     // random from zero to twice the amount
+	Alternating Pattern = "alternating" // every second step
+	Every       Pattern = "every"       // every Each steps
 	Ramp        Pattern = "ramp"        // grows from From to the end
 )
 
-// Fault is one. The work that it hits takes Factor times as long (0 is 1) and Add
-// milliseconds more.
+// Fault is a fault. The affected work takes Factor times as long (0 is 1) and
+// Add milliseconds more.
 type Fault struct {
 	What        What
 	Ranks       []int
@@ -53,10 +53,10 @@ type Fault struct {
 	From, To    int     // steps; To 0 is the end
 	Watchdog    float64 // ms, of a hang
 	Recorded    bool    // of tokens
-	Spread      bool    // of an imbalance: the same work, the same for all ranks
+	Spread      bool    // of an imbalance: the same work, evenly for all ranks
 }
 
-// level returns how much of the fault there is in a step.
+// level returns the amount of the fault in a step.
 func (f *Fault) level(j *Job, rank, step int) float64 {
 	last := f.To
 	if last == 0 {
@@ -80,7 +80,7 @@ func (f *Fault) level(j *Job, rank, step int) float64 {
 	return 1
 }
 
-// hits says how much of the fault a rank has in a step.
+// hits returns the amount of the fault for a rank in a step.
 func (f *Fault) hits(j *Job, rank, step int, phase string) float64 {
 	if f.What == Tokens && (phase == Forward || phase == Backward) && step > 0 {
 		return j.tokens(rank, step) - 1
@@ -106,7 +106,7 @@ func (f *Fault) hits(j *Job, rank, step int, phase string) float64 {
 	return 0
 }
 
-// tokens returns how much work a rank has in a step, 1 on average.
+// tokens returns the amount of work of a rank in a step, 1 on average.
 func (j *Job) tokens(rank, step int) float64 {
 	for i := range j.Faults {
 		if f := &j.Faults[i]; f.What == Tokens && !f.Spread {
@@ -116,8 +116,8 @@ func (j *Job) tokens(rank, step int) float64 {
 	return 1
 }
 
-// took returns how long a piece of work takes, in microseconds: a share of what its phase
-// takes in a step, in milliseconds.
+// took returns how long a piece of work takes, in microseconds: a share of the
+// time ms of its phase in a step, in milliseconds.
 func (j *Job) took(rank, step int, phase string, piece int, ms, share float64) int64 {
 	took := 0.0
 	if j.even {
@@ -164,7 +164,8 @@ func (j *Job) sent(group string, step, n int, ms float64) int64 {
 	return max(int64(ms*1000+0.5), 1)
 }
 
-// stops says whether a rank, or a collective of a group, never ends what it does.
+// stops reports whether an operation of a rank, or a collective of a group,
+// never ends.
 func (j *Job) stops(rank, step int, phase, group string) bool {
 	for i := range j.Faults {
 		f := &j.Faults[i]

@@ -2,8 +2,9 @@ package simjob
 
 import "slices"
 
-// Job is a training job to simulate. The zero value of each field but Layout, Ranks
-// and Steps is a healthy job on clocks that agree. A Job is for one goroutine.
+// Job is a training job to simulate. The zero value of each field except
+// Layout, Ranks and Steps is a healthy job with equal clocks. A Job is for one
+// goroutine.
 type Job struct {
 	Name, Family string
 	Layout       Layout
@@ -13,31 +14,31 @@ type Job struct {
 	Faults       []Fault
 
 	Scale      float64 // of all times; 0 is 1
-	Save       int     // a checkpoint each so many steps
+	Save       int     // steps between checkpoints
 	Queue      int     // batches that a loader may be ahead
-	Fetch      float64 // of a loader with a queue: how many times the usual input takes; 0 is 12
-	Unrecorded bool    // collectives of the model and messages are in no span
+	Fetch      float64 // of a loader with a queue: its input time as a multiple of the usual one; 0 is 12
+	Unrecorded bool    // collectives of the model and messages have no span
 	JoinSpan   bool    // the join of overlapped buckets has a span
-	Loss       bool    // buckets: an all-reduce of the loss behind them
+	Loss       bool    // buckets: an all-reduce of the loss after them
 	Ahead      int     // GPU: steps that the host may be ahead
-	Item       int     // GPU: the host waits for the device each so many steps
-	NoDevice   bool    // GPU: no times of devices on record
-	Idle       bool    // one more rank that does nothing
+	Item       int     // GPU: steps between the host's waits for the device
+	NoDevice   bool    // GPU: no device times in the records
+	Idle       bool    // one more rank without work
 	PerHost    int     // ranks of a host, 0 is 8
 
 	Offset func(rank int) int64   // of a clock, microseconds
 	Drift  func(rank int) float64 // of a clock, parts per million
 
 	noises [][]float64
-	even   bool // every piece of work takes as long as on average
+	even   bool // every piece of work takes its average time
 }
 
-// Result is what came of one simulation.
+// Result is the result of one simulation.
 type Result struct {
 	Spans   [][]Span // by rank
-	Ends    []int64  // of the steps: when the last rank had done it, microseconds
+	Ends    []int64  // when the last rank ended each step, microseconds
 	Killed  int64    // when all processes ended, or Open
-	Waiting float64  // the share of the ranks' time after step 0 that they waited for others
+	Waiting float64  // the share of the ranks' time after step 0 in which they waited for others
 }
 
 func (j *Job) scale() float64 {
@@ -54,7 +55,8 @@ func (j *Job) fetch() float64 {
 	return j.Fetch
 }
 
-// Run simulates the job. It panics if the job comes to a stop that no fault explains.
+// Run simulates the job. It panics if the job stops without a fault that causes
+// it.
 func (j *Job) Run() *Result {
 	if j.Layout == Prefetch && j.Queue == 0 {
 		j.Queue = 2
@@ -69,7 +71,7 @@ func (j *Job) Run() *Result {
 	if hung == nil {
 		e.mustFinish()
 	} else {
-		last := int64(0) // when the stop is: the last to come to where it cannot go on
+		last := int64(0) // time of the stop: when the last lane reached its last possible operation
 		for _, l := range e.lanes {
 			if l.thread != 0 && l.at < len(l.ops) {
 				last = max(last, l.now)
@@ -90,13 +92,13 @@ func (j *Job) Run() *Result {
 		base := len(res.Spans[l.rank])
 		for _, s := range l.spans {
 			if l.thread >= devTID && (j.NoDevice || s.End == Open) {
-				continue // a device's span is told when it has ended
+				continue // a device's span is recorded at its end
 			}
 			s.ID = len(res.Spans[l.rank])
 			if s.Parent >= 0 {
 				s.Parent += base
 			}
-			if l.thread >= devTID { // each device span is told by itself
+			if l.thread >= devTID { // each device span is recorded separately
 				s.Parent, s.Deep = -1, 1
 			}
 			res.Spans[l.rank] = append(res.Spans[l.rank], s)
@@ -113,8 +115,8 @@ func (j *Job) Run() *Result {
 	return res
 }
 
-// waitedBefore returns how long the ranks waited in step 0: the same run of that step
-// alone, which no later one changes.
+// waitedBefore returns how long the ranks waited in step 0, from a separate run
+// of that step, which later steps do not affect.
 func (j *Job) waitedBefore() (sum int64) {
 	first := *j
 	first.Steps = 1
@@ -150,8 +152,8 @@ func (j *Job) fault(what What) *Fault {
 // Time returns how long the steps after the first took, in microseconds.
 func (r *Result) Time() int64 { return r.Ends[len(r.Ends)-1] - r.Ends[0] }
 
-// Gain returns the time of the job over its time without the faults that a function
-// names. Of an imbalance the work stays and all ranks get the same.
+// Gain returns the time of the job over its time without the faults for which
+// without returns true. The work of an imbalance stays and is divided evenly.
 func (j *Job) Gain(without func(*Fault) bool) float64 {
 	other := *j
 	other.Faults = nil
@@ -168,7 +170,8 @@ func (j *Job) Gain(without func(*Fault) bool) float64 {
 	return float64(j.Run().Time()) / float64(other.Run().Time())
 }
 
-// GainOf returns the gain of the repair of ranks: they have no fault of their own.
+// GainOf returns the gain of the repair of ranks: they then have no fault of
+// their own.
 func (j *Job) GainOf(ranks ...int) float64 {
 	other := *j
 	other.Faults = nil
@@ -181,8 +184,8 @@ func (j *Job) GainOf(ranks ...int) float64 {
 	return float64(j.Run().Time()) / float64(other.Run().Time())
 }
 
-// Even returns the gain if every piece of work took all ranks as long as on average: an
-// imbalance is gone, and so is the noise that ranks do not share.
+// Even returns the gain if every piece of work took all ranks its average time:
+// without imbalance and without noise that ranks do not share.
 func (j *Job) Even() float64 {
 	other := *j
 	other.even = true

@@ -15,29 +15,30 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Large is a job of one attempt with any number of ranks, for benchmarks and tests of
-// scale. Each step of a rank
-// has [SpansPerStep] spans: its data, the copy to the device, forward, backward,
-// four buckets of gradients on another thread, the collective that all ranks
-// wait in, zero_grad, the optimizer and the iteration itself.
+// Large is a job of one attempt with any number of ranks, for benchmarks and
+// tests of scale. Each step of a rank has [SpansPerStep] spans: its data, the
+// copy to the device, forward, backward, four buckets of gradients on another
+// thread, the collective that all ranks wait in, zero_grad, the optimizer and
+// the iteration itself.
 //
 // It is written one rank after the other, so that neither memory nor open files
 // grow with the job.
 type Large struct {
 	Ranks, Steps int
-	Slow         int     // the rank that Extra is added to
+	Slow         int     // the rank that gets Extra
 	Extra        float64 // ms of data loading in each step
-	Save         int     // a checkpoint after each so many steps
-	First, Last  int     // the ranks that are written, all when Last is 0
-	Folder       int     // that many ranks to a folder of their own, 0 for none
+	Save         int     // steps between checkpoints
+	First, Last  int     // the ranks to write, all if Last is 0
+	Folder       int     // number of ranks in a folder, 0 for no folders
 	Layers       int     // of sharded parameters: each has a gather and its work in forward, and both and a scatter in backward
 	Seed         uint64
 }
 
-// SpansPerStep is how many spans a step of a rank of [Large] has without layers.
+// SpansPerStep is the number of spans in a step of a rank of [Large] without
+// layers.
 const SpansPerStep = 12
 
-// Spans returns how many spans a step of a rank has.
+// Spans returns the number of spans in a step of a rank.
 func (l *Large) Spans() int { return SpansPerStep + 5*l.Layers }
 
 // phases of a step of Large, in µs: input, copy, forward, backward, optimizer.
@@ -72,8 +73,9 @@ type large struct {
 	releases []int64 // µs, of the collective of each step
 }
 
-// plan finds when all ranks leave each collective: they come to it as late as
-// the slowest, and what each does since the last one does not depend on others.
+// plan computes when all ranks leave each collective: when the slowest has
+// arrived. The work of a rank between two collectives does not depend on
+// others.
 func (g *large) plan() {
 	n := runtime.GOMAXPROCS(0)
 	longest := make([][]int64, n) // of each goroutine: every n-th rank
@@ -102,21 +104,21 @@ func (g *large) plan() {
 	}
 }
 
-// worker is a rank, which gives the times of its steps one after the other.
+// worker is a rank, which returns the times of its steps one after the other.
 type worker struct {
 	g    *large
 	rank int
 	rng  *rand.Rand
-	opt  int64 // the optimizer of the step before
+	opt  int64 // optimizer time of the previous step
 }
 
 func (g *large) worker(rank int) *worker {
 	return &worker{g: g, rank: rank, rng: rand.New(rand.NewPCG(g.Seed+1, uint64(rank)))}
 }
 
-// times are how long a rank takes for each phase of a step, µs.
+// times has the duration of each phase of a step of a rank, µs.
 type times struct {
-	before int64 // the optimizer of the step before, and a checkpoint
+	before int64 // the optimizer of the previous step, and a checkpoint
 	phase  [5]int64
 }
 
@@ -129,7 +131,7 @@ func (w *worker) step(step int) times {
 	t := times{before: w.opt}
 	for p, base := range largeBase {
 		if step == 0 {
-			base *= 4 // compiles
+			base *= 4 // the step compiles
 		}
 		if p == 0 && w.rank == w.g.Slow {
 			base += 1000 * w.g.Extra
@@ -211,8 +213,9 @@ func (g *large) rank(dir string, rank int) error {
 	return f.Close()
 }
 
-// layers divides a phase of a step: in each layer a gather, work of a block, and in backward a
-// scatter. They last as long on all ranks, and differ by their place.
+// layers divides a phase of a step: in each layer a gather, work of a block,
+// and in backward a scatter. They take the same time on all ranks, and differ
+// by their position.
 func (g *large) layers(from, to int64, phase string, parts int64, span func(name, cat string, from, to int64)) {
 	n := int64(g.Layers)
 	for k := range n {
@@ -227,12 +230,13 @@ func (g *large) layers(from, to int64, phase string, parts int64, span func(name
 	}
 }
 
-// ProfileBase is the time of day, in nanoseconds, that those of a profile count from.
+// ProfileBase is the wall time, in nanoseconds, to which the times of a profile
+// are relative.
 const ProfileBase = int64(1775078550000000000)
 
-// WriteProfile writes a profile of PyTorch with n operators, each launching a kernel,
-// in steps of a thousand operators: 3 n events, about 900 bytes each operator.
-// It does not look at errors of w.
+// WriteProfile writes a profile of PyTorch with n operators, each launching a
+// kernel, in steps of a thousand operators: 3 n events, about 900 bytes per
+// operator. It ignores errors of w.
 func WriteProfile(w io.Writer, n, rank int) {
 	fmt.Fprintf(w, "{\n  \"schemaVersion\": 1,\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": %d, \"world_size\": 2},\n  \"baseTimeNanoseconds\": %d,\n  \"traceEvents\": [\n", rank, ProfileBase)
 	us := func(ns int64) string { return fmt.Sprintf("%d.%03d", ns/1000, ns%1000) }

@@ -6,10 +6,11 @@ import (
 	"math/rand/v2"
 )
 
-// Noise is what makes the steps of a rank differ.
+// Noise is the kind of variation between the steps of a rank.
 type Noise string
 
-// The kinds of noise. Static ranks differ from each other, and always by as much.
+// The kinds of noise. With Static, ranks differ from each other by constant
+// factors.
 const (
 	None   Noise = "none"
 	IID    Noise = "iid"
@@ -20,11 +21,11 @@ const (
 	Static Noise = "static"
 )
 
-// Noises are all of them but none.
+// Noises lists all kinds except None.
 var Noises = []Noise{IID, Heavy, AR90, AR97, Walk, Static}
 
-// draw returns the random numbers of one thing in one job: they depend on what it is
-// alone, never on what was drawn before.
+// draw returns the random numbers for one quantity of a job: they depend only
+// on its name and indices, not on earlier draws.
 func draw(seed uint64, what string, of ...int) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(what))
@@ -82,8 +83,8 @@ func (j *Job) series(rank int) []float64 {
 	return out
 }
 
-// factor returns by how much a piece of a rank's work takes longer than usual. The rank
-// that is calm has the mean of the others.
+// factor returns the factor of the time of a piece of a rank's work. The calm
+// rank has the mean of the others.
 func (j *Job) factor(rank, step int, phase string, piece int) float64 {
 	if j.Noise == None {
 		return 1

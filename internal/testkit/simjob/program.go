@@ -5,25 +5,25 @@ import (
 	"strconv"
 )
 
-// Layout is how the ranks share the work.
+// Layout is the distribution of the work over the ranks.
 type Layout string
 
 // Layouts.
 const (
 	DP       Layout = "dp"       // one all-reduce after backward
-	Accum    Layout = "accum"    // the same, of four micro-batches
-	TPDP     Layout = "tpdp"     // tensor-parallel groups of up to 4, meeting in each layer
+	Accum    Layout = "accum"    // the same with four micro-batches
+	TPDP     Layout = "tpdp"     // tensor-parallel groups of up to 4, synchronized in each layer
 	PP       Layout = "pp"       // a pipeline, 1F1B
 	FSDP     Layout = "fsdp"     // gathers and scatters in each layer
 	MoE      Layout = "moe"      // all-to-all in each layer
-	Buckets  Layout = "buckets"  // gradients reduced behind backward
+	Buckets  Layout = "buckets"  // gradients reduced during backward
 	DPLoss   Layout = "dploss"   // dp, and an all-reduce of the loss at the end
-	Prefetch Layout = "prefetch" // dp, with a queue behind the loader
+	Prefetch Layout = "prefetch" // dp, with a queue after the loader
 	GPU      Layout = "gpu"      // hosts launch, devices work: DistributedDataParallel
 	GPUTP    Layout = "gputp"    // the same with tensor-parallel pairs
 )
 
-// Layouts are all of them.
+// Layouts lists all layouts.
 var Layouts = []Layout{DP, Accum, TPDP, PP, FSDP, MoE, Buckets, DPLoss, Prefetch, GPU, GPUTP}
 
 const (
@@ -44,7 +44,7 @@ type program struct {
 	rank   int
 	step   int
 	pieces map[string]int // of the step, by phase
-	met    map[string]int // by group, since the beginning
+	met    map[string]int // by group, since the start
 }
 
 func (p *program) add(o op) { p.l.ops = append(p.l.ops, o) }
@@ -73,7 +73,8 @@ func (p *program) spanOf(launch key, cat, name string, numbered bool, do func(),
 	p.add(op{kind: end})
 }
 
-// collective is one that all of its group meet in; what names its span, if any.
+// collective adds a collective of a group; what is the name of its span, if
+// any.
 func (p *program) collective(what, group string, size int, ms float64) {
 	n := p.met[group]
 	p.met[group]++
@@ -100,7 +101,7 @@ func (p *program) signal(k key, ms float64) {
 
 func (p *program) await(k key, idle bool) { p.add(op{kind: await, key: k, idle: idle}) }
 
-// iteration is what all layouts have around forward and backward.
+// iteration adds the parts that all layouts have around forward and backward.
 func (p *program) iteration(body, update func()) {
 	j := p.j
 	p.span("dataloader", "fetch.iter", true, func() {
@@ -130,7 +131,7 @@ func (p *program) iteration(body, update func()) {
 	p.add(op{kind: end}) // of the step
 }
 
-// host is the program of a rank's training thread.
+// host adds the program of a rank's training thread.
 func (p *program) host() {
 	for s := range p.j.Steps {
 		p.next(s)
@@ -145,7 +146,7 @@ func (p *program) host() {
 	}
 }
 
-// model is forward, backward and the collectives of a step.
+// model adds forward, backward and the collectives of a step.
 func (p *program) model() {
 	j, n := p.j, p.j.Ranks
 	whole := func(phase string) {
@@ -215,7 +216,7 @@ func (p *program) model() {
 	}
 }
 
-// pipeline is one step of 1F1B: rank r is of stage r % stages.
+// pipeline adds one step of 1F1B: rank r is in stage r % stages.
 func (p *program) pipeline() {
 	j := p.j
 	stages := j.inner()
@@ -259,7 +260,7 @@ func (p *program) pipeline() {
 	for i := range warm {
 		backward(micros - warm + i)
 	}
-	// What follows is on record also where the messages are not.
+	// The following spans are recorded even if the messages are not.
 	was := j.Unrecorded
 	j.Unrecorded = false
 	if j.Ranks > stages {
@@ -269,7 +270,8 @@ func (p *program) pipeline() {
 	j.Unrecorded = was
 }
 
-// reducer is the lane that reduces gradient buckets one after the other.
+// reducer adds the program of the lane that reduces gradient buckets one after
+// the other.
 func (p *program) reducer() {
 	for s := range p.j.Steps {
 		p.next(s)
@@ -281,7 +283,7 @@ func (p *program) reducer() {
 	}
 }
 
-// loader is one worker that keeps a queue full.
+// loader adds the program of a worker that fills a queue.
 func (p *program) loader() {
 	for s := range p.j.Steps {
 		p.next(s)
@@ -293,7 +295,7 @@ func (p *program) loader() {
 	}
 }
 
-// launches is a step of the host of a GPU.
+// launches adds a step of the host of a GPU.
 func (p *program) launches() {
 	j, s := p.j, p.step
 	asked := func(what string) { p.signal(key{what, p.rank, s, 0}, 0) }
@@ -328,7 +330,7 @@ func (p *program) launches() {
 	})
 }
 
-// device is the stream of a GPU.
+// device adds the program of the stream of a GPU.
 func (p *program) device() {
 	j := p.j
 	on := func(name string, do func()) {
@@ -361,7 +363,7 @@ func (p *program) device() {
 	}
 }
 
-// engine makes the lanes of the job.
+// engine returns an engine with the lanes of the job.
 func (j *Job) engine() *engine {
 	e := &engine{}
 	for r := range j.Ranks {

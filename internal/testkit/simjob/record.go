@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// epoch is when the steps begin, in microseconds since the Unix epoch.
+// epoch is the start of the steps, in microseconds since the Unix epoch.
 const epoch int64 = 1793491201_000000
 
 // clock returns what the clock of a rank shows at a time of the job.
@@ -28,12 +28,12 @@ func (j *Job) clock(rank int) func(int64) int64 {
 	return func(t int64) int64 { return epoch + t + offset + int64(math.Round(float64(t)*drift)) }
 }
 
-// process is all that one rank recorded, on its own clock, roots first.
+// process holds the records of one rank, on its own clock, roots first.
 type process struct {
 	rank       int
 	host       string
 	spans      []Span
-	start, end int64 // end is Open where it was killed
+	start, end int64 // end is Open if it was killed
 	seen       int64
 }
 
@@ -69,7 +69,7 @@ func (j *Job) process(res *Result, rank int) *process {
 		Span{ID: rootSpan, Parent: -1, Cat: "ai_root", Name: "ai_root", Start: p.start, End: over, Launch: -1, Thread: hostTID, Step: -1, Deep: 1},
 		Span{ID: initSpan, Parent: rootSpan, Cat: "compute", Name: "compute.init", Start: show(-900_000), End: show(-100_000), Launch: -1, Thread: hostTID, Step: -1, Deep: 2},
 		Span{ID: trainSpan, Parent: rootSpan, Cat: "pipeline", Name: "train", Start: show(0), End: done, Launch: -1, Thread: hostTID, Step: -1, Deep: 2, args: args})
-	if rank >= len(res.Spans) { // it is idle
+	if rank >= len(res.Spans) { // it has no work
 		return p
 	}
 	for _, s := range res.Spans[rank] {
@@ -95,7 +95,7 @@ func (j *Job) process(res *Result, rank int) *process {
 	return p
 }
 
-// Processes are how many processes the job has.
+// processes returns the number of processes of the job.
 func (j *Job) processes() int {
 	if j.Idle {
 		return j.Ranks + 1
@@ -103,8 +103,8 @@ func (j *Job) processes() int {
 	return j.Ranks
 }
 
-// Feed runs the job and gives the spans of each process to a sink, as reading
-// its files would, in the order in which they began.
+// Feed runs the job and passes the spans of each process to a sink, as a reader
+// of its files would, in the order of their starts.
 func (j *Job) Feed(open func(*job.Process) job.Sink) (*job.Job, error) {
 	res := j.Run()
 	out := &job.Job{Ranks: j.processes()}
@@ -164,7 +164,8 @@ func (s *Span) run() job.Span {
 	return sp
 }
 
-// lag returns how long after it was asked for a device came to a span, as the client says it.
+// lag returns the time from the launch to the start of a device span, as the
+// client records it.
 func (s *Span) lag() int64 { return max(s.Start-s.Launch, 1) }
 
 // Write runs the job and writes a trace file for each process. The same job gives the
@@ -188,7 +189,7 @@ func (p *process) text(world int) []byte {
 	h := fnv.New64a()
 	h.Write([]byte(p.host))
 	hash, pid := fmt.Sprintf("%016x", h.Sum64()), 100+p.rank
-	// Ids of spans begin at 2, and other records come behind them.
+	// Ids of spans begin at 2; other records get ids after them.
 	var b strings.Builder
 	id := len(p.spans) + 1
 	line := func(n int, name, cat string, tid int64, rest string, args string) {

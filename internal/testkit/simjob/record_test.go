@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// kept has the spans of one process, an open one only where it never ended.
+// kept has the spans of one process; an open one only if it never ended.
 type kept struct {
 	p     *job.Process
 	spans map[uint64]job.Span
@@ -24,7 +24,8 @@ func (k *kept) Span(s *job.Span) {
 func (k *kept) Event(*job.Event) {}
 func (k *kept) Close() error     { return nil }
 
-// What sinks are fed is what reading the files gives.
+// TestFeedIsWhatFilesSay checks that sinks get the same spans from Feed as from
+// the files.
 func TestFeedIsWhatFilesSay(t *testing.T) {
 	for _, family := range simjob.Families() {
 		for seed := range uint64(2) { // 1 has idle threads
@@ -74,7 +75,7 @@ func TestFeedIsWhatFilesSay(t *testing.T) {
 				if len(f.spans) == 0 {
 					t.Errorf("%s: no spans", j.Name)
 				}
-				// Ids differ by what else is in a file.
+				// Ids differ by the other records in a file.
 				if a, b := list(f), list(r); !slices.Equal(a, b) {
 					n := 0
 					for n < min(len(a), len(b))-1 && a[n] == b[n] {
@@ -87,7 +88,8 @@ func TestFeedIsWhatFilesSay(t *testing.T) {
 	}
 }
 
-// list returns the spans in order, with the names of parents for their ids.
+// list returns the spans in order, with the names of parents in place of their
+// ids.
 func list(k *kept) (out []job.Span) {
 	for _, s := range k.spans {
 		if s.Parent != 0 {

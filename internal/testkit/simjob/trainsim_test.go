@@ -98,8 +98,8 @@ func TestGainByHand(t *testing.T) {
 	near("imbalance", j.Gain(func(*Fault) bool { return true }), 247.0/217)
 	near("even", j.Even(), 247.0/217)
 
-	// Two stages idle for a forward and a backward of a micro-batch: 43.5 ms, and for
-	// the messages.
+	// Two stages idle for a forward and a backward of a micro-batch (43.5 ms) and
+	// during the messages.
 	j = &Job{Layout: PP, Ranks: 2, Steps: 4, Noise: None}
 	res := j.Run()
 	if w := res.Waiting * float64(res.Time()) / 3000; w < 43.5 || w > 44.5 {

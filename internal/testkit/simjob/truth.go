@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Truth is what is true of a job.
+// Truth is the known result for a job.
 type Truth struct {
 	Kind      string // fine, slow_ranks, imbalance, input, communication, drift, hang or unknown
-	Ranks     []int  // the fewest whose repair has nine tenths of the gain of all
+	Ranks     []int  // the smallest set whose repair has nine tenths of the gain of all
 	Culprits  []int  // all that have a fault, and the ends of a slow link
 	Phases    []string
-	Gain      float64            // of the repair of Ranks, or of all; 1 where there is nothing to repair
-	Gains     map[string]float64 // by ranks, "" is a repair for everybody
+	Gain      float64            // of the repair of Ranks, or of all; 1 if there is nothing to repair
+	Gains     map[string]float64 // by ranks, "" is the repair of all
 	AbstainOK bool
 }
 
-// set returns how a set of ranks is written.
+// set returns the text of a set of ranks.
 func set(ranks []int) string {
 	words := make([]string, len(ranks))
 	for i, r := range ranks {
@@ -26,17 +26,17 @@ func set(ranks []int) string {
 	return strings.Join(words, ",")
 }
 
-// kinds are the words for the faults that no rank is to blame for.
+// kinds are the words for the faults that are not those of a rank.
 var kinds = map[What]string{Link: "communication", Imbalance: "imbalance", Tokens: "imbalance", Storage: "input", Drift: "drift"}
 
-// Truth computes what is true of the job, by running it again without its faults.
+// Truth computes the truth of the job, by running it again without its faults.
 func (j *Job) Truth() *Truth {
 	t := &Truth{Kind: "fine", Gain: 1, Gains: map[string]float64{}, AbstainOK: j.Unrecorded || j.NoDevice || j.Layout == GPUTP}
 	for _, f := range j.Faults {
 		switch f.What {
 		case Hang:
 			t.Kind, t.Ranks, t.Culprits, t.Phases = "hang", f.Ranks, f.Ranks, []string{f.Phase}
-			// In backward all devices wait for that one, and no record tells them apart.
+			// In backward all devices wait for that one, and no record distinguishes them.
 			t.AbstainOK = j.NoDevice || j.onGPU() && f.Phase == Backward
 			return t
 		case Kill:
@@ -62,7 +62,8 @@ func (j *Job) Truth() *Truth {
 	for _, r := range t.Culprits {
 		t.Gains[strconv.Itoa(r)] = j.GainOf(r)
 	}
-	// As long as nine tenths of the gain stay the set loses who is of least use.
+	// While nine tenths of the gain remain, the set loses the rank with the
+	// smallest gain.
 	for len(t.Ranks) > 1 {
 		best, left := 0.0, []int(nil)
 		for i := range t.Ranks {
@@ -80,7 +81,7 @@ func (j *Job) Truth() *Truth {
 	return t
 }
 
-// members returns the ranks of a group of a part of the job, none of all.
+// members returns the ranks of a group, nil for all.
 func (j *Job) members(group string) (out []int) {
 	for _, l := range j.engine().lanes {
 		for _, o := range l.ops {

@@ -1,4 +1,4 @@
-// Package until waits in tests: for a condition, never for a time.
+// Package until waits in tests for conditions instead of fixed times.
 package until
 
 import (
@@ -9,14 +9,14 @@ import (
 
 const (
 	pause = 2 * time.Millisecond
-	// before the test binary's own deadline, so that the message of the test that
-	// hangs is what is printed.
+	// earlier than the test binary's own deadline, so that the output has the
+	// message of the test that hangs
 	before = 10 * time.Second
 	most   = 5 * time.Minute
 )
 
-// True returns when ok does. Where that never happens it fails the test, which
-// then says what it waited for, before the test program's own deadline.
+// True returns when ok returns true. Before the deadline of the test program it
+// fails the test with a message that has what.
 func True(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	Nil(t, func() error {
@@ -27,7 +27,7 @@ func True(t testing.TB, what string, ok func() bool) {
 	})
 }
 
-// Nil is True for a check that says itself what is missing.
+// Nil is True for a check that returns what is missing as an error.
 func Nil(t testing.TB, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(most)

@@ -130,10 +130,10 @@ func TestMoreSpansThanLanes(t *testing.T) {
 			}
 		}
 		if a, ok := ev.Arg("index"); ok && a.Int64() == 9*n && ev.TID == 0 {
-			t.Error("a span that finds room is on the shared lane")
+			t.Error("a span is on the shared lane although a lane is free")
 		}
 	}
 	if told != 1 {
-		t.Errorf("told %d times", told)
+		t.Errorf("warned %d times", told)
 	}
 }

@@ -183,7 +183,7 @@ func TestMoreProcessesThanAreKnown(t *testing.T) {
 		}
 	}
 	if n := len(s.Files()); n != 6 || s.saw.told(limitProcesses) != 1 {
-		t.Errorf("%d are known, told %d times", n, s.saw.told(limitProcesses))
+		t.Errorf("%d are known, warned %d times", n, s.saw.told(limitProcesses))
 	}
 	s.now = s.now.Add(time.Minute)
 	if in := s.send("a-99", node{99, -1, 0, 1}); in != "a-99" {
@@ -210,7 +210,7 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	s.now = s.now.Add(time.Hour) // it has ended
 	s.Tick(t.Context(), s.now)
 	if in := s.send("a-3000", node{1, -1, 0, 1}); in != "a-3000" || s.saw.told(limitFiles) != 1 {
-		t.Errorf("afterwards it is in %s; told %d times", in, s.saw.told(limitFiles))
+		t.Errorf("afterwards it is in %s; warned %d times", in, s.saw.told(limitFiles))
 	}
 	if spans := s.close(); len(spans) != 8+3 || spans["shared"] != 2000-8 {
 		t.Errorf("spans are %v", spans)
@@ -231,7 +231,7 @@ func TestLimitsAreToldOnce(t *testing.T) {
 	}
 	for _, which := range []int{limitAttributes, limitEvents, limitLinks} {
 		if n := s.saw.told(which); n != 1 {
-			t.Errorf("%q is told %d times", messages[which], n)
+			t.Errorf("%q is logged %d times", messages[which], n)
 		}
 	}
 	if s.saw.counts.Cut != (Cut{3, 6, 9}) || s.saw.told(limitLanes) != 0 {
@@ -312,7 +312,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 		return err != nil
 	})
 	if s.saw.told(limitBytes) != 1 {
-		t.Errorf("told %d times", s.saw.told(limitBytes))
+		t.Errorf("warned %d times", s.saw.told(limitBytes))
 	}
 	for _, d := range disks {
 		d.breaks(false)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cpuTime returns what all threads of this process have used.
+// cpuTime returns the CPU time of all threads of this process.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

@@ -1,3 +1,4 @@
-// Package duckdb holds the SQL of docs/reference/queries, run by DuckDB on a data set that
-// the command wrote, to what the command itself says of the same traces.
+// Package duckdb checks the SQL of docs/reference/queries: the results of
+// DuckDB on a data set that the command wrote must equal the command's own
+// results for the same traces.
 package duckdb

@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// trainspan runs the command and returns what it printed.
+// trainspan runs the command and returns its output.
 func trainspan(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := exec.Command(built.Command(t), args...).Output()
@@ -30,7 +30,7 @@ func trainspan(t *testing.T, args ...string) []byte {
 	return out
 }
 
-// answer returns what the command prints as JSON.
+// answer returns the JSON output of the command.
 func answer[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal(trainspan(t, args...), &v); err != nil {
@@ -39,8 +39,8 @@ func answer[T any](t *testing.T, args ...string) (v T) {
 	return v
 }
 
-// writeJob writes the traces of two attempts: the first is killed, and one rank is
-// slow. A step takes about 60 ms times scale.
+// writeJob writes the traces of two attempts: the first is killed, and one rank
+// is slow. A step takes about 60 ms times scale.
 func writeJob(t *testing.T, dir, tag string, scale float64) {
 	t.Helper()
 	a := simjob.Attempt{Ranks: 8, Steps: 60, Save: 20, Killed: true, Slow: 3, Extra: [4]float64{0, 4, 8, 0}, Scale: scale, Seed: 7, Tag: tag}
@@ -83,7 +83,7 @@ func query(t *testing.T, name string) string {
 // row is a row of a result by column.
 type row map[string]any
 
-// whole returns a column that holds a whole number.
+// whole returns the value of an integer column.
 func (r row) whole(t *testing.T, column string) int64 {
 	t.Helper()
 	switch n := r[column].(type) {
@@ -105,7 +105,7 @@ func rowsOf(t *testing.T, db *sql.DB, text string) (all []row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = rows.Close() }() // Err has it
+	defer func() { _ = rows.Close() }() // Err returns it
 	columns, err := rows.Columns()
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,9 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// TestQueries holds every query of the documentation against what the command
-// says of the same traces: a made-up job of some hours, and the sample data.
+// TestQueries compares every query of the documentation with the command's
+// results for the same traces: a synthetic job of some hours, and the sample
+// data.
 func TestQueries(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "traces")
 	writeJob(t, made, "run 1/a", 1000) // some hours
@@ -39,7 +40,8 @@ func TestQueries(t *testing.T) {
 	t.Run("comm_wait_per_group is the report's wait", func(t *testing.T) { checkWait(t) })
 }
 
-// queries asks about some traces; of the made-up ones it is known what they hold.
+// queries checks the queries on some traces; the content of synthetic ones is
+// known.
 func queries(t *testing.T, traces string, made bool) {
 	dir := t.TempDir()
 	trainspan(t, "trace", "convert", traces, "--to", "parquet", "-o", filepath.Join(dir, "lake"))
@@ -117,7 +119,7 @@ func queries(t *testing.T, traces string, made bool) {
 	t.Run("comm_wait_per_group", func(t *testing.T) {
 		rows := ask(t, db, "comm_wait_per_group")
 		if !made {
-			return // whether its collectives name their steps is another question
+			return // whether its collectives have step numbers is a separate check
 		}
 		if len(rows) != 1 {
 			t.Fatalf("%d groups", len(rows))
@@ -137,7 +139,7 @@ func queries(t *testing.T, traces string, made bool) {
 	t.Run("steps_over_2x_median", func(t *testing.T) { checkSteps(t, db, traces, made) })
 }
 
-// checkSteps holds the slow steps against the rows of trainspan trace steps.
+// checkSteps compares the slow steps with the rows of trainspan trace steps.
 func checkSteps(t *testing.T, db *sql.DB, traces string, made bool) {
 	type step struct {
 		step, rank, dur int64
@@ -215,8 +217,8 @@ func checkCategories(t *testing.T, db *sql.DB, sum *spanstats.Result) {
 	}
 }
 
-// TestOverlappingSpans: spans of one thread that overlap without one being inside of
-// the other, in a trace without levels, have the own time of the summary.
+// TestOverlappingSpans checks that overlapping spans of one thread, in a trace
+// without levels, have the own time of the summary.
 func TestOverlappingSpans(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace-0.pfw")
@@ -240,8 +242,8 @@ func TestOverlappingSpans(t *testing.T) {
 	}
 }
 
-// checkWait compares the waits of one attempt with the report's mean over ranks and
-// steps, which leaves the warm-up out.
+// checkWait compares the waits of one attempt with the report's mean over ranks
+// and steps, which excludes the warm-up.
 func checkWait(t *testing.T) {
 	dir := t.TempDir()
 	traces := filepath.Join(dir, "traces")
@@ -273,8 +275,8 @@ func checkWait(t *testing.T) {
 	}
 }
 
-// TestTwoRuns puts two jobs into one data set: a query sees both, and one alone by
-// its folder.
+// TestTwoRuns puts two jobs into one data set: a query returns both, and one
+// alone by its folder.
 func TestTwoRuns(t *testing.T) {
 	dir := t.TempDir()
 	lake := filepath.Join(dir, "lake")
@@ -290,8 +292,9 @@ func TestTwoRuns(t *testing.T) {
 	}
 }
 
-// TestParts: a data set that nodes wrote alone, each some ranks and in any order, with the
-// ledger of their digests, answers every query as that of the whole job does, row by row.
+// TestParts checks that a data set that nodes wrote separately, each some ranks
+// and in any order, with the goodput accounts of their digests, gives the same
+// rows for every query as that of the whole job.
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	traces := filepath.Join(dir, "traces")

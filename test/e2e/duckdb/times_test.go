@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestTimes runs every query of the documentation on the data set in the folder lake of
-// TRAINSPAN_DUCKDB_DIR and prints how long each took, by the clock and in CPU time of all
-// threads.
+// TestTimes runs every query of the documentation on the data set in the folder
+// lake of TRAINSPAN_DUCKDB_DIR and prints their wall time and the CPU time of
+// all threads.
 func TestTimes(t *testing.T) {
 	dir := os.Getenv("TRAINSPAN_DUCKDB_DIR")
 	if dir == "" {

@@ -11,14 +11,14 @@ import (
 	"runtime"
 )
 
-// JaegerVersion is the version of Jaeger that jaeger/go.mod names.
+// JaegerVersion is the version of Jaeger in jaeger/go.mod.
 const JaegerVersion = "v1.76.0"
 
 // jaegerPackage is Jaeger's main package.
 const jaegerPackage = "github.com/jaegertracing/jaeger/cmd/jaeger"
 
-// CacheDir returns where built servers are kept: trainspan-e2e in the user's cache
-// directory.
+// CacheDir returns the folder of built servers: trainspan-e2e in the user's
+// cache directory.
 func CacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -27,9 +27,9 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "trainspan-e2e"), nil
 }
 
-// Jaeger returns the path of Jaeger's program, which it builds in the module at
-// moduleDir (e2e/jaeger) if no earlier call did for the same versions. A build
-// takes minutes and about 2.4 GB of memory; ctx bounds it.
+// Jaeger returns the path of Jaeger's program. It builds it in the module at
+// moduleDir (e2e/jaeger) unless an earlier call did for the same versions. A
+// build takes minutes and about 2.4 GB of memory; ctx limits it.
 func Jaeger(ctx context.Context, moduleDir string) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -46,7 +46,7 @@ func Jaeger(ctx context.Context, moduleDir string) (string, error) {
 	return path, build(ctx, moduleDir, path, jaegerPackage)
 }
 
-// keyOf tells builds apart that can differ.
+// keyOf returns a key of the files that determine a build.
 func keyOf(files ...string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
@@ -60,8 +60,8 @@ func keyOf(files ...string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)[:6]), nil
 }
 
-// build builds a main package of the module in dir. The program gets its name
-// when it is whole, so that an interrupted build leaves none behind.
+// build builds a main package of the module in dir. It renames the program when
+// it is complete, so that an interrupted build leaves none.
 func build(ctx context.Context, dir, path, pkg string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("servers: %w", err)
@@ -75,14 +75,14 @@ func build(ctx context.Context, dir, path, pkg string) error {
 		err = os.Rename(part, path)
 	}
 	if err != nil {
-		_ = os.Remove(part) // there may be none
+		_ = os.Remove(part) // it may not exist
 		return fmt.Errorf("servers: build %s: %w", pkg, errors.Join(err, ctx.Err(), lastLines(out)))
 	}
 	return nil
 }
 
-// lastLines is the end of a program's output as an error, nil if it said
-// nothing.
+// lastLines returns the end of a program's output as an error, nil if it is
+// empty.
 func lastLines(out []byte) error {
 	const most = 2000
 	if len(out) == 0 {

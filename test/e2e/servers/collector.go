@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Collector returns the path of the distribution trainspan-collector, bin/ below
-// the root of the repository. If it is not there, or older than the list of its
-// parts, tools/collector builds it, which takes a minute or more; ctx bounds it.
+// Collector returns the path of the distribution trainspan-collector, bin/
+// below the root of the repository. If it does not exist, or is older than the
+// list of its parts, tools/collector builds it, which takes a minute or more;
+// ctx limits it.
 func Collector(ctx context.Context, root string) (string, error) {
 	path, dir := filepath.Join(root, "bin", "trainspan-collector"), filepath.Join(root, "integrations", "collector")
 	parts, err := os.Stat(filepath.Join(dir, "builder.yaml"))
@@ -34,20 +35,21 @@ func Collector(ctx context.Context, root string) (string, error) {
 // CollectorServer is a running Collector.
 type CollectorServer struct {
 	GRPC, HTTP string // addresses of the OTLP receivers
-	Metrics    string // address that serves its own metrics
+	Metrics    string // address of its own metrics
 
 	health    string
 	process   *Process
 	path      string
 	args, env []string
-	cpu       time.Duration // of lives that have ended
+	cpu       time.Duration // of processes that have ended
 	memory    int64
 }
 
-// StartCollector runs the program at path with configuration files, of which
-// later ones win, and waits until it is ready. The files get the addresses to
-// listen on from the variables OTLP_GRPC, OTLP_HTTP, HEALTH and METRICS_PORT, and
-// others from env. The caller stops it; it ends with ctx too.
+// StartCollector runs the program at path with configuration files, where later
+// files override earlier ones, and waits until it is ready. The files get the
+// addresses to listen on from the variables OTLP_GRPC, OTLP_HTTP, HEALTH and
+// METRICS_PORT, and others from env. The caller stops it; it also ends with
+// ctx.
 func StartCollector(ctx context.Context, path string, configs, env []string) (*CollectorServer, error) {
 	var at [4]string
 	for i := range at {
@@ -70,8 +72,8 @@ func StartCollector(ctx context.Context, path string, configs, env []string) (*C
 	return c, c.Start(ctx)
 }
 
-// Start runs a Collector that was stopped or killed again, as it was, and waits
-// until it is ready.
+// Start restarts a stopped or killed Collector with the same arguments, and
+// waits until it is ready.
 func (c *CollectorServer) Start(ctx context.Context) (err error) {
 	if c.process, err = start(ctx, c.env, c.path, c.args...); err != nil {
 		return err
@@ -83,7 +85,7 @@ func (c *CollectorServer) Start(ctx context.Context) (err error) {
 	return err
 }
 
-// healthy checks that a Collector says that all of it runs.
+// healthy checks that a Collector reports all of its components as running.
 func healthy(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address, nil)
 	if err != nil {
@@ -117,9 +119,9 @@ func (c *CollectorServer) ended(end func()) {
 	c.cpu, c.memory = c.cpu+cpu, max(c.memory, memory)
 }
 
-// Used returns the processor time of all lives that have ended, and the most memory
-// in bytes that one of them had, 0 where the system does not say.
+// Used returns the CPU time of all ended processes, and the highest memory in
+// bytes of one of them, 0 if the system does not report it.
 func (c *CollectorServer) Used() (cpu time.Duration, memory int64) { return c.cpu, c.memory }
 
-// Log returns the end of what the Collector has printed.
+// Log returns the end of the Collector's output.
 func (c *CollectorServer) Log() string { return c.process.Log() }

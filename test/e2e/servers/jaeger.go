@@ -17,8 +17,8 @@ type JaegerServer struct {
 	process      *Process
 }
 
-// JaegerOptions choose what [StartJaeger] starts. The zero value is a server
-// without TLS.
+// JaegerOptions configures [StartJaeger]. The zero value is a server without
+// TLS.
 type JaegerOptions struct {
 	// CertFile and KeyFile are PEM files with the certificate of both
 	// receivers; both or neither.
@@ -56,7 +56,7 @@ exporters:
 `))
 
 // StartJaeger runs the program at path, with its configuration in dir, and
-// waits until it is ready. The caller stops it; it ends with ctx too.
+// waits until it is ready. The caller stops it; it also ends with ctx.
 func StartJaeger(ctx context.Context, path, dir string, o JaegerOptions) (*JaegerServer, error) {
 	var at [4]string
 	for i := range at {
@@ -87,8 +87,7 @@ func StartJaeger(ctx context.Context, path, dir string, o JaegerOptions) (*Jaege
 	return j, j.Start(ctx)
 }
 
-// Start runs a server that was killed again, at the same addresses and with
-// nothing in memory.
+// Start restarts a killed server, at the same addresses and with empty memory.
 func (j *JaegerServer) Start(ctx context.Context) (err error) {
 	if j.process, err = start(ctx, nil, j.path, "--config", "file:"+j.config); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// mostMemory returns the largest resident size of a program that has ended, in bytes.
+// mostMemory returns the largest resident size of an ended program, in bytes.
 func mostMemory(s *os.ProcessState) int64 {
 	r, ok := s.SysUsage().(*syscall.Rusage)
 	if !ok {

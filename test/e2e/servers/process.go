@@ -1,7 +1,7 @@
-// Package servers builds and runs the real servers that the tests deliver to.
+// Package servers builds and runs the real servers for the tests.
 //
-// A server listens on 127.0.0.1 only, on free ports, and belongs to the process
-// that started it: it is stopped by its own process id.
+// A server listens only on 127.0.0.1, on free ports, and belongs to the process
+// that started it: the process stops it by its process id.
 package servers
 
 import (
@@ -33,14 +33,14 @@ func start(ctx context.Context, env []string, path string, args ...string) (*Pro
 	}
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // a killed program has no other way to end
+		_ = p.cmd.Wait() // a killed program always returns an error
 	}()
 	return p, nil
 }
 
 // Kill ends the program at once, as a crash would, and waits for its end.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // it may be over already
+	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.done
 }
 
@@ -66,7 +66,7 @@ func (p *Process) over() bool {
 	}
 }
 
-// used returns what a program that has ended took of the machine.
+// used returns the CPU time and memory of an ended program.
 func (p *Process) used() (cpu time.Duration, memory int64) {
 	s := p.cmd.ProcessState
 	if s == nil {
@@ -75,7 +75,7 @@ func (p *Process) used() (cpu time.Duration, memory int64) {
 	return s.UserTime() + s.SystemTime(), mostMemory(s)
 }
 
-// Log returns the end of what the program has printed.
+// Log returns the end of the program's output.
 func (p *Process) Log() string { return p.log.String() }
 
 // ready waits until check succeeds.
@@ -121,7 +121,7 @@ func (t *tail) String() string {
 	return t.text.String()
 }
 
-// FreeAddress returns an address of 127.0.0.1 with a port that nobody uses now.
+// FreeAddress returns an address of 127.0.0.1 with a port that is free now.
 func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +130,7 @@ func FreeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// accepts checks that somebody listens.
+// accepts checks that a server listens.
 func accepts(ctx context.Context, address string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", address)

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Prometheus is a server that asks targets for their metrics.
+// Prometheus is a server that scrapes targets.
 type Prometheus struct {
 	*Process
 	url string
 }
 
-// StartPrometheus starts the program with rules and with one target for each job, which
-// it asks five times a second.
+// StartPrometheus starts the program with rules and with one target for each
+// job, which it scrapes five times a second.
 func StartPrometheus(ctx context.Context, program, dir, rules string, targets map[string]string) (*Prometheus, error) {
 	address, err := FreeAddress()
 	if err != nil {
@@ -40,10 +40,10 @@ func StartPrometheus(ctx context.Context, program, dir, rules string, targets ma
 	return &Prometheus{Process: p, url: "http://" + address}, nil
 }
 
-// Log returns the end of what it has printed.
+// Log returns the end of its output.
 func (p *Prometheus) Log() string { return p.log.String() }
 
-// Ask returns the data of an answer of its API.
+// Ask returns the data of a response of its API.
 func (p *Prometheus) Ask(ctx context.Context, path string, values url.Values, data any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path+"?"+values.Encode(), nil)
 	if err != nil {
@@ -67,13 +67,13 @@ func (p *Prometheus) Ask(ctx context.Context, path string, values url.Values, da
 	return json.Unmarshal(body.Data, data)
 }
 
-// Sample is one series of the answer to a query, and its value at that moment.
+// Sample is one series in the result of a query, with its current value.
 type Sample struct {
 	Metric map[string]string
 	Value  [2]any // the time, and the value as text
 }
 
-// Query returns the answer of a query now.
+// Query returns the current result of a query.
 func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
 	var data struct{ Result []Sample }
 	err := p.Ask(ctx, "/api/v1/query", url.Values{"query": {expr}}, &data)

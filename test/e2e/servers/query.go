@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Query asks Jaeger's query API.
+// Query is a client of Jaeger's query API.
 type Query struct {
 	URL string
 }
 
-// Span is a span as Jaeger gives it back.
+// Span is a span in Jaeger's response.
 type Span struct {
 	TraceID    string
 	SpanID     string
@@ -55,7 +55,8 @@ func (q *Query) Services(ctx context.Context) ([]string, error) {
 	return answer.Data, q.get(ctx, "/api/services", nil, &answer)
 }
 
-// Spans returns the spans of all traces of a service that began in the last hour.
+// Spans returns the spans of all traces of a service that began in the last
+// hour.
 func (q *Query) Spans(ctx context.Context, service string) ([]Span, error) {
 	now := time.Now()
 	var answer traces
@@ -85,7 +86,7 @@ func (q *Query) get(ctx context.Context, path string, values url.Values, answer 
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
-	request.Close = true // leaves no idle connection behind
+	request.Close = true // leaves no idle connection
 	r, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("servers: %w", err)
@@ -106,7 +107,7 @@ func (q *Query) get(ctx context.Context, path string, values url.Values, answer 
 	return nil
 }
 
-// traces is an answer with spans in OTLP's JSON form.
+// traces is a response with spans in OTLP's JSON form.
 type traces struct {
 	Result struct {
 		ResourceSpans []struct {
@@ -184,12 +185,12 @@ func (v value) any() any {
 }
 
 func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64) // zero is what is missing
+	n, _ := strconv.ParseInt(text, 10, 64) // zero if it is missing
 	return n
 }
 
-// toMap leaves out what Jaeger adds of its own, such as the warning that the
-// parent of a span is not there yet; it stays when the parent has come.
+// toMap leaves out attributes that Jaeger adds, such as the warning that the
+// parent of a span is missing; Jaeger keeps it after the parent has arrived.
 func toMap(attrs []attr) map[string]any {
 	m := make(map[string]any, len(attrs))
 	for _, a := range attrs {

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// slurmConf is a cluster of two nodes, both this machine, over loopback.
+// slurmConf configures a cluster of two nodes, both on this machine, over
+// loopback.
 const slurmConf = `ClusterName=test
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmctldPort=%[3]s
@@ -37,16 +38,16 @@ NodeName=s2 NodeHostname=%[1]s NodeAddr=127.0.0.1 Port=%[5]s CPUs=2
 PartitionName=all Nodes=s1,s2 Default=YES State=UP
 `
 
-// Slurm is a cluster of Slurm on this machine: a controller and two nodes.
+// Slurm is a Slurm cluster on this machine: a controller and two nodes.
 type Slurm struct {
 	dir     string
 	daemons []*Process
 }
 
-// ErrNoSlurm says that Slurm cannot run here.
+// ErrNoSlurm is the error if Slurm cannot run on this machine.
 var ErrNoSlurm = errors.New("there is no Slurm here (as root: apt-get install slurm-wlm munge)")
 
-// StartSlurm starts it in a folder of its own, whose path has to be short.
+// StartSlurm starts the cluster in the folder dir, whose path must be short.
 func StartSlurm(ctx context.Context, dir string) (*Slurm, error) {
 	for _, name := range []string{"munged", "slurmctld", "slurmd", "srun", "sbatch"} {
 		if _, err := exec.LookPath(name); err != nil || os.Getuid() != 0 {
@@ -94,10 +95,10 @@ func StartSlurm(ctx context.Context, dir string) (*Slurm, error) {
 	return s, nil
 }
 
-// Env returns what Slurm's commands need in their environment.
+// Env returns the environment variables for Slurm's commands.
 func (s *Slurm) Env() []string { return []string{"SLURM_CONF=" + filepath.Join(s.dir, "slurm.conf")} }
 
-// Run runs one of its commands in a folder, and gives what it prints.
+// Run runs one of its commands in a folder, and returns the output.
 func (s *Slurm) Run(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), s.Env()...)
@@ -108,7 +109,7 @@ func (s *Slurm) Run(ctx context.Context, dir, name string, args ...string) (stri
 	return string(out), err
 }
 
-// Log returns the end of what its daemons have printed.
+// Log returns the end of its daemons' output.
 func (s *Slurm) Log() (all string) {
 	for _, p := range s.daemons {
 		all += p.log.String()

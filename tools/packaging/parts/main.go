@@ -1,12 +1,12 @@
-// Parts says what commands are made of: every module that is linked into one of
-// them, the standard library, and what the report's page brings. It writes the
-// texts of their licences, and a bill of materials as CycloneDX.
+// Parts lists what commands consist of: every module that is linked into one of
+// them, the standard library, and the chart library of the report's page. It
+// writes the texts of their licenses, and a bill of materials as CycloneDX.
 //
 //	parts -version v1.2.3 -time 1700000000 -notices FILE -bom FILE linux_amd64/trainspan …
 //
-// It runs in the root of the repository. A command lies in a folder that names its
-// platform; what it says of itself has to agree with what the sources say. A part
-// without a licence is an error. The same commands give the same bytes.
+// It runs in the root of the repository. A command is in a folder that names
+// its platform; its build information must agree with the sources. A part
+// without a license is an error. The same commands give the same bytes.
 package main
 
 import (
@@ -27,15 +27,16 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// part is something of others in a command.
+// part is a component of a command from another project.
 type part struct {
 	name, version string
 	purl          string
-	sum           string            // "h1:…" of go.sum, empty for what is no module
+	sum           string            // "h1:…" of go.sum, empty if it is not a module
 	texts         map[string]string // by file
 }
 
-// licences returns the SPDX identifiers of its texts. A grant of patents is none.
+// licences returns the SPDX identifiers of its texts. A patent grant does not
+// count.
 func (p *part) licences() []string {
 	found := map[string]bool{}
 	for file, text := range p.texts {
@@ -84,7 +85,7 @@ func write(version string, at time.Time, notices, bom string, commands []string)
 	return os.WriteFile(bom, out.Bytes(), 0o644) //nolint:gosec // for everybody
 }
 
-// noticesOf has each part with its texts, equal texts once.
+// noticesOf returns the text of each part with its licenses, equal texts once.
 func noticesOf(parts []*part) []byte {
 	var out bytes.Buffer
 	out.WriteString("The command trainspan contains what follows, each under its own licence.\n")

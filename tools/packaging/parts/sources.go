@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// pkg is what go list says of a package.
+// pkg is the output of go list for a package.
 type pkg struct {
 	Dir      string
 	Standard bool
@@ -24,9 +24,9 @@ type pkg struct {
 	}
 }
 
-// sources returns the parts of the command on a platform such as linux_amd64, by module,
-// with the texts that lie in the folders of the packages or above. The standard
-// library is std.
+// sources returns the parts of the command on a platform such as linux_amd64,
+// by module, with the license texts in the folders of the packages and above.
+// The standard library is std.
 func sources(platform string) (map[string]*part, error) {
 	goos, goarch, ok := strings.Cut(platform, "_")
 	if !ok {
@@ -78,10 +78,10 @@ func sources(platform string) (map[string]*part, error) {
 	}
 }
 
-// legal are the names of files with licences and what goes with them.
+// legal matches the names of files with licenses and related texts.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents)([-._].*)?$`)
 
-// read takes the texts of one folder.
+// read reads the texts of one folder.
 func (p *part) read(root, below string) error {
 	files, err := os.ReadDir(filepath.Join(root, below))
 	if err != nil {

@@ -128,7 +128,7 @@ func (o *output) publish(err error) error {
 	return err
 }
 
-var errNoParquet = errors.New("the file that is there is no Parquet file")
+var errNoParquet = errors.New("the existing file is not a Parquet file")
 
 func isParquet(f *os.File) error {
 	magic := make([]byte, 4)

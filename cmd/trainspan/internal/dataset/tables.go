@@ -191,7 +191,7 @@ func (b *Builder) Overlap(dir string, j *Job) error {
 
 // ErrOverlap is returned for a part of whose ranks some already exist in a part
 // with other ranks.
-var ErrOverlap = errors.New("is already there")
+var ErrOverlap = errors.New("already exists")
 
 // Version is the version of the schema. It changes when a column changes its
 // meaning or is removed; new columns may be added at any time. The files have

@@ -153,7 +153,7 @@ type rank struct {
 func Work(ctx context.Context, j *Job, address string) (err error) {
 	r := &rank{Job: j}
 	if r.number, err = strconv.Atoi(os.Getenv(identity.Rank.Word(identity.Environment))); err != nil {
-		return fmt.Errorf("trainspan demo starts this process: %w", err)
+		return fmt.Errorf("only trainspan demo starts this process: %w", err)
 	}
 	if r.conn, err = new(net.Dialer).DialContext(ctx, "tcp", address); err != nil {
 		return err

@@ -45,7 +45,7 @@ const named = "--metrics or TRAINSPAN_METRICS"
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return ui.Usage("%s: %q is no address that only this machine reaches; give one such as 127.0.0.1:9477", named, address)
+		return ui.Usage("%s: %q is not a loopback address; use one such as 127.0.0.1:9477", named, address)
 	}
 	return nil
 }

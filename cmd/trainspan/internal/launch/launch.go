@@ -134,7 +134,7 @@ func Run(o Options) int {
 // reason returns why an existing program does not start.
 func reason(err error) string {
 	if err == syscall.ENOENT { //nolint:errorlint // ForkExec returns the bare number
-		return "the interpreter or loader that it names does not exist"
+		return "its interpreter or loader does not exist"
 	}
 	return err.Error()
 }
@@ -155,7 +155,7 @@ func (l *launcher) startHelper() int {
 	}
 	pid, err := l.helper()
 	if err != nil {
-		l.o.Note("no telemetry: its process cannot be started: %v; the command runs without; see "+helptopic.Run, err)
+		l.o.Note("no telemetry: cannot start its process: %v; the command runs without it; see "+helptopic.Run, err)
 		close(l.done)
 		return 0
 	}
@@ -263,7 +263,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			}
 			return l.alone()
 		case <-timeout.C:
-			l.o.Note("no telemetry: it was not ready within %v; the command runs without; see "+helptopic.Run, l.o.Prepare)
+			l.o.Note("no telemetry: its process was not ready within %v; the command runs without it; see "+helptopic.Run, l.o.Prepare)
 			l.hangUp()
 			l.to, l.pipe = nil, nil
 			nobody := make(chan struct{}) // receives signals from now on
@@ -338,7 +338,7 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 			case e.pid == pid:
 				return e.status
 			case e.pid == *helper:
-				l.o.Note("the telemetry process ended early (%s); the command goes on without it%s", e.status.describe(), l.later())
+				l.o.Note("the telemetry process ended early (%s); the command continues without it%s", e.status.describe(), l.later())
 				*helper = 0
 			}
 		}
@@ -351,7 +351,7 @@ func (l *launcher) later() string {
 	if l.dir == "" {
 		return ""
 	}
-	return "; when the command has ended, add what its Python processes recorded since, and the spans that were received by OTLP and are in no trace yet, with: trainspan trace import " + l.dir
+	return "; when the command has ended, import the records of its Python processes and the received OTLP spans with: trainspan trace import " + l.dir
 }
 
 func (s *Status) describe() string {
@@ -392,10 +392,10 @@ func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
 			if time.Since(ended) < echo {
 				continue // the signal that ended the command
 			}
-			l.o.Note("interrupted: the files of this run are being completed in the background")
+			l.o.Note("interrupted: the files of this run are completed in the background")
 			return
 		case <-timeout.C:
-			l.o.Note("the files of this run are still being completed, in the background")
+			l.o.Note("the files of this run are still being completed in the background")
 			return
 		}
 	}

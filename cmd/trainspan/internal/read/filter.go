@@ -41,8 +41,8 @@ type numbers struct{ From, To int64 }
 
 // Flags adds the flags of a filter to a command.
 func (q *Filter) Flags(f *pflag.FlagSet) {
-	f.StringSliceVar(&q.category, "category", nil, `only these categories; "*" stands for anything`)
-	f.StringSliceVar(&q.name, "name", nil, `only spans of these names; "*" stands for anything`)
+	f.StringSliceVar(&q.category, "category", nil, `only these categories; "*" matches anything`)
+	f.StringSliceVar(&q.name, "name", nil, `only spans with these names; "*" matches anything`)
 	q.NumberFlags(f)
 }
 
@@ -55,8 +55,8 @@ func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&q.rank, "rank", nil, "only these ranks: 0,3 or 0-7")
 	f.StringSliceVar(&q.epoch, "epoch", nil, "only spans of these epochs: 0,3 or 2-5")
 	f.StringSliceVar(&q.step, "step", nil, "only spans of these steps: 0,3 or 100-200")
-	f.StringVar(&q.From, "from", "", "leave out spans that start before this time: a time (UTC), or +10m after the start")
-	f.StringVar(&q.To, q.until, "", "leave out spans that start at this time or later: a time (UTC), or +10m after the start")
+	f.StringVar(&q.From, "from", "", "only spans that start at this time or later: a time (UTC), or +10m after the start")
+	f.StringVar(&q.To, q.until, "", "only spans that start before this time: a time (UTC), or +10m after the start")
 }
 
 // Prepare validates the flags and reads the files as far as the flags need it.
@@ -97,7 +97,7 @@ func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 			return err
 		}
 		if len(q.Ranks) == 0 {
-			return ui.Usage("--rank %s: no process of that rank is in %s", strings.Join(q.rank, ","), display.Plural(len(files), "file"))
+			return ui.Usage("--rank %s: %s has no process with that rank", strings.Join(q.rank, ","), display.Plural(len(files), "file"))
 		}
 	}
 	if q.hasFrom {
@@ -127,14 +127,14 @@ func (q *Filter) times() error {
 		if text, ok := strings.CutPrefix(flag.text, "+"); ok {
 			d, err := time.ParseDuration(text)
 			if err != nil || d < 0 {
-				return ui.Usage("%s %s: give a time after the start such as +90s or +1h30m", flag.name, flag.text)
+				return ui.Usage("%s %s: use a time after the start such as +90s or +1h30m", flag.name, flag.text)
 			}
 			*flag.after, *flag.relative = d, true
 			continue
 		}
 		t, ok := parseMoment(flag.text)
 		if !ok {
-			return ui.Usage("%s %s: give a time such as 2026-11-21T01:04:47Z, 2026-11-21 01:04:47.5 or +10m", flag.name, flag.text)
+			return ui.Usage("%s %s: use a time such as 2026-11-21T01:04:47Z, 2026-11-21 01:04:47.5 or +10m", flag.name, flag.text)
 		}
 		*flag.value = t.UnixMicro()
 	}
@@ -217,7 +217,7 @@ func parseNumbers(flag string, list []string) (out []numbers, err error) {
 		from, err1 := strconv.ParseInt(strings.TrimSpace(low), 10, 64)
 		to, err2 := strconv.ParseInt(strings.TrimSpace(high), 10, 64)
 		if err1 != nil || err2 != nil || from > to {
-			return nil, ui.Usage("%s %s: give numbers and ranges such as 0,4-7", flag, text)
+			return nil, ui.Usage("%s %s: use numbers and ranges such as 0,4-7", flag, text)
 		}
 		out = append(out, numbers{from, to})
 	}

@@ -112,16 +112,16 @@ func (info *FileInfo) describe(t *tally) *FileInfo {
 func (t *tally) missing(info *FileInfo) []string {
 	var out []string
 	if !t.ended {
-		out = append(out, "the end record: the program still runs or was killed; trainspan trace recover closes the trace")
+		out = append(out, "the end record: the program is running or was killed; trainspan trace recover closes the trace")
 	}
 	if t.repaired {
-		out = append(out, "what the program would have written after it was killed; the trace was recovered")
+		out = append(out, "the records after the kill: the program was killed and the trace recovered")
 	}
 	if t.unended {
-		out = append(out, "the end of the program: the trace was made of one that did not show it")
+		out = append(out, "the end of the program: the source of this trace did not have it")
 	}
 	if t.lost > 0 {
-		out = append(out, display.Plural(t.lost, "event")+" that the writer had to drop")
+		out = append(out, display.Plural(t.lost, "event")+" that the writer dropped")
 	}
 	if len(info.Open) > 0 {
 		out = append(out, "the end of "+display.Plural(len(info.Open), "span")+": "+strings.Join(info.Open[:min(len(info.Open), 5)], ", "))
@@ -134,7 +134,7 @@ func (t *tally) missing(info *FileInfo) []string {
 		ranked = ranked || p.Rank != ""
 	}
 	if !ranked {
-		out = append(out, "ranks: no PR record tells them")
+		out = append(out, "ranks: there is no PR record")
 	}
 	return out
 }
@@ -179,7 +179,7 @@ func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*Fi
 		info.FirstBad = st.First[0].Error()
 	}
 	if st.Torn {
-		info.Damaged, info.DamagedAt = "cut off inside a record", st.DamagedAt
+		info.Damaged, info.DamagedAt = "truncated inside a record", st.DamagedAt
 		if st.Cause != nil {
 			info.Damaged = st.Cause.Error()
 		}

@@ -63,12 +63,12 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 // left out. It sets the exit status 1 of all commands that read jobs.
 func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	for _, s := range skipped {
-		a.Problem("%s: left out: %s; see "+helptopic.NotATrace, s.Path, ui.Explain(s.Err))
+		a.Problem("%s: skipped: %s; see "+helptopic.NotATrace, s.Path, ui.Explain(s.Err))
 	}
 	for _, p := range procs {
 		source := strings.Join(p.Sources, ", ")
 		if p.Bad > 0 {
-			a.Problem("%s: %s skipped that are no records; trainspan trace validate lists them; see "+helptopic.Damaged, source, display.Plural(p.Bad, "line"))
+			a.Problem("%s: %s skipped (not records); trainspan trace validate lists them; see "+helptopic.Damaged, source, display.Plural(p.Bad, "line"))
 		}
 		if p.Torn {
 			a.Problem("%s: the file is damaged or cut off; what can be read was used, trainspan trace recover repairs it; see "+helptopic.Damaged, source)
@@ -88,7 +88,7 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 		if ui.IsSystem(err) {
 			return nil, err
 		}
-		return nil, ui.BadData("%s: no JSON lines of native telemetry or OTLP spans are in it; see "+helptopic.NotATrace, path)
+		return nil, ui.BadData("%s: it has no JSON lines of native telemetry and no OTLP spans; see "+helptopic.NotATrace, path)
 	}
 	set.Workers = 1
 	var failed error

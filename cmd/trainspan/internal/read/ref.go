@@ -206,7 +206,7 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 func unknown(arg string, all []rundir.Attempt) error {
 	if len(all) == 0 {
 		if arg == Latest {
-			return ui.Usage("no run is in %s; record one with trainspan run -- COMMAND, or name files", rundir.Root)
+			return ui.Usage("%s has no run; record one with trainspan run -- COMMAND, or name files", rundir.Root)
 		}
 		return ui.Usage("%s: there is no such file or run; check the name", arg)
 	}

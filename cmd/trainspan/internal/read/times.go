@@ -96,7 +96,7 @@ func WarnOfTimes(a *ui.App, j *TimeJudge) {
 	slices.Sort(paths)
 	for i, path := range paths {
 		if i == most && len(paths) > most+1 {
-			a.Problem("events set aside in %s more; see "+helptopic.Damaged, display.Plural(len(paths)-i, "file"))
+			a.Problem("events ignored in %s more; see "+helptopic.Damaged, display.Plural(len(paths)-i, "file"))
 			break
 		}
 		WarnOfSetAside(a, path, j.aside[path])
@@ -107,14 +107,14 @@ func WarnOfTimes(a *ui.App, j *TimeJudge) {
 // WarnOfSetAside reports dropped events of a file.
 func WarnOfSetAside(a *ui.App, path string, n int64) {
 	if n > 0 {
-		a.Problem("%s: %s set aside: more than 30 days from the other times of the file, or ending before the begin; see "+helptopic.Damaged, path, display.Plural(n, "event"))
+		a.Problem("%s: %s ignored: more than 30 days from the other times of the file, or ending before they begin; see "+helptopic.Damaged, path, display.Plural(n, "event"))
 	}
 }
 
 // WarnOfRelativeTimes reports that the times of files are relative.
 func WarnOfRelativeTimes(a *ui.App, paths []string) {
 	if len(paths) > 0 {
-		a.Note("%s: the times are relative to something that the trace does not say%s", paths[0], andMore(len(paths)-1))
+		a.Note("%s: times are relative, and the trace does not have their base%s", paths[0], andMore(len(paths)-1))
 	}
 }
 

@@ -33,7 +33,7 @@ func (s *Sampler) Evidence() []string {
 		out = append(out, fmt.Sprintf("memory reached %.0f %% of the limit of the control group (%s)", 100*float64(s.groupAt)/float64(s.limit), display.Bytes(float64(s.limit))))
 	}
 	if held := s.held[1] - s.held[0]; s.held[0] >= 0 && held > 1e6 {
-		out = append(out, fmt.Sprintf("the processor limit of the control group held it back for %.0f s", float64(held)/1e6))
+		out = append(out, fmt.Sprintf("the CPU limit of the control group throttled it for %.0f s", float64(held)/1e6))
 	}
 	out = append(out, s.growth()...)
 	out = append(out, s.transfers()...)
@@ -49,7 +49,7 @@ func (s *Sampler) growth() []string {
 	if slope*60 < leastGrowth || fit < leastFit || slope*span < 0.025*float64(s.group.peak) {
 		return nil
 	}
-	text := fmt.Sprintf("memory grows %s a minute in the second half, to %s at the end", display.Bytes(slope*60), display.Bytes(s.group.memory.last()))
+	text := fmt.Sprintf("memory grows by %s per minute in the second half, to %s at the end", display.Bytes(slope*60), display.Bytes(s.group.memory.last()))
 	var worst *Process
 	most := 0.0
 	for _, p := range s.tree.all() {
@@ -106,7 +106,7 @@ func (s *Sampler) transfers() []string {
 	var out []string
 	for _, g := range list[:min(len(list), 3)] {
 		if g.read >= leastRate {
-			out = append(out, fmt.Sprintf("%s read %s/s, and storage served %s/s", g.name, display.Bytes(g.read), display.Bytes(g.fetched)))
+			out = append(out, fmt.Sprintf("%s read %s/s, of which %s/s came from storage", g.name, display.Bytes(g.read), display.Bytes(g.fetched)))
 		}
 		if g.wrote >= leastRate {
 			out = append(out, fmt.Sprintf("%s wrote %s/s", g.name, display.Bytes(g.wrote)))

@@ -37,11 +37,11 @@ func TestNode(t *testing.T) {
 		t.Errorf("members are %+v", members)
 	}
 	if gpusOf(append(members, Member{})) != "" {
-		t.Error("one that has all GPUs is left out")
+		t.Error("a process with all GPUs was skipped, want it sampled")
 	}
 	_ = all[1].lock.Close() // as when it ends, also by a kill
 	if !all[2].Leads() || all[0].Leads() {
-		t.Error("nobody took its place, or two")
+		t.Error("want exactly one successor")
 	}
 	for _, n := range []*Node{all[2], all[0]} {
 		n.Leave()

@@ -91,8 +91,8 @@ func TestGrowth(t *testing.T) {
 		want string
 	}{
 		"start":        {func(s int) float64 { return 1e9 * float64(min(s, 250)) / 250 }, ""},
-		"leak":         {func(s int) float64 { return 1e9 + 1e6*float64(s) }, "memory grows 60 MB a minute in the second half, to 1.6 GB at the end"},
-		"late":         {func(s int) float64 { return 1e9 + 2e6*float64(max(s-300, 0)) }, "memory grows 120 MB a minute in the second half, to 1.6 GB at the end"},
+		"leak":         {func(s int) float64 { return 1e9 + 1e6*float64(s) }, "memory grows by 60 MB per minute in the second half, to 1.6 GB at the end"},
+		"late":         {func(s int) float64 { return 1e9 + 2e6*float64(max(s-300, 0)) }, "memory grows by 120 MB per minute in the second half, to 1.6 GB at the end"},
 		"level":        {func(int) float64 { return 1e9 }, ""},
 		"up and down":  {func(s int) float64 { return 1e9 + 1e8*float64(s%20) }, ""},
 		"hardly grows": {func(s int) float64 { return 1e9 + 3e4*float64(s) }, ""},
@@ -150,8 +150,8 @@ func TestEvidence(t *testing.T) {
 	got := strings.Join(sampler.Evidence(), "\n")
 	for _, want := range []string{
 		"memory reached 95 % of the limit of the control group (1.0 kB)",
-		"held it back for 7 s",
-		"memory grows 63 MB a minute in the second half, to 210 MB at the end",
+		"throttled it for 7 s",
+		"memory grows by 63 MB per minute in the second half, to 210 MB at the end",
 		"worker processes (python) read 100 MB/s, and storage served 50 MB/s",
 		"GPU 0 was busy for 20 % of the time, with up to 11 GB of its 86 GB",
 	} {
@@ -186,7 +186,7 @@ func TestCgroupV1(t *testing.T) {
 		t.Errorf("%d kills, limits %+v", n, l)
 	}
 	if n := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 99).OOMKills(); n != -1 {
-		t.Errorf("%d kills of nobody", n)
+		t.Errorf("%d kills without a process", n)
 	}
 }
 

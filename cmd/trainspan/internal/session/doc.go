@@ -38,7 +38,7 @@ func RemoveFolder(rings string) error {
 		return err
 	}
 	if !strings.HasPrefix(filepath.Base(dir), folderPrefix) || !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return fmt.Errorf("%s: is no folder of trainspan run", dir)
+		return fmt.Errorf("%s: is not a directory of trainspan run", dir)
 	}
 	return fswrite.RemoveDir(dir, isOwn)
 }

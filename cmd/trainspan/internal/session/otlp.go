@@ -52,7 +52,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	o := &otlpSide{dir: s.dir}
 	if s.set.Forward != "" {
 		if err := o.forwardTo(s); err != nil { // they are in the files anyway
-			s.problem("spans are not sent on: %v; see "+helptopic.Delivery, err)
+			s.problem("cannot forward spans: %v; see "+helptopic.Delivery, err)
 		}
 	}
 	attempt := s.where.Attempt
@@ -124,7 +124,7 @@ func (s *start) otlpToken() (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < minToken || len(text) > maxToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
-		return "", fmt.Errorf("the token in %s: give one line of %d to %d printable ASCII characters without spaces", path, minToken, maxToken)
+		return "", fmt.Errorf("the token in %s: the file must have one line of %d to %d printable ASCII characters without spaces", path, minToken, maxToken)
 	}
 	return token, nil
 }
@@ -157,7 +157,7 @@ func (o *otlpSide) forwardTo(s *start) error {
 	options := exporter.Delivery()
 	options.MaxQueue = max(options.MaxQueue, forwardQueue)
 	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // each cause once: run.json counts them
-		s.problem("spans were not sent on: %v (%v); see "+helptopic.Delivery, cause, err)
+		s.problem("spans were not forwarded: %v (%v); see "+helptopic.Delivery, cause, err)
 	}
 	options.Clean, options.Spill = nil, nil
 	o.queue = delivery.NewQueue(delivery.Sink[forwarded]{
@@ -250,7 +250,7 @@ func (o *otlpSide) close(ctx context.Context) error {
 		defer cancel()
 		err := o.queue.Shutdown(ctx)
 		if q := o.queue.Stats(); q.DroppedTotal() > 0 {
-			err = fmt.Errorf("%d of %d spans were not sent on: %w", q.DroppedTotal(), q.Ended, cmp.Or(q.LastError, err))
+			err = fmt.Errorf("%d of %d spans were not forwarded: %w", q.DroppedTotal(), q.Ended, cmp.Or(q.LastError, err))
 		}
 		errs = append(errs, err)
 	}
@@ -269,7 +269,7 @@ func (o *otlpSide) replay(ctx context.Context) error {
 		paths = append(paths, left[i].Path)
 	}
 	if _, err := otlpreceiver.Replay(ctx, paths, &otlpreceiver.ReplayOptions{}); err != nil {
-		return fmt.Errorf("spans wait in %s: %w; add them with: trainspan trace import %s", paths[0], err, o.dir)
+		return fmt.Errorf("%s has spans that are not in a trace: %w; add them with: trainspan trace import %s", paths[0], err, o.dir)
 	}
 	return nil
 }

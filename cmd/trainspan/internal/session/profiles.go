@@ -145,10 +145,10 @@ func (p *profiles) close(ctx context.Context) error {
 	}
 	p.scan(ctx)
 	if p.watch == nil {
-		p.s.problem("%s: no profile was imported: the directory was not there; see "+helptopic.Profile, p.s.set.Profile)
+		p.s.problem("%s: no profile was imported: the directory does not exist; see "+helptopic.Profile, p.s.set.Profile)
 	} else {
 		for _, name := range p.unfinished {
-			p.s.problem("%s: not imported: it does not end as a finished file does; see "+helptopic.Profile, name)
+			p.s.problem("%s: not imported: the file is incomplete; see "+helptopic.Profile, name)
 		}
 	}
 	return p.trace.CloseContext(ctx)

@@ -116,7 +116,7 @@ func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error
 		err = whole.Validate()
 	}
 	if err != nil {
-		s.problem("nothing is sent of Python processes: %v; see "+helptopic.Start, err)
+		s.problem("spans of Python processes are not sent: %v; see "+helptopic.Start, err)
 		return nil, &dftracer.Options{Process: dftracer.Process{SessionTag: s.tag()}}, parent
 	}
 	for _, w := range cfg.Warnings {
@@ -169,7 +169,7 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 	var errs []error
 	for _, up := range in {
 		if up, err = filepath.Abs(up); err == nil && strings.ContainsRune(up, filepath.ListSeparator) {
-			err = &fs.PathError{Op: "use", Path: up, Err: fmt.Errorf("has a %q in its name", filepath.ListSeparator)}
+			err = &fs.PathError{Op: "use", Path: up, Err: fmt.Errorf("its name contains %q", filepath.ListSeparator)}
 		}
 		if err == nil {
 			dir, err = fswrite.TempDir(up, folderPrefix)
@@ -254,7 +254,7 @@ func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
 	if st.Waiting > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and wait in shared memory: make room, then run trainspan trace import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and are still in shared memory: free disk space, then run trainspan trace import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
 	}
 	if st.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+helptopic.Python, display.Plural(st.Lost, "record")))
@@ -274,10 +274,10 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	if len(p.versions) == 0 {
 		for _, flag := range []string{"-I", "-E", "-S"} {
 			if isPython(r.Program) && slices.Contains(r.Flags, flag) {
-				return "with " + flag + " it does not load the client; leave that out"
+				return "with " + flag + " it does not load the client; omit it"
 			}
 		}
-		return "it did not get PYTHONPATH, as below env -i, sudo, su or with -I, -E, -S; put trainspan run behind what changes the environment"
+		return "it did not get PYTHONPATH: env -i, sudo, su and python -I, -E or -S remove it; put trainspan run after the command that changes the environment"
 	}
 	old := func(version string) bool {
 		major, minor, _ := strings.Cut(version, ".")
@@ -287,15 +287,15 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	imported := r.Imported()
 	switch {
 	case !slices.ContainsFunc(p.versions, func(v string) bool { return !old(v) }):
-		return "the client needs Python 3.8, and this is " + strings.Join(p.versions, ", ")
+		return "the client needs Python 3.8 or later, and this is " + strings.Join(p.versions, ", ")
 	case imported != "" && !bad:
-		return fmt.Sprintf("%s, and no step is on record: %s has the lines that record them", imported, helptopic.Recipes)
+		return fmt.Sprintf("%s, and no step was recorded: %s shows how to record steps", imported, helptopic.Recipes)
 	case noTorch:
-		return "PyTorch is not watched (--no-torch), and it has no spans of its own"
+		return "PyTorch is not watched (--no-torch), and the program records no spans"
 	case bad:
 		return "" // it may have ended before it began to train
 	}
-	return "it trained nothing with PyTorch and has no spans of its own"
+	return "it trained nothing with PyTorch and records no spans"
 }
 
 // describe adds the counts.

@@ -53,7 +53,7 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 		}
 		s.summary(r, before, written, procs)
 	case <-late.C:
-		s.say("the starts of this job take longer to read: the report will be %s", filepath.Join(s.where.Dir, page))
+		s.say("reading all attempts of this job takes longer: the report will be %s", filepath.Join(s.where.Dir, page))
 		s.problems()
 		s.say("%s", s.end(nil))
 		told()
@@ -126,7 +126,7 @@ func (s *Session) problems() {
 	s.mu.Unlock()
 	for i, problem := range list {
 		if i == maxSaid {
-			s.say("%d more problems are in run.json", len(list)-i)
+			s.say("run.json has %d more problems", len(list)-i)
 			break
 		}
 		s.say("%s", problem)
@@ -161,9 +161,9 @@ func (s *Session) summary(r *report.Report, before *compare.Result, written stri
 	case why != "":
 		s.say("Python ran and was not recorded: %s; see "+helptopic.Python, why)
 	case bad:
-		s.say("no step of training was recorded before the command ended")
+		s.say("no training step was recorded before the command ended")
 	default:
-		s.say("no process that trains was seen: what was recorded is in the files; see " + helptopic.Run)
+		s.say("no training process was seen: see the recorded data in the files and " + helptopic.Run)
 	}
 	for _, e := range run.Evidence {
 		s.say("%s", e)

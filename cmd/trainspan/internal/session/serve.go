@@ -59,7 +59,7 @@ func Serve(in io.Reader, to io.Writer) {
 	}
 	s, ready, err := open(set, out)
 	if err != nil {
-		(&record{out: out}).say("no telemetry: %v; the command runs without; see "+helptopic.Run, err)
+		(&record{out: out}).say("no telemetry: %v; the command runs without it; see "+helptopic.Run, err)
 		unrecorded(line, messages)
 		return
 	}
@@ -204,13 +204,13 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	if s.python != nil {
 		s.try("the rings of Python processes", func() error { return s.python.close(ctx) })
 		if s.python.other != "" {
-			s.problem("the program's environment has the client of another version (%s), and that of this command was used: install both from one wheel; see "+helptopic.Python, s.python.other)
+			s.problem("the program's environment has another version of the client (%s); the client of this command was used: install both from one wheel; see "+helptopic.Python, s.python.other)
 		}
 		if missing := s.python.missing(s.where.Dir); missing != "" {
 			s.lack("%s", missing)
 		}
 		if s.python.unserved() {
-			s.problem("outputs.prometheus.address has no effect on this job: it is for programs that count their own steps, in Go or with one-logger's callbacks; trainspan run --metrics ADDRESS serves the metrics of any job; see " + helptopic.Metrics)
+			s.problem("outputs.prometheus.address has no effect on this job: it is for programs in Go or with one-logger's callbacks, which count their own steps; trainspan run --metrics ADDRESS serves the metrics of any job; see " + helptopic.Metrics)
 		}
 		if lost := s.python.unsent(); lost != "" {
 			s.problem("%s; see "+helptopic.Delivery, lost)

@@ -34,7 +34,7 @@ type Session struct {
 func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	begun, err := begin(set, out)
 	if err != nil {
-		return nil, launch.Ready{}, fmt.Errorf("no directory for its files: %w", err)
+		return nil, launch.Ready{}, fmt.Errorf("cannot create a directory for its files: %w", err)
 	}
 	s := &Session{start: begun, stopBeat: make(chan struct{})}
 	ready := s.environment()

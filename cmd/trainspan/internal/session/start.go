@@ -203,7 +203,7 @@ func (s *start) inject(env map[string]launch.Bytes) {
 	}
 	text, err := json.Marshal(s.set.Inject)
 	if err != nil {
-		s.problem("no delay is injected: %v", err)
+		s.problem("the delay is not injected: %v", err)
 		return
 	}
 	env[environ.Inject] = launch.Bytes(text)

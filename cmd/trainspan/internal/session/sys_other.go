@@ -4,4 +4,4 @@ package session
 
 import "errors"
 
-func pidfd(int) (int, error) { return 0, errors.New("this system has none") }
+func pidfd(int) (int, error) { return 0, errors.New("not supported on this system") }

@@ -30,7 +30,7 @@ const (
 
 // ErrNone means that a process gives no stacks, or is not known to handle the
 // signal.
-var ErrNone = errors.New("no stacks")
+var ErrNone = errors.New("cannot get stacks")
 
 // Take returns the stacks of a process, as py-spy or faulthandler print them.
 // folders are where the client may have left the file of the process. Each way

@@ -82,10 +82,10 @@ func Explain(err error) string {
 	}{
 		{fs.ErrNotExist, "there is no such file; check the name"},
 		{fs.ErrPermission, "permission denied; ask its owner for access"},
-		{syscall.ENOSPC, "no space left on the device; free some or write elsewhere"},
+		{syscall.ENOSPC, "no space left on the device; free space or write elsewhere"},
 		{syscall.EISDIR, "is a directory; name a file in it"},
 		{syscall.EROFS, "the file system is read-only; write elsewhere"},
-		{syscall.EPIPE, "the reader of the output went away"},
+		{syscall.EPIPE, "the reader of the output closed it"},
 	} {
 		if !errors.Is(err, known.is) {
 			continue

@@ -38,7 +38,7 @@ func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, er
 		o.Writer = o.draft
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, Usage("%s: its directory does not exist; make it first", path)
+		return nil, Usage("%s: its directory does not exist; create it first", path)
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (o *OutputFile) Finish(err error) error {
 	default:
 		err = o.draft.Publish(o.ours)
 		if errors.Is(err, fs.ErrExist) {
-			err = Usage("%s: has appeared while it was being written, and was left alone; choose another name or add --force to replace it", o.path)
+			err = Usage("%s: another program created this file in the meantime; choose another name or add --force to replace it", o.path)
 		}
 	}
 	return err
@@ -96,12 +96,12 @@ func CheckOutput(path string, force bool, inputs []string) error {
 	case info.IsDir():
 		return Usage("%s: is a directory; name a file in it", path)
 	case info.Mode().IsRegular() && !force:
-		return Usage("%s: is already there; choose another name or add --force to replace it", path)
+		return Usage("%s: already exists; choose another name or add --force to replace it", path)
 	case info.Mode()&fs.ModeSymlink != 0:
 		if to, err := os.Stat(path); err == nil && to.IsDir() {
 			return Usage("%s: is a directory; name a file in it", path)
 		}
-		return Usage("%s: is a symbolic link, which is neither followed nor replaced; name the file itself", path)
+		return Usage("%s: is a symbolic link; name the file itself", path)
 	}
 	return nil
 }

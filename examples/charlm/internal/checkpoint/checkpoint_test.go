@@ -29,7 +29,7 @@ func testState(step int64) *checkpoint.State {
 		s.M = append(s.M, -float32(i))
 		s.V = append(s.V, float32(i)/3)
 	}
-	s.Params[0] = float32(math.Inf(1)) // a run that blew up can still be looked at
+	s.Params[0] = float32(math.Inf(1)) // a run with infinite weights must stay readable
 	return s
 }
 
@@ -84,7 +84,7 @@ func TestWriteRefusesWrongSizes(t *testing.T) {
 
 func TestStoreKeepsTheNewest(t *testing.T) {
 	store := open(t, 2)
-	for _, step := range []int64{5, 20, 100, 1_000_000_000_0} { // the last needs more digits than the names pad to
+	for _, step := range []int64{5, 20, 100, 1_000_000_000_0} { // the last has more digits than the names are padded to
 		if _, err := store.Save(testState(step)); err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +92,8 @@ func TestStoreKeepsTheNewest(t *testing.T) {
 	if got := names(t, store); !reflect.DeepEqual(got, []string{"step-000000100.ckpt", "step-10000000000.ckpt"}) {
 		t.Errorf("kept %v", got)
 	}
-	// Saving an older step, as after going back, must not remove what was just saved.
+	// Saving an older step, as after going back, must not remove the file just
+	// saved.
 	saved, err := store.Save(testState(7))
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +186,7 @@ func TestWriterSavesInTheBackground(t *testing.T) {
 		if err := w.Save(live.Clone(), func(r checkpoint.Result) { results = append(results, r) }); err != nil {
 			t.Fatal(err)
 		}
-		live.Params[1]++ // training goes on
+		live.Params[1]++ // the training continues
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
@@ -217,7 +218,7 @@ func TestWriterReportsFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen error
-	// The background may be done, and its failure known, before Save returns.
+	// The background save may have failed before Save returns.
 	early := w.Save(testState(1), func(r checkpoint.Result) { seen = r.Err })
 	if err := errors.Join(early, w.Close()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Save and Close gave %v, want the background error", err)

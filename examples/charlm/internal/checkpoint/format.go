@@ -39,7 +39,7 @@ func Write(w io.Writer, s *State) (int64, error) {
 	return e.n, e.err
 }
 
-// encoder keeps its first error.
+// encoder writes values and keeps its first error.
 type encoder struct {
 	w   io.Writer
 	n   int64
@@ -70,8 +70,8 @@ func (e *encoder) floats(f []float32) {
 	}
 }
 
-// Read decodes a state from r, which must hold exactly one checkpoint. Damage
-// of any kind is an error that wraps [ErrCorrupt].
+// Read decodes a state from r, which must hold exactly one checkpoint. Any
+// damage is an error that wraps [ErrCorrupt].
 func Read(r io.Reader) (*State, error) {
 	d := &decoder{r: r}
 	head := d.read(len(magic) + 8)
@@ -120,7 +120,7 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("checkpoint: %w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// decoder keeps its first error.
+// decoder reads values and keeps its first error.
 type decoder struct {
 	r   io.Reader
 	crc uint32
@@ -139,8 +139,8 @@ func (d *decoder) read(n int) []byte {
 	return p
 }
 
-// floats grows its result with what really arrives, so that a header that lies
-// about the size costs no memory.
+// floats grows its result with the received data, so that a wrong size in the
+// header costs no memory.
 func (d *decoder) floats(n int) []float32 {
 	out := make([]float32, 0, min(n, chunk))
 	for len(out) < n {

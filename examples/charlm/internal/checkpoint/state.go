@@ -1,5 +1,5 @@
-// Package checkpoint keeps the whole state of a training run in files that a
-// crash cannot half-write and a flipped bit cannot pass through.
+// Package checkpoint stores the whole state of a training run in files. A crash
+// cannot leave a half-written file, and a changed bit is detected.
 //
 // A file is, in little-endian order: the magic "CHARLMCK", a uint32 version, a
 // uint32 header length, the header as JSON (shape, position, seed), then the
@@ -15,20 +15,21 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
 )
 
-// ErrCorrupt is wrapped by the error of every file that is not a whole
-// checkpoint of a known version.
+// The error of every file that is not a complete checkpoint of a known version
+// wraps ErrCorrupt.
 var ErrCorrupt = errors.New("not a valid checkpoint")
 
-// Position is where a run stands. Together with the seed it is also the state
-// of the data order: batch Batch of epoch Epoch holds the same samples in every
-// run, so no generator state needs to be saved beyond it.
+// Position is the progress of a run. With the seed it is also the state of the
+// data order: batch Batch of epoch Epoch holds the same samples in every run,
+// so no generator state needs to be saved.
 type Position struct {
-	Epoch int   `json:"epoch"` // epochs finished
-	Batch int   `json:"batch"` // batches of the current epoch already trained on
+	Epoch int   `json:"epoch"` // completed epochs
+	Batch int   `json:"batch"` // trained batches of the current epoch
 	Step  int64 `json:"step"`  // optimizer steps since the beginning
 }
 
-// Run names what must be equal for a resumed run to continue the saved one.
+// Run has the values that must be equal for a resumed run to continue the saved
+// one.
 type Run struct {
 	Model         model.Config `json:"model"`
 	Seed          uint64       `json:"seed"`
@@ -37,27 +38,28 @@ type Run struct {
 	Data          uint64       `json:"data"` // fingerprint of the training text
 }
 
-// State is everything a checkpoint holds. Saving reads the slices and never
+// State is the content of a checkpoint. Saving reads the slices and never
 // changes them.
 type State struct {
 	Run
 	Position
 	AdamStep int64   `json:"adam_step"`
-	LR       float64 `json:"lr"` // for information; the resumed run's own rate counts
+	LR       float64 `json:"lr"` // for information; the resumed run uses its own rate
 
 	Params []float32 `json:"-"`
 	M      []float32 `json:"-"`
 	V      []float32 `json:"-"`
 }
 
-// Clone copies the state, so that training may go on while the copy is written.
+// Clone copies the state, so that the training may continue while the copy is
+// written.
 func (s *State) Clone() *State {
 	c := *s
 	c.Params, c.M, c.V = slices.Clone(s.Params), slices.Clone(s.M), slices.Clone(s.V)
 	return &c
 }
 
-// check holds the state against its own header.
+// check compares the state with its own header.
 func (s *State) check() error {
 	if err := s.Model.Validate(); err != nil {
 		return err

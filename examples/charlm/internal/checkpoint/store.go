@@ -18,15 +18,15 @@ const (
 )
 
 // Store keeps the newest Keep checkpoints of one run in one directory. Its
-// methods must not run at the same time; a [Writer] sees to that.
+// methods are not safe for concurrent use; a [Writer] serializes them.
 type Store struct {
 	dir  string
 	keep int
 }
 
-// Open makes the directory if it is missing, and removes what a run that was
-// killed while saving left half-written. One store at a time may use a
-// directory. keep below one keeps everything.
+// Open creates the directory if it is missing, and removes half-written files
+// of a run that was killed while saving. One store at a time may use a
+// directory. If keep is below one, the store keeps all checkpoints.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
@@ -56,9 +56,9 @@ type Saved struct {
 	Bytes int64
 }
 
-// Save writes state under its final name only once all of it is on the disk: it
+// Save gives the file its final name only when it is complete on the disk: it
 // writes a temporary file, syncs it, renames it and syncs the directory. Then
-// it removes the oldest files beyond Keep. On an error no file is left behind.
+// it removes the oldest files beyond Keep. On an error it leaves no file.
 func (s *Store) Save(state *State) (Saved, error) {
 	out := Saved{Position: state.Position}
 	out.Path = filepath.Join(s.dir, fmt.Sprintf("%s%09d%s", prefix, state.Step, suffix))
@@ -93,7 +93,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// prune never removes written, the file just saved.
+// prune removes the oldest files, but never written, the file just saved.
 func (s *Store) prune(written string) error {
 	if s.keep < 1 {
 		return nil
@@ -113,8 +113,8 @@ func (s *Store) prune(written string) error {
 	return nil
 }
 
-// Paths lists the checkpoints, the oldest step first. Files with other names
-// are ignored.
+// Paths lists the checkpoints, the oldest step first. It ignores files with
+// other names.
 func (s *Store) Paths() ([]string, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -155,10 +155,10 @@ func Load(path string) (*State, error) {
 	return s, nil
 }
 
-// LoadNewest reads the newest valid checkpoint. Damaged newer ones are passed
-// over and returned as skipped. The state is nil, with an empty path, when the
-// directory holds no checkpoint at all; files of which none is valid are an
-// error.
+// LoadNewest reads the newest valid checkpoint. It skips damaged newer ones and
+// returns their errors in skipped. If the directory has no checkpoint, the
+// state is nil and the path empty; if it has only damaged ones, LoadNewest
+// returns an error.
 func (s *Store) LoadNewest() (state *State, path string, skipped []error, err error) {
 	paths, err := s.Paths()
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *Store) LoadNewest() (state *State, path string, skipped []error, err er
 	return nil, "", skipped, errors.Join(skipped...)
 }
 
-// Clear removes every checkpoint, for a run that begins anew.
+// Clear removes every checkpoint, for a run that starts from the beginning.
 func (s *Store) Clear() error {
 	paths, err := s.Paths()
 	if err != nil {

@@ -13,7 +13,7 @@ type Writer struct {
 	jobs  chan job
 	done  chan struct{}
 
-	mu     sync.Mutex // held over a send, so that Close never closes under one
+	mu     sync.Mutex // held during a send, so that Close does not close the channel then
 	closed bool
 
 	errMu sync.Mutex
@@ -25,15 +25,15 @@ type job struct {
 	finished func(Result)
 }
 
-// Result tells how a background save went.
+// Result is the result of a background save.
 type Result struct {
 	Saved
-	Start, End time.Time // when the background work began and ended
+	Start, End time.Time // of the background work
 	Err        error
 }
 
-// NewWriter starts the background goroutine over store, which nobody else may
-// use until Close.
+// NewWriter starts the background goroutine for store. No one else may use
+// store until Close.
 func NewWriter(store *Store) *Writer {
 	w := &Writer{store: store, jobs: make(chan job), done: make(chan struct{})}
 	go w.run()
@@ -42,10 +42,11 @@ func NewWriter(store *Store) *Writer {
 
 var errWriterClosed = errors.New("checkpoint: the background writer is closed")
 
-// Save takes over state, which must be a private copy (see [State.Clone]), and
-// returns as soon as the background goroutine has it: at once, unless the save
-// before is still being written, which is waited for. finished, when not nil, is
-// called from the background goroutine. An error is that of an earlier save.
+// Save takes ownership of state, which must be a private copy (see
+// [State.Clone]), and returns when the background goroutine has it: at once, or
+// after the previous save if that is still in progress. The background
+// goroutine calls finished unless it is nil. An error is that of an earlier
+// save.
 func (w *Writer) Save(state *State, finished func(Result)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

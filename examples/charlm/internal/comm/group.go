@@ -1,6 +1,6 @@
-// Package comm is the smallest real communicator: the workers of one process
-// hold one buffer each and sum them with a reduce-scatter followed by an
-// all-gather, the two halves of the ring all-reduce of larger systems.
+// Package comm is a small communicator: the workers of one process hold one
+// buffer each and sum them with a reduce-scatter followed by an all-gather, the
+// two halves of the ring all-reduce of larger systems.
 package comm
 
 import (
@@ -16,7 +16,7 @@ type Group struct {
 	barrier barrier
 }
 
-// NewGroup makes a group of size ranks, numbered from zero.
+// NewGroup returns a group of size ranks, numbered from zero.
 func NewGroup(size int) (*Group, error) {
 	if size < 1 {
 		return nil, fmt.Errorf("comm: a group of %d ranks", size)
@@ -26,13 +26,13 @@ func NewGroup(size int) (*Group, error) {
 	return g, nil
 }
 
-// Barrier returns once every rank has called it.
+// Barrier returns when every rank has called it.
 func (g *Group) Barrier() { g.barrier.wait() }
 
 // AllReduceSum replaces buf on every rank by the sum over all ranks. It blocks
-// until all ranks are done. The sum is taken in rank order, so every rank gets
-// the same bits, whoever came first. Ranks with buffers of different lengths all
-// get an error and keep their buffers.
+// until all ranks are done. It adds in rank order, so every rank gets the same
+// bits. If the lengths of the buffers differ, all ranks get an error and keep
+// their buffers.
 func (g *Group) AllReduceSum(rank int, buf []float32) error {
 	if rank < 0 || rank >= g.size {
 		return fmt.Errorf("comm: rank %d in a group of %d", rank, g.size)
@@ -42,7 +42,7 @@ func (g *Group) AllReduceSum(rank int, buf []float32) error {
 	for r, b := range g.buffers {
 		if len(b) != len(g.buffers[0]) {
 			err := fmt.Errorf("comm: rank %d brought %d values, rank 0 brought %d", r, len(b), len(g.buffers[0]))
-			g.barrier.wait() // nobody publishes the next buffer before all have seen this
+			g.barrier.wait() // no rank publishes its next buffer before all have read this one
 			return err
 		}
 	}
@@ -72,7 +72,8 @@ func (g *Group) chunk(rank int, buf []float32) []float32 {
 	return buf[g.offset(rank, len(buf)):g.offset(rank+1, len(buf))]
 }
 
-// barrier is reusable: generation tells one round's sleepers from the next.
+// barrier is reusable: generation separates the waiters of one round from those
+// of the next.
 type barrier struct {
 	mu         sync.Mutex
 	cond       *sync.Cond

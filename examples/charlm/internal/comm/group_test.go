@@ -73,7 +73,7 @@ func TestAllReduceRefusesUnequalBuffers(t *testing.T) {
 
 func TestBadGroups(t *testing.T) {
 	if _, err := comm.NewGroup(0); err == nil {
-		t.Error("a group of nobody")
+		t.Error("got a group without ranks, want an error")
 	}
 	g, err := comm.NewGroup(1)
 	if err != nil {

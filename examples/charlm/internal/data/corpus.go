@@ -41,8 +41,8 @@ type Piece struct {
 	Length int64
 }
 
-// Corpus is the text split by file, so that nothing of the validation and test
-// text is ever trained on.
+// Corpus is the text split by file, so that validation and test text is never
+// used for training.
 type Corpus struct {
 	Root        string
 	Train       []Piece
@@ -53,11 +53,11 @@ type Corpus struct {
 
 // Open lists the text below root, a directory with Go files or a single text
 // file, and splits it: every tenth piece of an order shuffled with seed goes to
-// validation, every tenth to the test. minLength is the shortest usable piece in
-// bytes.
+// validation, every tenth to the test. minLength is the length of the shortest
+// usable piece in bytes.
 //
-// It records an OpenTelemetry span by the tracer provider of ctx, as a library
-// does that knows nothing of who records.
+// It records an OpenTelemetry span with the tracer provider of ctx, like a
+// library that does not depend on the telemetry in use.
 func Open(ctx context.Context, root string, seed uint64, minLength int64) (*Corpus, error) {
 	ctx, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("charlm/reader").Start(ctx, "reader.open")
 	defer span.End()
@@ -109,8 +109,8 @@ func Bytes(pieces []Piece) int64 {
 	return n
 }
 
-// listDir takes the library's own code: no tests, test data, commands or
-// vendored modules, and nothing large enough to be a generated table.
+// listDir selects the library's own code: no tests, test data, commands or
+// vendored modules, and no files large enough to be a generated table.
 func listDir(ctx context.Context, root string, minLength int64) ([]Piece, error) {
 	var pieces []Piece
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -142,14 +142,15 @@ func listDir(ctx context.Context, root string, minLength int64) ([]Piece, error)
 	return pieces, err
 }
 
-// isSource leaves out the generated lists of constants and system calls, such as
-// zerrors_linux_amd64.go, of which there is one for every platform.
+// isSource excludes the generated lists of constants and system calls, such as
+// zerrors_linux_amd64.go, which exist for every platform.
 func isSource(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") &&
 		!strings.HasPrefix(name, "zerrors_") && !strings.HasPrefix(name, "zsys") && !strings.HasPrefix(name, "ztypes_")
 }
 
-// cut divides one file so that even a short one has enough pieces to split.
+// cut divides one file so that even a short one has enough pieces for the
+// split.
 func cut(path string, size, minLength int64) []Piece {
 	length := max(minLength, min(pieceSize, size/20))
 	if length < 1 {

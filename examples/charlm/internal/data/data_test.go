@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// writeTree makes n source files in which every character tells its file and,
-// by its neighbours, its place.
+// writeTree makes n source files in which every character identifies its file
+// and, with its neighbors, its position.
 func writeTree(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -138,7 +138,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestSamplesAreRealText finds every sample, target included, in its file.
+// TestSamplesAreRealText checks that every sample, with its target, is in its
+// file.
 func TestSamplesAreRealText(t *testing.T) {
 	c := open(t, writeTree(t, 30))
 	var all []string
@@ -180,7 +181,8 @@ func TestBatchesDependOnlyOnSeedEpochAndIndex(t *testing.T) {
 	}
 }
 
-// TestOnePassReadsEveryFile counts what was read through the file marks.
+// TestOnePassReadsEveryFile counts the bytes read of each file by its
+// characters.
 func TestOnePassReadsEveryFile(t *testing.T) {
 	c := open(t, writeTree(t, 30))
 	l := newLoader(t, c.Train, 2)
@@ -250,7 +252,7 @@ func TestCancelledEpochEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	for { // delivers what was ready, then ends by itself
+	for { // delivers the ready batches, then ends
 		_, err := it.Next(t.Context())
 		if errors.Is(err, context.Canceled) {
 			break

@@ -11,11 +11,11 @@ import (
 // Iterator delivers the batches of one epoch in order while its workers read
 // ahead. It belongs to one goroutine; Close ends the workers.
 type Iterator struct {
-	order  chan job // jobs in the order they are delivered; its room bounds the read-ahead
+	order  chan job // jobs in the order of delivery; its capacity limits the read-ahead
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	end    error // io.EOF, or why the epoch was cut short; set before order is closed
-	err    error // the first error, returned forever
+	end    error // io.EOF, or the reason for an early end; set before order is closed
+	err    error // the first error, returned by all later calls
 }
 
 // Epoch starts reading batches first to first+count-1 of an epoch. The iterator
@@ -39,7 +39,7 @@ func (l *Loader) Epoch(ctx context.Context, epoch, first, count int) *Iterator {
 			select {
 			case jobs <- j:
 			case <-ctx.Done():
-				j.answer <- answer{err: ctx.Err()} // it was promised to the reader
+				j.answer <- answer{err: ctx.Err()} // the reader waits for it
 				return
 			}
 		}
@@ -55,9 +55,9 @@ func (l *Loader) Epoch(ctx context.Context, epoch, first, count int) *Iterator {
 	return it
 }
 
-// Next waits for the next batch. It returns io.EOF after the last one, and ctx's
-// error if ctx ends first. After any error but ctx's it returns the same error
-// forever.
+// Next waits for the next batch. It returns io.EOF after the last one, and
+// ctx's error if ctx ends first. After any error except ctx's it always returns
+// the same error.
 func (it *Iterator) Next(ctx context.Context) (Batch, error) {
 	if it.err != nil {
 		return Batch{}, it.err
@@ -65,8 +65,8 @@ func (it *Iterator) Next(ctx context.Context) (Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return Batch{}, err
 	}
-	// Once a job is taken its answer is waited for without ctx: it is at most one
-	// read away, and giving up on it would lose a batch.
+	// After taking a job, Next waits for its answer without ctx: the wait is at
+	// most one read, and returning early would lose a batch.
 	select {
 	case j, ok := <-it.order:
 		if !ok {
@@ -97,8 +97,8 @@ func (it *Iterator) All(ctx context.Context) iter.Seq2[Batch, error] {
 	}
 }
 
-// Close stops the workers and waits for them. Batches not yet delivered are
-// dropped. Closing again does nothing; a nil Iterator is closed already.
+// Close stops the workers and waits for them. It drops undelivered batches. A
+// second call does nothing, and neither does a call on a nil Iterator.
 func (it *Iterator) Close() {
 	if it == nil {
 		return

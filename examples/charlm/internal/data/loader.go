@@ -32,17 +32,18 @@ type LoaderConfig struct {
 	Context int // characters per sample
 	Workers int // goroutines that read ahead; zero means one
 	Seed    uint64
-	Files   *iofs.Files // through which they read; nil records nothing
+	Files   *iofs.Files // records the reads; nil records nothing
 }
 
-// Loader makes batches from pieces of text. What a batch holds depends only on
-// the seed, the epoch and the batch's index: never on the number of workers, nor
-// on where a run was resumed. A Loader is safe for concurrent use.
+// Loader makes batches from pieces of text. The content of a batch depends only
+// on the seed, the epoch and the batch's index, not on the number of workers
+// nor on the step at which a run was resumed. A Loader is safe for concurrent
+// use.
 type Loader struct {
 	cfg LoaderConfig
 }
 
-// NewLoader checks cfg and makes a loader. It starts nothing.
+// NewLoader checks cfg and returns a loader. It starts no goroutine.
 func NewLoader(cfg LoaderConfig) (*Loader, error) {
 	if cfg.Rows < 1 || cfg.Context < 1 || cfg.Workers < 0 {
 		return nil, fmt.Errorf("data: loader with %d rows, context %d, %d workers", cfg.Rows, cfg.Context, cfg.Workers)
@@ -59,13 +60,13 @@ func NewLoader(cfg LoaderConfig) (*Loader, error) {
 	return &Loader{cfg: cfg}, nil
 }
 
-// PassLength returns the number of batches that reads every piece once.
+// PassLength returns the number of batches that read every piece once.
 func (l *Loader) PassLength() int {
 	return (len(l.cfg.Pieces) + filesPerBatch - 1) / filesPerBatch
 }
 
-// job is one batch to make; the answer goes to its own channel, which keeps the
-// batches in order however the workers finish.
+// job is one batch to make; its answer has a separate channel, which keeps the
+// batches in order whatever the order in which the workers finish.
 type job struct {
 	epoch, index int
 	pieces       []Piece
@@ -77,8 +78,8 @@ type answer struct {
 	err   error
 }
 
-// plan hands out the pieces of successive batches. Each round over all pieces
-// has its own order.
+// plan assigns pieces to successive batches. Each round over all pieces has a
+// new order.
 type plan struct {
 	cfg          *LoaderConfig
 	epoch, index int
@@ -101,7 +102,7 @@ func (p *plan) next() []Piece {
 	return pieces
 }
 
-// mix spreads two counters over one generator stream number.
+// mix combines two counters into one stream number of a generator.
 func mix(a, b uint64) uint64 {
 	x := a*0x9e3779b97f4a7c15 + b + 1
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -112,7 +113,7 @@ func mix(a, b uint64) uint64 {
 func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 	cfg := &l.cfg
 	texts := make([][]byte, len(j.pieces))
-	var starts int64 // places where a sample can begin, in all texts
+	var starts int64 // possible starts of samples, in all texts
 	b := Batch{Index: j.index, Rows: cfg.Rows}
 	for i, p := range j.pieces {
 		if err := ctx.Err(); err != nil {
@@ -146,7 +147,7 @@ func (l *Loader) read(ctx context.Context, j job) (Batch, error) {
 }
 
 // readItem reads and encodes one piece. It runs on a worker's goroutine; its
-// spans lie below the epoch that ctx comes from.
+// spans nest below the epoch of ctx.
 func (l *Loader) readItem(ctx context.Context, p Piece) (text []byte, err error) {
 	ctx, item := ai.Data.Item.StartContext(ctx)
 	defer item.EndErr(&err)

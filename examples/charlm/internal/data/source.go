@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// ErrNoText means that there is nothing to train on.
+// ErrNoText means that there is no text to train on.
 var ErrNoText = errors.New("no training text")
 
-// FindText returns the directory with the Go standard library's sources: the
-// one the go command names, else the one of $GOROOT, else the one the go
-// command lies in, else the usual places. The error says what to do instead.
+// FindText returns the directory with the Go standard library's sources: that
+// of the go command, else $GOROOT, else that of the go command's path, else the
+// usual ones. The error says what to do instead.
 func FindText(ctx context.Context) (string, error) {
 	var tried []string
 	for root := range goRoots(ctx) {

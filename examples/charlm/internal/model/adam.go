@@ -14,7 +14,7 @@ type Adam struct {
 	Step int64     // updates done so far
 }
 
-// NewAdam makes an optimizer for params weights with the usual constants.
+// NewAdam returns an optimizer for params weights with the usual constants.
 func NewAdam(params int, lr float64) *Adam {
 	return &Adam{
 		LR: lr, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8,
@@ -28,8 +28,8 @@ func (a *Adam) Update(params, grads []float32) error {
 		return fmt.Errorf("model: adam for %d weights got %d weights and %d gradients", len(a.M), len(params), len(grads))
 	}
 	a.Step++
-	// Both bias corrections are folded into the rate and the epsilon, computed
-	// from Step alone so that a resumed run gets the same bits.
+	// Both bias corrections are part of the rate and the epsilon. They depend only
+	// on Step, so that a resumed run gets the same bits.
 	c1 := 1 - math.Pow(a.Beta1, float64(a.Step))
 	c2 := math.Sqrt(1 - math.Pow(a.Beta2, float64(a.Step)))
 	rate, eps := float32(a.LR*c2/c1), float32(a.Eps*c2)

@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
 )
 
-// TestAdamFollowsItsEquations writes the published update out in float64, with
-// the bias corrections where the paper has them.
+// TestAdamFollowsItsEquations computes the published update in float64, with
+// the bias corrections as in the paper.
 func TestAdamFollowsItsEquations(t *testing.T) {
 	a := model.NewAdam(2, 0.01)
 	params := []float32{1, -2}

@@ -22,7 +22,7 @@ type Config struct {
 	Layers  int `json:"layers"`  // number of hidden layers, at least one
 }
 
-// maxParams keeps a damaged or absurd config from asking for all of memory.
+// maxParams prevents a damaged or absurd config from allocating all memory.
 const maxParams = 1 << 28
 
 // Validate names every field that is out of range.

@@ -4,7 +4,8 @@ package model
 // the gradients of the very same code.
 type Float interface{ float32 | float64 }
 
-// rowBlock rows of activations stay in the cache while the weights pass by.
+// rowBlock rows of activations stay in the cache during a pass over the
+// weights.
 const rowBlock = 32
 
 // linearForward computes y = x*w^T + b for rows samples. Row o of w holds the

@@ -83,10 +83,10 @@ func (n *Net[T]) Init(seed uint64) {
 	}
 }
 
-// Params returns the live flat weight slice, not a copy.
+// Params returns the flat slice of the weights itself, not a copy.
 func (n *Net[T]) Params() []T { return n.params }
 
-// Grads returns the live flat gradient slice, in the order of Params.
+// Grads returns the flat slice of the gradients itself, in the order of Params.
 func (n *Net[T]) Grads() []T { return n.grads }
 
 // ZeroGrad sets all gradients to zero. Backward adds to them.
@@ -99,7 +99,7 @@ func (n *Net[T]) Forward(inputs, targets []uint8) (float64, error) {
 	if err := n.run(inputs, len(targets)); err != nil {
 		return 0, err
 	}
-	n.rows = 0 // until every target is known to be good
+	n.rows = 0 // until all targets are valid
 	v := n.cfg.Vocab
 	logits := n.acts[len(n.layers)]
 	probs := n.deltas[len(n.layers)]
@@ -144,7 +144,7 @@ func (n *Net[T]) Backward(scale T) {
 	for i, c := range n.inputs[:rows*n.cfg.Context] {
 		axpy(n.dEmbed[int(c)*e:(int(c)+1)*e], dx[i*e:(i+1)*e], 1)
 	}
-	n.rows = 0 // the probabilities are spent: a second Backward adds nothing
+	n.rows = 0 // the probabilities are used up: a second Backward adds nothing
 }
 
 // Predict writes the probabilities of the character after context to probs,

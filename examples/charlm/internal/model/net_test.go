@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
 )
 
-// shapes reach every edge of the tiled products: sizes below, at and above the
+// shapes cover every edge of the tiled products: sizes below, at and above the
 // tiles, and odd remainders in rows, inputs and outputs.
 var shapes = []struct {
 	name string
@@ -44,13 +44,13 @@ func newNet[T model.Float](t testing.TB, cfg model.Config, rows int) *model.Net[
 	return n
 }
 
-// TestBackwardMatchesFiniteDifferences checks every single weight: nudging it
-// must change the loss by what the backward pass said.
+// TestBackwardMatchesFiniteDifferences checks every weight: a small change of
+// it must change the loss by its gradient.
 func TestBackwardMatchesFiniteDifferences(t *testing.T) {
 	for _, tt := range shapes {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newNet[float64](t, tt.cfg, tt.rows)
-			for i := range n.Params() { // the biases too, and an output layer that matters
+			for i := range n.Params() { // also the biases and the output layer
 				n.Params()[i] += 0.3 * math.Sin(float64(i))
 			}
 			inputs, targets := randomBatch(tt.cfg, tt.rows, 9)
@@ -87,8 +87,8 @@ func TestBackwardMatchesFiniteDifferences(t *testing.T) {
 	}
 }
 
-// TestFloat32FollowsFloat64 ties the type that trains to the type that is
-// checked.
+// TestFloat32FollowsFloat64 compares the type for training with the type for
+// checks.
 func TestFloat32FollowsFloat64(t *testing.T) {
 	for _, tt := range shapes {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestBackwardAddsUntilZeroed(t *testing.T) {
 			t.Fatalf("gradient %d is %g after two passes, want %g", i, g, 2*once[i])
 		}
 	}
-	n.Backward(1) // no forward pass since: nothing to add
+	n.Backward(1) // no forward pass since the last one: adds nothing
 	n.ZeroGrad()
 	for i, g := range n.Grads() {
 		if g != 0 {

@@ -1,4 +1,4 @@
-"""A report of a job whose traces are too many for one machine, made on a Dask cluster.
+"""Reports a job with too many traces for one machine, on a Dask cluster.
 
     from dask.distributed import Client
     from trainspan_dask import report
@@ -6,16 +6,15 @@
     client = Client("scheduler:8786")
     print(report(["/traces/node0000", "/traces/node0001"]))
 
-A part is a folder or a file that `trainspan trace digest` takes, or a list of them, at a path
-that is the same on all workers; all files of one process are in one part. Each part
-becomes a digest on the worker that gets it, digests become one in a tree, and one worker
-reports what it says: byte for byte what `trainspan report` says of all parts. Digests
-travel through Dask and need no folder that workers share. What a worker had when it died
-is made again by others. Dask's dashboard shows the tasks: digest-part, digest-aggregate,
-report_of.
+A part is a folder or a file that `trainspan trace digest` accepts, or a list of them, at a path
+that is the same on all workers; all files of one process must be in one part. The worker of a
+part makes its digest, digests are merged in a tree, and one worker makes the report: byte for
+byte the output of `trainspan report` for all parts. Digests are sent through Dask and need no
+folder that workers share. If a worker dies, others make its digests again. Dask's dashboard
+shows the tasks: digest-part, digest-aggregate, report_of.
 
-All of it is work of the command, which is the one of the worker's wheel unless `command`
-is the path of another. A command that fails is a RuntimeError with what it said.
+The command does the work. It is the one of the worker's wheel unless `command` is the path of
+another. If it fails, the error is a RuntimeError with its message.
 """
 
 import os
@@ -28,16 +27,17 @@ import dask.bag
 
 
 def report(parts, *options, command=None, split_every=8, **compute):
-    """What `trainspan report` prints of all parts, as text: JSON unless options, those of
-    the command, say otherwise. split_every is how many digests become one at a time;
-    compute is for dask.compute, such as retries or scheduler."""
+    """Returns the output of `trainspan report` for all parts, as text: JSON unless options,
+    which are those of the command, select another format. split_every is the number of
+    digests that are merged at a time; compute has arguments for dask.compute, such as
+    retries or scheduler."""
     whole = bag(parts, command=command, split_every=split_every)
     return whole.apply(partial(report_of, options or ("--json",), command)).compute(**compute)
 
 
 def digest(parts, output, command=None, split_every=8, **compute):
-    """Writes one digest of all parts to a file of this machine: for several reports, and
-    for `trainspan trace digest` with those of other parts. It replaces the file."""
+    """Writes one digest of all parts to a file of this machine: for several reports, and for
+    `trainspan trace digest` with digests of other parts. It replaces an existing file."""
     whole = bag(parts, command=command, split_every=split_every).compute(**compute)
     part = "%s.%d.part" % (output, os.getpid())
     with open(part, "wb") as f:
@@ -46,10 +46,10 @@ def digest(parts, output, command=None, split_every=8, **compute):
 
 
 def bag(parts, command=None, split_every=8):
-    """The digest of all parts as bytes that Dask has still to make, a dask.bag.Item."""
+    """Returns the digest of all parts as bytes, computed lazily: a dask.bag.Item."""
     parts = [[p] if isinstance(p, (str, os.PathLike)) else list(p) for p in parts]
     if not parts:
-        raise ValueError("trainspan: no part is given; name folders of traces")
+        raise ValueError("trainspan: no parts are given; name directories of traces")
     parts = dask.bag.from_sequence(parts, partition_size=1)
     return parts.reduction(partial(digest_of_part, command), partial(merge, command), split_every=split_every, name="digest")
 
@@ -101,5 +101,5 @@ def installed():
     except ImportError:
         path = shutil.which("trainspan")
     if path is None:
-        raise RuntimeError("trainspan: the command is not installed on this worker: pip install the wheel there, or name its path with command=")
+        raise RuntimeError("trainspan: the command is not installed on this worker: install the wheel there with pip, or pass its path with command=")
     return path

@@ -1,12 +1,12 @@
-"""one-logger's API by its names. A program that was written for nv-one-logger changes
-the prefix of its imports, or calls alias() before them:
+"""one-logger's API by its names. A program for nv-one-logger changes the prefix of its imports,
+or calls alias() before them:
 
     from trainspan.onelogger.api.config import OneLoggerConfig
     from trainspan.onelogger.training_telemetry.api.callbacks import on_app_start, on_train_start
 
-The names of programs' daily use are here too. Each call is recorded with its time and
-replayed behind the ring, where metrics and checkpoint productivity are computed. Only
-exporters that the program asks for run in its process.
+This module also has the names that most programs use. Each call is recorded with its time and
+replayed by the reader of the ring buffer, which computes metrics and checkpoint productivity.
+Only exporters that the program configures run in its process.
 """
 
 import importlib
@@ -15,7 +15,7 @@ import sys
 
 _PREFIXES = ("nv_one_logger", "one_logger")
 
-# Where the names are that this module has: it loads what is asked for.
+# # The modules of the names in this module, which loads them at their first use.
 _HOMES = {
     "api.config": "LoggerConfig OneLoggerConfig OneLoggerErrorHandlingStrategy",
     "api.one_logger_provider": "OneLoggerProvider",
@@ -54,7 +54,7 @@ def __getattr__(name):
 
 
 def here(module):
-    """The name here of a module of the original."""
+    """Returns our name of a module of the original."""
     prefix, dot, rest = module.partition(".")
     return __name__ + dot + rest if prefix in _PREFIXES else module
 
@@ -76,12 +76,12 @@ class _Alias:
 
     @staticmethod
     def exec_module(module):
-        module.__spec__ = module.__spec__.loader_state  # it is the one of here, by another name
+        module.__spec__ = module.__spec__.loader_state  # it is ours, by another name
 
 
 def alias():
     """Puts these modules under the original's names, nv_one_logger and one_logger, for a
-    program that is to stay as it is. Where the original is installed that is an error."""
+    program that cannot be changed. Raises an error if the original is installed."""
     if _Alias in sys.meta_path:
         return
     for name in _PREFIXES:

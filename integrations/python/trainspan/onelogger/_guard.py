@@ -1,4 +1,4 @@
-"""What becomes of errors in telemetry: they are raised, or they end it quietly."""
+"""Handles errors in telemetry: they are raised, or they end telemetry quietly."""
 
 import functools
 import os
@@ -12,12 +12,12 @@ from .api.one_logger_provider import OneLoggerProvider
 _folder = os.path.dirname(os.path.abspath(__file__))
 _client = os.path.dirname(_folder)
 
-plain = None  # the recorder whose iterations nobody in this process wants to know of
+plain = None  # the recorder whose iterations no exporter in this process needs
 
 
 @_wire.silent
 def line():
-    """The line of the program that is calling telemetry: train.py:12."""
+    """Returns the line of the program that calls telemetry: train.py:12."""
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
@@ -27,7 +27,7 @@ def line():
 
 
 def active():
-    """The recorder of the process, None where nothing is recorded."""
+    """Returns the recorder of the process, None if nothing is recorded."""
     provider = OneLoggerProvider.instance()
     if not provider.one_logger_enabled:
         return None
@@ -36,15 +36,15 @@ def active():
 
 
 def unready(name, said=[]):
-    """Says once that nothing is recorded, where the program has configured nothing."""
+    """Reports once that nothing is recorded because the program has configured nothing."""
     if not said and not OneLoggerProvider.instance().one_logger_ready:
         said.append(name)
-        log.warning("%s: %s records nothing: call TrainingTelemetryProvider.instance().configure_provider() before", line(), name)
+        log.warning("%s: %s records nothing: call TrainingTelemetryProvider.instance().configure_provider() first", line(), name)
 
 
 def guarded(f):
-    """f, which does nothing where telemetry is off, and does with its errors what the
-    configuration says."""
+    """Wraps f so that it does nothing if telemetry is off, and handles its errors by the
+    configuration."""
 
     @functools.wraps(f)
     def call(*args, **kwargs):
@@ -59,8 +59,8 @@ def guarded(f):
 
 
 def fault(name, error):
-    """Deals with an error in a function of telemetry. One that came from outside, from a
-    handler of a signal, passes."""
+    """Handles an error in a function of telemetry. An error from outside, from a signal
+    handler, is raised again."""
     if interrupted(error):
         raise error
     provider = OneLoggerProvider.instance()
@@ -75,6 +75,6 @@ def fault(name, error):
     if provider._config.error_handling_strategy is OneLoggerErrorHandlingStrategy.PROPAGATE_EXCEPTIONS:
         raise error
     if not provider._off:
-        log.error("%s: %s: %s; telemetry of this process ends here, and the program goes on", error._told, name, error)
+        log.error("%s: %s: %s; telemetry of this process stops, and the program continues", error._told, name, error)
         _wire.silent(provider.force_disable_logging)()
     return None

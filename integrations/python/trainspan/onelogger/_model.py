@@ -1,10 +1,10 @@
 """Configuration objects: fields that are validated when the object is made.
 
-A subclass lists its fields in FIELDS, each with its check and its default. A check
-takes what was given and gives what is kept, or raises ValueError. The rules are
-those of pydantic, which the program need not have: text that is a number is one, and
-fields that are not known are ignored. Where the program has imported pydantic, the
-error is its ValidationError; else one of that name.
+A subclass lists its fields in FIELDS, each with its check and its default. A check takes the
+given value and returns the stored one, or raises ValueError. The rules are those of pydantic,
+which the program need not have: text that is a number is one, and unknown fields are ignored.
+If the program has imported pydantic, the error is its ValidationError; else a class with that
+name.
 """
 
 import inspect
@@ -18,7 +18,7 @@ REQUIRED = inspect.Parameter.empty
 
 
 class ValidationError(ValueError):
-    """A configuration that cannot be: a message for each field."""
+    """An invalid configuration: a message for each field."""
 
     def __init__(self, title, errors):
         self.title, self._errors = title, errors
@@ -30,7 +30,7 @@ class ValidationError(ValueError):
 
 
 def invalid(title, errors):
-    """The error that the program can catch: pydantic's, if it knows that."""
+    """Returns the error that the program can catch: pydantic's, if it has imported that."""
     core = sys.modules.get("pydantic_core")
     if core is None:
         return ValidationError(title, errors)
@@ -77,13 +77,13 @@ def texts(value):
 
 
 def metadata(value):
-    """Names with values that an attribute can have."""
+    """Checks names with values that an attribute can have."""
     if not isinstance(value, dict):
         raise ValueError("Input should be a valid dictionary")
     for key, item in value.items():
         text(key)
         if not isinstance(item, (str, bool, int, float, list, tuple)):
-            raise ValueError("the value of %r should be a text, a number, a truth value or a list of these" % key)
+            raise ValueError("the value of %r should be a string, a number, a boolean or a list of these" % key)
     return dict(value)
 
 
@@ -92,7 +92,7 @@ def given(value):
 
 
 def member(kind):
-    """A check for a member of an enum, or its value."""
+    """Returns a check for a member of an enum, or its value."""
 
     def check(value):
         try:
@@ -117,12 +117,12 @@ def optional(check):
 
 
 def or_function(check):
-    """A check for a value, or a function without arguments that gives one."""
+    """Returns a check for a value, or a function without arguments that returns one."""
     return lambda value: value if callable(value) else check(value)
 
 
 class Model:
-    """A configuration. Its fields are attributes, by the names of FIELDS."""
+    """A configuration. Its fields are attributes with the names of FIELDS."""
 
     FIELDS: dict = {}
 
@@ -166,14 +166,14 @@ class Model:
             raise invalid(type(self).__name__, errors)
 
     def before(self, values):
-        """Values as they are to be checked."""
+        """Returns the values to check."""
         return values
 
     def after(self):
-        """Raises ValueError where the fields do not go together."""
+        """Raises ValueError if the fields are not consistent."""
 
     def _evaluate(self, name):
-        """The value of a field that may be a function, which is called each time."""
+        """Returns the value of a field that may be a function, which is called each time."""
         value = self.__dict__[name]
         if callable(value):
             value = value()
@@ -181,11 +181,11 @@ class Model:
         return value
 
     def functions(self):
-        """The names of the fields that are functions."""
+        """Returns the names of the fields that are functions."""
         return [name for name in self.FIELDS if callable(self.__dict__.get(name))]
 
     def seen(self):
-        """What the functions last gave, by the names of their fields."""
+        """Returns the last results of the functions, by the names of their fields."""
         return self.__dict__.get("_seen", {})
 
     def model_dump(self):

@@ -4,7 +4,7 @@ from typing import Any
 
 
 class Single(type):
-    """The class of a class with one object, which instance() makes and gives."""
+    """The metaclass of a class with one object, which instance() creates and returns."""
 
     def __call__(cls, *args, **kwargs):
         raise TypeError("%s cannot be instantiated directly. Use %s.instance()." % (cls.__name__, cls.__name__))

@@ -1,7 +1,7 @@
-"""What is told to the ring, for the recorder behind it: each call, with its
-arguments, and the spans of the trace.
+"""Writes each call with its arguments, and the spans of the trace, to the ring buffer for the
+recorder that reads it.
 
-A span is called by its name where a callback started it, else by its number."""
+A span is identified by its name if a callback started it, else by its number."""
 
 import functools
 import itertools
@@ -18,13 +18,14 @@ TRACED = {
     "validation_single_iteration": ("pipeline", "evaluate.iteration"), "testing": ("pipeline", "test"),
     "save_checkpoint": ("checkpoint", "capture"), "save_checkpoint_async": ("checkpoint", "capture.async"),
 }  # fmt: skip
-FOLDER = "./one_logger"  # where a ring goes without `trainspan run`
+FOLDER = "./one_logger"  # folder of the ring buffer without `trainspan run`
 
 numbers = itertools.count(1).__next__
 
 
 def silent(f):
-    """f, which gives None where it would raise, unless what interrupted it did."""
+    """Wraps f so that it returns None instead of raising, except for errors of code that
+    interrupts it."""
 
     @functools.wraps(f)
     def call(*args, **kwargs):
@@ -44,7 +45,7 @@ def name(key):
 
 
 def value(v):
-    """A value of an attribute as it goes into JSON."""
+    """Converts a value of an attribute for JSON."""
     if isinstance(v, (list, tuple)):
         return [value(item) for item in v[:128]]
     return v if v is None or isinstance(v, bool) else getattr(v, "value", plain(v))
@@ -55,7 +56,7 @@ def values(attributes):
 
 
 def nanoseconds(at):
-    """A moment of the wall clock, None for now."""
+    """Returns a time of the wall clock in nanoseconds, None for now."""
     return None if at is None else int(round(at.seconds_since_epoch * 1e6)) * 1000
 
 
@@ -65,7 +66,7 @@ def milliseconds(at):
 
 @silent
 def call(callback, **args):
-    """Tells of a call. What is None is not said."""
+    """Records a call, without arguments that are None."""
     _ring.call(callback, {k: v for k, v in args.items() if v is not None} or None)
 
 
@@ -77,7 +78,7 @@ def opened(span, n, at=None, own=None):
 
 @silent
 def ended(span, at=None):
-    """Ends the span of the trace, with the attributes that it was given."""
+    """Ends the span of the trace, with its attributes."""
     token = span._token
     if token is not None:
         own = {k: v for k, v in values(span._updated).items() if k != StandardSpanAttributeName.DURATION_MSEC}
@@ -88,7 +89,7 @@ def ended(span, at=None):
 
 
 def failure(error):
-    """What is told of an exception of the program: its type, text and traceback."""
+    """Returns the recorded data of an exception of the program: its type, text and traceback."""
     if not isinstance(error, BaseException):
         return {}
     text = silent(str)(error) or ""

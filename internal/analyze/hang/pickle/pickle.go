@@ -1,7 +1,7 @@
-// Package pickle reads Python pickles that hold data alone: dictionaries, lists,
-// tuples, text, numbers, truth values and None. A pickle is a program; every
-// instruction that could name, make or call anything else is refused, so that nothing
-// of a file is ever run.
+// Package pickle reads Python pickles that contain only data: dictionaries,
+// lists, tuples, text, numbers, booleans and None. A pickle is a program; Read
+// refuses every instruction that could name, create or call anything else, so
+// that nothing in a file is executed.
 package pickle
 
 import (
@@ -13,8 +13,8 @@ import (
 	"math"
 )
 
-// Limits bound what a pickle may take: the bytes that are read, and the values that
-// are made of them. Zero means 64 MiB and four million.
+// Limits limits the bytes that Read reads and the values that it creates. Zero
+// means 64 MiB and four million.
 type Limits struct {
 	Bytes  int64
 	Values int
@@ -25,10 +25,10 @@ const (
 	defaultValues = 4 << 20
 )
 
-// Read returns the one value that a pickle holds, of protocol 2 to 5: map[string]any,
-// *List, string, int64, float64, bool or nil. Keys are text. Parts that the pickle
-// shares are shared in the value, which may even hold itself. It reads no further than
-// the end of the pickle, but for what it buffers.
+// Read returns the value of a pickle of protocol 2 to 5: map[string]any, *List,
+// string, int64, float64, bool or nil. Keys are text. Shared parts of the
+// pickle are shared in the value, which may even contain itself. It reads to
+// the end of the pickle, plus its buffer.
 func Read(r io.Reader, l Limits) (any, error) {
 	if l.Bytes == 0 {
 		l.Bytes = defaultBytes
@@ -45,7 +45,7 @@ func Read(r io.Reader, l Limits) (any, error) {
 			if limited.N <= 0 {
 				return nil, fmt.Errorf("pickle: larger than %d bytes", l.Bytes)
 			}
-			return nil, fmt.Errorf("pickle: it breaks off at byte %d", m.at)
+			return nil, fmt.Errorf("pickle: truncated at byte %d", m.at)
 		case err != nil:
 			return nil, fmt.Errorf("pickle: at byte %d: %w", m.at, err)
 		case done:
@@ -54,14 +54,14 @@ func Read(r io.Reader, l Limits) (any, error) {
 	}
 }
 
-// maxText bounds one text, in bytes.
+// maxText limits one text, in bytes.
 const maxText = 1 << 20
 
-// machine is what runs the instructions of a pickle that are allowed.
+// machine executes the allowed instructions of a pickle.
 type machine struct {
 	in    *bufio.Reader
 	at    int64
-	left  int // values that may still be made
+	left  int // values that may still be created
 	stack []any
 	marks []int
 	memo  map[uint32]any
@@ -71,7 +71,7 @@ type machine struct {
 // List is a list or a tuple.
 type List struct{ Items []any }
 
-var errShape = errors.New("it takes more from the stack than is there, or another kind of value")
+var errShape = errors.New("wrong number or type of values on the stack")
 
 func (m *machine) bytes(n int) ([]byte, error) {
 	b := m.buf[:n]
@@ -80,7 +80,7 @@ func (m *machine) bytes(n int) ([]byte, error) {
 	return b, err
 }
 
-// number reads an unsigned one of so many bytes.
+// number reads an unsigned number of n bytes.
 func (m *machine) number(n int) (uint64, error) {
 	_, err := m.bytes(n)
 	clear(m.buf[n:])
@@ -89,13 +89,13 @@ func (m *machine) number(n int) (uint64, error) {
 
 func (m *machine) push(v any) error {
 	if m.left--; m.left < 0 {
-		return errors.New("more values than are read")
+		return errors.New("too many values")
 	}
 	m.stack = append(m.stack, v)
 	return nil
 }
 
-// pop takes the last n values.
+// pop removes and returns the last n values.
 func (m *machine) pop(n int) ([]any, error) {
 	floor := 0
 	if k := len(m.marks); k > 0 {
@@ -110,7 +110,7 @@ func (m *machine) pop(n int) ([]any, error) {
 	return out, nil
 }
 
-// marked takes the values since the last mark.
+// marked removes and returns the values since the last mark.
 func (m *machine) marked() ([]any, error) {
 	k := len(m.marks) - 1
 	if k < 0 {
@@ -123,7 +123,7 @@ func (m *machine) marked() ([]any, error) {
 	return out, nil
 }
 
-// top returns what lies there after err, which is that of the values for it.
+// top returns the last value; err is the error of the operands.
 func (m *machine) top(err error) (any, error) {
 	if err == nil && len(m.stack) == 0 {
 		err = errShape
@@ -140,7 +140,7 @@ func (m *machine) text(size int) error {
 		return err
 	}
 	if n > maxText {
-		return fmt.Errorf("a text of %d bytes", n)
+		return fmt.Errorf("a string of %d bytes is too long", n)
 	}
 	b := make([]byte, n)
 	k, err := io.ReadFull(m.in, b)
@@ -175,7 +175,7 @@ func (m *machine) set(pairs []any, err error) error {
 	for i := 0; i < len(pairs); i += 2 {
 		key, ok := pairs[i].(string)
 		if !ok {
-			return errors.New("a key that is no text")
+			return errors.New("a key is not a string")
 		}
 		d[key] = pairs[i+1]
 	}
@@ -207,15 +207,15 @@ func (m *machine) get(i uint64, err error) error {
 	}
 	v, ok := m.memo[uint32(i)]
 	if !ok {
-		return errors.New("what it refers to was not there before")
+		return errors.New("a reference to an unknown memo entry")
 	}
 	return m.push(v)
 }
 
-// ErrRefused is why a pickle is not read that is more than data.
-var ErrRefused = errors.New("an instruction that data does not need")
+// ErrRefused is the error for a pickle that is more than data.
+var ErrRefused = errors.New("an unsupported instruction")
 
-// step runs one instruction; done says that it was the last.
+// step executes one instruction; done is true for the last one.
 func (m *machine) step() (done bool, err error) {
 	op, err := m.in.ReadByte()
 	if err != nil {
@@ -226,10 +226,10 @@ func (m *machine) step() (done bool, err error) {
 	case 0x80: // PROTO
 		version, err := m.number(1)
 		if err == nil && (version < 2 || version > 5) {
-			err = fmt.Errorf("protocol %d", version)
+			err = fmt.Errorf("unsupported protocol %d", version)
 		}
 		return false, err
-	case 0x95: // FRAME: how many bytes follow
+	case 0x95: // FRAME: number of bytes that follow
 		_, err := m.number(8)
 		return false, err
 	case '.': // STOP
@@ -262,7 +262,7 @@ func (m *machine) step() (done bool, err error) {
 		return false, m.push(int64(n)) //nolint:gosec // two bytes at most
 	case 0x8a: // LONG1
 		return false, m.long()
-	case 'G': // BINFLOAT, the large end first
+	case 'G': // BINFLOAT, big-endian
 		b, err := m.bytes(8)
 		if err != nil {
 			return false, err
@@ -284,7 +284,7 @@ func (m *machine) step() (done bool, err error) {
 	return false, m.gather(op)
 }
 
-// gather runs the instructions that put values together.
+// gather executes the instructions that build containers.
 func (m *machine) gather(op byte) error {
 	switch op {
 	case 'a': // APPEND
@@ -310,7 +310,7 @@ func (m *machine) long() error {
 		return err
 	}
 	if n > 8 {
-		return fmt.Errorf("a number of %d bytes", n)
+		return fmt.Errorf("an integer of %d bytes is too long", n)
 	}
 	if n == 0 {
 		return m.push(int64(0))

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// plain makes slices of the lists of a value that does not hold itself.
+// plain converts the lists of a value that does not contain itself to slices.
 func plain(v any) any {
 	switch v := v.(type) {
 	case *pickle.List:
@@ -31,7 +31,7 @@ func plain(v any) any {
 	return v
 }
 
-// TestRead: what Python writes, in each protocol.
+// TestRead checks Python's output in each protocol.
 func TestRead(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	const value = `{"a": [1, 255, 256, 65536, -1, 2**40, -2**40, 2**63-1, 0], "b": (1.5, True, False, None), "c": {"d": ("x",), "e": ("x", "y"), "f": (1, 2, 3), "g": (), "h": "ü"*300}, "i": [], "j": {}, "k": [None]*3000}`
@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestRefused: nothing is run, and nothing takes more than it may.
+// TestRefused checks that nothing is executed, and that the limits hold.
 func TestRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"a call":                       "\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.",
@@ -97,13 +97,13 @@ func TestRefused(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A list in itself, and parts that are shared many times over.
+	// A list that contains itself, and parts that are shared many times.
 	if v, err := pickle.Read(strings.NewReader("\x80\x02]q\x00h\x00a."), pickle.Limits{}); err != nil || v.(*pickle.List).Items[0] != v {
 		t.Error(v, err)
 	}
 	laughs := "\x80\x02]q\x00" + strings.Repeat("q\x00]h\x00ah\x00a", 100) + "."
 	if _, err := pickle.Read(strings.NewReader(strings.Replace(laughs, "]q\x00q\x00", "]q\x00", 1)), pickle.Limits{}); err == nil {
-		t.Error("a stack of many values is taken for one")
+		t.Error("got a value for a stack of many, want an error")
 	}
 }
 

@@ -41,6 +41,8 @@ type Attempt struct {
 	Late int64
 	// Device says that steps are what the devices of ranks did, not their hosts.
 	Device bool
+	// Updates are those of the rank with the most. A digest does not hold them.
+	Updates Updates
 }
 
 // firstHeartbeat is when the first heartbeat of a process must be there, in
@@ -73,6 +75,9 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 		a.State.AddRank(p.Rank, info, s.state)
 		a.Late += s.late
 		a.Device = a.Device || s.devices
+		if s.updates.Count > a.Updates.Count {
+			a.Updates = s.updates
+		}
 	}
 	var out []Attempt
 	for _, a := range slices.SortedFunc(maps.Values(byNumber), func(a, b *Attempt) int { return cmp.Compare(a.Number, b.Number) }) {

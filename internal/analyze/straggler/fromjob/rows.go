@@ -58,6 +58,7 @@ type Steps struct {
 	spill   *extsort.Blocks
 	late    int64
 	devices bool // it is recorded what the device did
+	updates Updates
 }
 
 // NewSteps returns the steps of a process that has none. Those that memory should not hold go to

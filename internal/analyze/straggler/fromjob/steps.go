@@ -214,6 +214,9 @@ func (s *sink) emit(st *job.Step, shown int64, next int, others []int) int {
 	for _, i := range others {
 		s.take(&s.rows[i], st)
 	}
+	if !s.devices {
+		s.updates.step(s.step.Spans)
+	}
 	s.done()
 	s.any = s.any || st.End != job.NoEnd
 	return next

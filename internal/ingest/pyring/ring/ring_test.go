@@ -18,14 +18,14 @@ import (
 func TestIs(t *testing.T) {
 	m := ringtest.New(t, 1)
 	if path := m.Write(); !ring.Is(path) {
-		t.Error("a ring is none")
+		t.Error("IsRing of a ring = false, want true")
 	}
 	other := filepath.Join(t.TempDir(), "x.ring")
 	if err := os.WriteFile(other, []byte("TSRINGS\x02"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if ring.Is(other) || ring.Is(t.TempDir()) || ring.Is(other+"x") {
-		t.Error("something is a ring that is none")
+		t.Error("IsRing of another file = true, want false")
 	}
 	if _, err := ring.Open(other, ring.Options{}); !errors.Is(err, ring.ErrNotRing) {
 		t.Errorf("no ring: %v", err)

@@ -98,7 +98,7 @@ func TestReadStopsWithTheCallback(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := compilelog.Read(strings.NewReader("hello\nworld\n"), time.Time{}, nil); !errors.Is(err, compilelog.ErrNotLog) {
-		t.Error("any text is a log:", err)
+		t.Error("got no error for a text that is not a log:", err)
 	}
 	if log, err := compilelog.Read(bytes.NewReader(data[:len(data)/2]), time.Time{}, nil); err != nil || log.Phases == 0 {
 		t.Error("a cut log:", err)

@@ -118,10 +118,10 @@ func TestArgs(t *testing.T) {
 		t.Errorf("Text %q %v", v, ok)
 	}
 	if _, ok := a.Int("n"); ok {
-		t.Error("N/A is a number")
+		t.Error("N/A parsed as a number, want not")
 	}
 	if _, ok := a.Raw("absent"); ok {
-		t.Error("an absent member is there")
+		t.Error("got a value for an absent member, want none")
 	}
 	raw, _ := a.Raw("l")
 	var elems []string
@@ -212,7 +212,7 @@ func TestLongMemberIsPassedOver(t *testing.T) {
 		t.Fatalf("%q, %v, %v", got, info.Defects, err)
 	}
 	if _, ok := info.Member("ERROR"); ok {
-		t.Error("a long member is held")
+		t.Error("got the value of a long member, want it skipped")
 	}
 	if raw, ok := info.Member("z"); !ok || string(raw) != `{"a": 2}` {
 		t.Errorf("z %q", raw)
@@ -311,7 +311,7 @@ func FuzzReader(f *testing.F) {
 			err := kr.Next(&ev)
 			if err != nil {
 				if again := kr.Next(&ev); again == nil {
-					t.Fatal("the error does not stay")
+					t.Fatal("the second call returned no error, want the same error")
 				}
 				break
 			}

@@ -1,14 +1,14 @@
-// Command scale writes the traces of a large job and measures what reading them
-// costs: wall time, processor time and peak memory of a command, as the system
-// counts them, and how many times the processor time of a bare [dftracer.Reader]
-// over the same files that is.
+// Command scale writes the traces of a large job and measures the cost of
+// reading them: wall time, CPU time and peak memory of a command, as the system
+// counts them, and the CPU time as a multiple of that of a bare
+// [dftracer.Reader] over the same files.
 //
 //	go run ./cmd/scale -ranks 1024 -steps 1000
 //	go run ./cmd/scale -ranks 1024 -steps 100 -folder 128 -stages
 //	go run ./cmd/scale -ranks 10240 -steps 200 -folder 8 -dir /tmp/job -keep -- trace digest {} -o /tmp/job.digest
 //
-// What follows -- are the arguments of trainspan, {} the folder of the job;
-// without any it is "report {} --json".
+// The arguments after -- are those of trainspan, with {} for the folder of the
+// job; the default is "report {} --json".
 package main
 
 import (

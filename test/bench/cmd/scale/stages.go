@@ -10,9 +10,10 @@ import (
 	"github.com/trainspan/trainspan/test/bench"
 )
 
-// stages measures what a job costs on its way to an answer, part by part as many machines
-// share it: a digest of each part, one digest of all, the report of that, and the events as
-// a data set. It prints a row of docs/guide/clusters.md. The memory of parts is that of the largest.
+// stages measures the cost of a job from its traces to a report, in parts as
+// several machines share it: a digest of each part, one digest of all, the
+// report of that, and the events as a data set. It prints a row of
+// docs/guide/clusters.md. The memory of the parts is that of the largest.
 func (o *options) stages(work string) error {
 	parts, err := filepath.Glob(filepath.Join(o.dir, "node*"))
 	if err != nil || len(parts) == 0 {

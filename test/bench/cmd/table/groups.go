@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	mixSteps           = 40_000  // of the trace of realistic steps, of eleven events each
+	mixSteps           = 40_000  // of the trace of realistic steps with eleven events each
 	summarySteps       = 110_000 // 1.2 million events
 	jobRanks, jobSteps = 64, 1000
 	profileEvents      = 60_000 // operators; each has its runtime call and its kernel
@@ -50,7 +50,8 @@ func groups() []group {
 
 type pair struct{ what, name, goal string }
 
-// within returns the rows of cases that run in this process, in turn with a rival.
+// within returns the rows of cases that run in this process, alternating with a
+// rival.
 func within(rival, name string, cases []bench.Case, pairs []pair) group {
 	var g group
 	cases = slices.DeleteFunc(cases, func(c bench.Case) bool {
@@ -81,7 +82,7 @@ func within(rival, name string, cases []bench.Case, pairs []pair) group {
 		for i, p := range pairs {
 			r, base := by[p.name], by[name]
 			ratio := r.Ratio(base)
-			if p.name == bench.ScopeTwo { // what others than the goroutine that calls do is not in its time
+			if p.name == bench.ScopeTwo { // its time does not include the work of other goroutines
 				ratio = r.Median / by[bench.Scope].Median
 				rows[i].rival = "ai scope on one"
 			}
@@ -166,8 +167,8 @@ func imported(t *tables, rows []row) error {
 	return t.commandBeside(rows[0], []string{"trace", "import", path, "-o", filepath.Join(t.dir, "imported.pfw.gz"), "--force"}, "scan", path, 500e6/float64(st.Size()))
 }
 
-// onJob measures a command on the traces of a job; {} is their folder. The time is that of
-// so many events, of the job's own where that is 0.
+// onJob measures a command on the traces of a job; {} is their folder. The time
+// is per that number of events, or per the job's events if it is 0.
 func onJob(events float64, args ...string) func(*tables, []row) error {
 	return func(t *tables, rows []row) error {
 		dir, err := t.job(jobRanks, jobSteps)
@@ -182,8 +183,8 @@ func onJob(events float64, args ...string) func(*tables, []row) error {
 	}
 }
 
-// commandBeside fills a row with what the command takes, beside this program alone, and
-// so many times that time.
+// commandBeside fills a row with the cost of the command, multiplied by times,
+// and its ratio to the cost of this program with -alone.
 func (t *tables) commandBeside(r row, args []string, what, path string, times float64) error {
 	binary, err := t.command()
 	if err != nil {
@@ -212,7 +213,7 @@ func rings(t *tables, rows []row) error {
 	return err
 }
 
-// start measures, by the clock, a command that has little to do.
+// start measures the wall time of a command with little work.
 func start(args ...string) func(*tables, []row) error {
 	return func(t *tables, rows []row) error {
 		hello, err := t.hello()
@@ -237,7 +238,7 @@ func start(args ...string) func(*tables, []row) error {
 	}
 }
 
-// fill puts a folder where arguments have {}.
+// fill replaces {} in arguments by a folder.
 func fill(args []string, dir string) []string {
 	filled := make([]string, len(args))
 	for i, a := range args {

@@ -8,7 +8,7 @@ import (
 
 const growthGoal = "1.05"
 
-// growths returns the rows that say by which power a cost grows.
+// growths returns the rows with the power by which a cost grows.
 func growths() []group {
 	var all []group
 	for _, g := range bench.Growths() {

@@ -1,9 +1,9 @@
-// Command table measures trainspan beside rivals, in turn, and prints the tables of
-// docs/maintain/releasing.md.
+// Command table measures trainspan and compared programs, alternating, and
+// prints the tables of docs/maintain/releasing.md.
 //
 //	go run ./cmd/table                      # every row, some minutes
 //	go run ./cmd/table -row 'start|report'  # rows whose text matches
-//	go run ./cmd/table -profile -row span   # where the processor time of those rows goes, by package
+//	go run ./cmd/table -profile -row span   # CPU time of those rows by package
 //	go run ./cmd/table -cases               # all ways to record a span, and an iteration
 package main
 
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-// run prints the rows that match, as they are measured.
+// run prints the matching rows as they are measured.
 func (t *tables) run(only string) (err error) {
 	if t.only, err = regexp.Compile(only); err != nil {
 		return fmt.Errorf("-row: %w", err)

@@ -16,16 +16,17 @@ import (
 	"github.com/trainspan/trainspan/test/bench"
 )
 
-// errProfiled ends a measurement that has printed a profile in place of its rows.
+// errProfiled ends a measurement that has printed a profile instead of its
+// rows.
 var errProfiled = errors.New("profiled")
 
 const (
-	profileEnv = "TRAINSPAN_BENCH_PROFILE" // where the command that is profiled writes
-	leastShare = 0.01                      // of the samples, of an area that is printed
+	profileEnv = "TRAINSPAN_BENCH_PROFILE" // the file that the profiled command writes
+	leastShare = 0.01                      // share of the samples from which on an area is printed
 )
 
-// profiled prints where the processor time of do went, which writes a profile to the path
-// that it gets, or has its own recorded there.
+// profiled prints the CPU time of do by package. do writes a profile to the
+// given path, or runs under recorded.
 func (t *tables) profiled(what string, do func(path string) error) error {
 	path := filepath.Join(t.dir, "cpu.pprof")
 	if err := do(path); err != nil {
@@ -50,7 +51,7 @@ func (t *tables) profiled(what string, do func(path string) error) error {
 	return errors.Join(err, errProfiled)
 }
 
-// recorded records the profile of this process while do runs.
+// recorded writes the profile of this process while do runs.
 func recorded(path string, do func() error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -64,8 +65,8 @@ func recorded(path string, do func() error) error {
 	return errors.Join(err, f.Close())
 }
 
-// shares prints the share of each package: what it takes itself, with what it calls of the
-// runtime and of small packages of the standard library.
+// shares prints the share of each package: its own time, with that of the
+// runtime and of small packages of the standard library that it calls.
 func shares(p *profile.Profile) {
 	areas, whole, last := make(map[string]int64), int64(0), len(p.SampleType)-1
 	for _, s := range p.Sample {
@@ -79,12 +80,12 @@ func shares(p *profile.Profile) {
 	}
 }
 
-// area returns the package of the innermost function of a sample that is not one of those
-// which work for their callers.
+// area returns the package of the innermost function of a sample, without
+// packages that work for their callers.
 func area(s *profile.Sample) string {
 	for _, l := range s.Location {
 		for i := range l.Line {
-			name, _, _ := strings.Cut(l.Line[i].Function.Name, "[") // without type arguments, which have packages of their own
+			name, _, _ := strings.Cut(l.Line[i].Function.Name, "[") // without type arguments, which contain other packages
 			slash := strings.LastIndexByte(name, '/') + 1
 			pkg, _, _ := strings.Cut(name[slash:], ".")
 			pkg = name[:slash] + pkg
@@ -102,7 +103,7 @@ func area(s *profile.Sample) string {
 	return "runtime"
 }
 
-// standard are the packages of the standard library that are areas of their own.
+// standard lists the packages of the standard library that are separate areas.
 var standard = []string{"compress", "encoding", "hash", "os", "syscall", "crypto", "main"}
 
 // profiledCase profiles a case of this process.
@@ -118,8 +119,8 @@ func (t *tables) profiledCase(what string, c *bench.Case) error {
 	})
 }
 
-// profiledCommand profiles a command, of which the last part of its name says whether it
-// is this program.
+// profiledCommand profiles a command. The last part of its name tells whether
+// it is this program.
 func (t *tables) profiledCommand(args []string) error {
 	return t.profiled(filepath.Base(args[0])+" "+args[1], func(path string) error {
 		cmd := exec.Command(args[0], args[1:]...)
@@ -128,8 +129,8 @@ func (t *tables) profiledCommand(args []string) error {
 	})
 }
 
-// profilingMain replaces the main function of the command by one that records a profile.
-// The command itself has no such thing.
+// profilingMain replaces the main function of the command by one that records a
+// profile. The command itself cannot do that.
 func (t *tables) profilingMain() (overlay string, err error) {
 	const dir = "../cmd/trainspan"
 	text, err := os.ReadFile(filepath.Join(dir, "main.go"))

@@ -17,34 +17,35 @@ import (
 	"github.com/trainspan/trainspan/test/bench"
 )
 
-// row is a line of the table: what is measured, beside what, and what came out.
+// row is a line of the table: the measured case, the compared one, and the
+// result.
 type row struct{ what, rival, goal string }
 
-// line is a row with its figures.
+// line prints a row with its figures.
 func (r *row) line(value, ratio string) {
 	fmt.Printf("| %s | %s | %s | %s | %s |\n", r.what, r.rival, value, ratio, r.goal)
 }
 
-// group is rows that one measurement fills.
+// group is a set of rows from one measurement.
 type group struct {
 	rows    []row
 	measure func(t *tables, rows []row) error
 }
 
-// tables is what the groups share.
+// tables holds the values that the groups share.
 type tables struct {
-	only   *regexp.Regexp // which rows
+	only   *regexp.Regexp // the selected rows
 	dir    string         // temporary
-	self   string         // this program, which reads, inflates and scans as a process of its own
-	binary string         // the command, once it is built
+	self   string         // this program, which reads, inflates and scans in a separate process
+	binary string         // the command, after it is built
 	rounds int            // of commands
 	inner  int            // of cases within this process
 	each   time.Duration
 
-	profile, functions bool // in place of figures
+	profile, functions bool // instead of figures
 }
 
-// command returns the path of the command trainspan.
+// command returns the path of the trainspan binary.
 func (t *tables) command() (_ string, err error) {
 	if t.binary == "" {
 		var flags []string
@@ -60,8 +61,8 @@ func (t *tables) command() (_ string, err error) {
 	return t.binary, err
 }
 
-// beside runs two commands in turn and returns the medians of their user time and of the
-// time by the clock, and the median of the ratios of user time.
+// beside runs two commands alternately and returns the medians of their user
+// time and wall time, and the median of the ratios of user time.
 func (t *tables) beside(ours, rival []string) (m, r bench.Usage, ratio float64, err error) {
 	if t.profile {
 		return m, r, 0, t.profiledCommand(ours)
@@ -97,7 +98,7 @@ func median[T any, N int64 | time.Duration](of []T, get func(T) N) N {
 	return x[len(x)/2]
 }
 
-// alone does what a command is compared with, as the process that is measured.
+// alone does the work that a command is compared with, in the measured process.
 func alone(what, path string) error {
 	if to := os.Getenv(profileEnv); to != "" {
 		return recorded(to, func() error { return aloneOf(what, path) })
@@ -132,7 +133,7 @@ func aloneOf(what, path string) error {
 	return fmt.Errorf("-alone %s: there are read, inflate and scan", what)
 }
 
-// hello builds the Go program that does nothing but say so.
+// hello builds a Go program that only prints a line.
 func (t *tables) hello() (string, error) {
 	src, path := filepath.Join(t.dir, "hello.go"), filepath.Join(t.dir, "hello")
 	text := "package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(\"hello\") }\n"
@@ -155,8 +156,8 @@ func (t *tables) job(ranks, steps int) (string, error) {
 	return dir, simjob.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 200}.Write(dir)
 }
 
-// goTest runs a benchmark of a package of the module and returns its figures by unit, the
-// median of the rounds.
+// goTest runs a benchmark of a package of the module and returns its figures by
+// unit, as the median of the rounds.
 func (t *tables) goTest(pkg, bench string) (map[string]float64, error) {
 	cmd := exec.Command("go", "test", "-run", "^$", "-bench", bench, "-benchtime", "0.5s", "-count", strconv.Itoa(t.rounds), pkg)
 	cmd.Dir, cmd.Stderr = "..", os.Stderr

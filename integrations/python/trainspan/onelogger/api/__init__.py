@@ -1,3 +1,3 @@
-"""What a program uses: its configuration, the recorder, spans by name."""
+"""The names for programs: configuration, the recorder, spans by name."""
 
 from .config import LoggerConfig, OneLoggerConfig, OneLoggerErrorHandlingStrategy  # noqa: F401

@@ -1,4 +1,4 @@
-"""What a program says of itself and of its telemetry."""
+"""The configuration of a program and of its telemetry."""
 
 import logging
 import os
@@ -11,15 +11,15 @@ log = logging.getLogger("trainspan.onelogger")
 
 
 class OneLoggerErrorHandlingStrategy(Enum):
-    """What an error of telemetry does: it is raised, which a program in development
-    wants to see; or it is logged once and telemetry ends, so that training goes on."""
+    """The effect of a telemetry error: it is raised, for programs in development; or it is
+    logged once and telemetry ends, so that the training continues."""
 
     PROPAGATE_EXCEPTIONS = "propagate_exceptions"
     DISABLE_QUIETLY_AND_REPORT_METRIC_ERROR = "disable_quietly_and_report_metric_error"
 
 
 class LoggerConfig(m.Model):
-    """How telemetry logs about itself. Log files are written where they are named."""
+    """How telemetry logs about itself. Log files are written to the given paths."""
 
     FIELDS = {
         "log_level": (m.one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), "INFO"),
@@ -32,7 +32,7 @@ class LoggerConfig(m.Model):
         return self
 
     def apply(self):
-        """Sets the logger of telemetry up."""
+        """Configures the logger of telemetry."""
         log.setLevel(self.log_level)
         for field, level in (("log_file_path_for_info", logging.INFO), ("log_file_path_for_err", logging.ERROR)):
             if field in self.model_fields_set:
@@ -53,8 +53,8 @@ def _telemetry_config(value):
 
 
 class OneLoggerConfig(m.Model):
-    """What a program says of itself. A field that ends in _or_fn takes a value or a
-    function without arguments; the attribute without that end calls it each time."""
+    """The description of a program. A field that ends in _or_fn takes a value or a function
+    without arguments; the attribute without that suffix calls it each time."""
 
     FIELDS = {
         "application_name": (m.text, m.REQUIRED),
@@ -71,7 +71,7 @@ class OneLoggerConfig(m.Model):
 
     @classmethod
     def apply_error_handling_defaults(cls, data):
-        """Where this rank is off, errors are quiet unless the program says otherwise."""
+        """Makes errors quiet on a disabled rank, unless the program sets the strategy."""
         if not isinstance(data, dict) or "error_handling_strategy" in data or data.get("enable_for_current_rank", True):
             return data
         data = dict(data, error_handling_strategy=OneLoggerErrorHandlingStrategy.DISABLE_QUIETLY_AND_REPORT_METRIC_ERROR)

@@ -38,12 +38,12 @@ class OneLoggerProvider(metaclass=Single):
 
     @property
     def one_logger_enabled(self):
-        """Whether anything is recorded: it is configured, on for this rank, and was not
-        switched off."""
+        """Returns whether anything is recorded: telemetry is configured, enabled for this rank,
+        and not switched off."""
         return self._recorder is not None and not self._off and self._config.enable_for_current_rank
 
     def force_disable_logging(self):
-        """Records nothing from now on. What is open is stopped, written and closed."""
+        """Ends the recording. Open spans are stopped, written and closed."""
         if not self._off:
             self._off = True
             if self._recorder is not None:

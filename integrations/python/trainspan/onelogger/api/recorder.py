@@ -1,4 +1,4 @@
-"""What records spans."""
+"""The interface of recorders of spans."""
 
 from abc import ABC, abstractmethod
 
@@ -8,7 +8,7 @@ class Recorder(ABC):
 
     @abstractmethod
     def start(self, span_name, span_attributes=None, start_event_attributes=None, start_time=None, parent_span=None):
-        """Starts a span, below the one that the caller is in unless a parent is given."""
+        """Starts a span, below the caller's current span unless a parent is given."""
 
     @abstractmethod
     def stop(self, span, stop_event_attributes=None, stop_time=None):
@@ -16,17 +16,17 @@ class Recorder(ABC):
 
     @abstractmethod
     def event(self, span, event=None):
-        """Adds an event to an open span, and gives the event. An event alone is one of the
-        span that the caller is in."""
+        """Adds an event to an open span, and returns the event. A sole argument is an event for
+        the caller's current span."""
 
     @abstractmethod
     def error(self, span, error_message, exception=None):
-        """Adds an error to an open span, and gives its event."""
+        """Adds an error to an open span, and returns its event."""
 
     @abstractmethod
     def telemetry_data_error(self, error_message, attributes=None):
-        """Says that the telemetry of this run is not whole."""
+        """Records that the telemetry of this run is incomplete."""
 
     @abstractmethod
     def close(self):
-        """Stops what is open and ends the recording."""
+        """Stops open spans and ends the recording."""

@@ -1,4 +1,4 @@
-"""What the recorder wants to know of any kind of telemetry."""
+"""The part of a configuration that every recorder needs."""
 
 from typing import Protocol, runtime_checkable
 
@@ -6,7 +6,7 @@ from ..._enum import StrEnum
 
 
 class ApplicationType(StrEnum):
-    """What a program does."""
+    """The kind of a program."""
 
     TRAINING = "training"
     VALIDATION = "validation"
@@ -17,7 +17,7 @@ class ApplicationType(StrEnum):
 
 @runtime_checkable
 class TelemetryConfig(Protocol):
-    """What a configuration of telemetry has. TrainingTelemetryConfig is one."""
+    """The fields of a telemetry configuration. TrainingTelemetryConfig is one."""
 
     @property
     def is_train_iterations_enabled(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""Spans of the program's own by a name."""
+"""Spans of the program, by a name."""
 
 from contextlib import ContextDecorator
 
@@ -8,12 +8,12 @@ from .one_logger_provider import OneLoggerProvider
 
 
 def get_recorder():
-    """The recorder of the process."""
+    """Returns the recorder of the process."""
     return OneLoggerProvider.instance().recorder
 
 
 class _Timed(ContextDecorator):
-    """A span around each body that enters it, also around one inside of another."""
+    """A span around each body that enters it, also for nested entries."""
 
     def __init__(self, name, *attributes):
         self._name, self._attributes, self._entered = name, attributes, []
@@ -34,7 +34,7 @@ class _Timed(ContextDecorator):
         if span is None:
             return
         try:
-            if kind is not None and kind is not GeneratorExit:  # that is how a generator ends which nobody asks any more
+            if kind is not None and kind is not GeneratorExit:  # the end of an abandoned generator
                 span._failed = error or kind
             if isinstance(error, Exception):
                 recorder.error(span, "Error in %s: " % self._name, error)
@@ -43,6 +43,6 @@ class _Timed(ContextDecorator):
 
 
 def timed_span(name, span_attributes=None, start_event_attributes=None):
-    """A span around the body, with its error if it raises one. Where telemetry is off, it
-    is one that nobody records."""
+    """Returns a span around the body, with its error if it raises one. If telemetry is off, it
+    is not recorded."""
     return _Timed(name, span_attributes, start_event_attributes)

@@ -1,1 +1,1 @@
-"""What spans, events and attributes are made of."""
+"""Spans, events and attributes."""

@@ -10,14 +10,14 @@ AttributeValue = Union[str, bool, int, float, List[Union[str, bool, int, float]]
 
 @dataclass
 class Attribute:
-    """A name with a value. Every value is taken, lists of several types too."""
+    """A name with a value. Every value is allowed, also lists of several types."""
 
     name: str
     value: AttributeValue
 
 
 class Attributes(Dict[str, Attribute]):
-    """Attributes by their names, in the order in which they were first set."""
+    """Attributes by their names, in the order of their first assignment."""
 
     def __init__(self, dictionary=None):
         super().__init__()
@@ -37,7 +37,7 @@ class Attributes(Dict[str, Attribute]):
             self.add_attribute(attribute)
 
     def to_json(self) -> Dict[str, Any]:
-        """The values by their names."""
+        """Returns the values by their names."""
         return {attribute.name: attribute.value for attribute in self.values()}
 
     @classmethod
@@ -49,7 +49,8 @@ class Attributes(Dict[str, Attribute]):
 
     @classmethod
     def merge(cls, attributes=None, other=None):
-        """New attributes of this class: those of both, the later ones winning."""
+        """Returns new attributes of this class: those of both, where the later ones replace the
+        earlier ones."""
         merged = cls()
         for more in (attributes, other):
             if more:
@@ -77,5 +78,5 @@ class Attributes(Dict[str, Attribute]):
 
 
 def attributes_of(values):
-    """What a program gave as attributes: that, or a plain dictionary as Attributes."""
+    """Converts a plain dictionary from a program to Attributes."""
     return values if values is None or isinstance(values, Attributes) else Attributes(dict(values))

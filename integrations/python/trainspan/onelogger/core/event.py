@@ -1,4 +1,4 @@
-"""Things that happened during a span."""
+"""Events during a span."""
 
 import traceback
 from enum import Enum
@@ -33,8 +33,8 @@ class StandardEventAttributeName(StrEnum):
 
 
 class Event:
-    """A name, a time and attributes, one of which is the time in milliseconds. The
-    attributes that are given are copied."""
+    """A name, a time and attributes, one of which is the time in milliseconds. It copies the
+    given attributes."""
 
     def __init__(self, name, timestamp, attributes=None):
         assert_that(timestamp, "Event %s must have a valid timestamp" % name)
@@ -45,8 +45,8 @@ class Event:
 
     @classmethod
     def deferred(cls, name, make, values):
-        """An event of this moment whose attributes make(**values) creates when they are first
-        read: in the thread of the exporters, not in the one that trains."""
+        """Returns an event of the current time whose attributes make(**values) creates when
+        they are first read: in the thread of the exporters, not in the training thread."""
         event = object.__new__(cls)
         event._name, event._timestamp, event._make = name, TracingTimestamp.now(), (make, values)
         return event
@@ -100,7 +100,7 @@ class Event:
 
 
 class ErrorEvent(Event):
-    """What went wrong in the program: a message, and the exception if there was one."""
+    """An error of the program: a message, and the exception if there was one."""
 
     def __init__(self, timestamp, error_message, exception_type=None, exception_message=None, exception_traceback=None, attributes=None):  # fmt: skip
         self.error_message, self.exception_type = error_message, exception_type
@@ -115,7 +115,7 @@ class ErrorEvent(Event):
             every.add_attributes(attributes_of(attributes))
         super().__init__(StandardEventName.ERROR, timestamp, every)
         if exception_type is not None and exception_traceback is None:
-            self.exception_traceback = traceback.format_exc()  # as in the original, no attribute
+            self.exception_traceback = traceback.format_exc()  # not an Attribute, as in the original
 
     @classmethod
     def create(cls, error_message, exception=None, exception_traceback=None):
@@ -127,7 +127,7 @@ class ErrorEvent(Event):
         return event
 
     def to_json(self):
-        """As of an event, with what is known of the exception."""
+        """Returns the event as JSON, with the data of the exception."""
         known = {"error_message": self.error_message, "exception_type": self.exception_type,
                  "exception_message": self.exception_message, "exception_traceback": self.exception_traceback}  # fmt: skip
         return dict(super().to_json(), **{k: v for k, v in known.items() if v is not None or k == "error_message"})
@@ -141,10 +141,10 @@ class ErrorEvent(Event):
 
 
 class TelemetryDataError(Event):
-    """The data of this run has a gap, or there is none."""
+    """The data of this run has a gap, or is missing."""
 
     class ErrorType(StrEnum):
-        """How much of the data is there."""
+        """How much of the data is available."""
 
         NO_TELEMETRY_DATA = "no_telemetry_data"
         INCOMPLETE_TELEMETRY_DATA = "incomplete_telemetry_data"

@@ -1,8 +1,8 @@
-"""The error that telemetry raises."""
+"""The error of telemetry."""
 
 
 class OneLoggerError(Exception):
-    """Everything that telemetry raises of its own accord."""
+    """The class of all errors that telemetry itself raises."""
 
     def __init__(self, message):
         super().__init__(message)

@@ -11,11 +11,11 @@ from .exceptions import assert_that
 from .time import TracingTimestamp, between
 
 SpanName = Union[Enum, str]
-KEPT = 1000  # events that an open span keeps: its first, and the latest
+KEPT = 1000  # events of an open span that are kept: its first, and the latest
 
 
 class StandardSpanName(StrEnum):
-    """The span that every program has."""
+    """The standard span of every program."""
 
     APPLICATION = "application"
 
@@ -44,14 +44,14 @@ class NVTXColor(StrEnum):
 
 
 class Span:
-    """A piece of work. Two objects stand for the same span if they have the same id.
+    """A piece of work. Two objects with the same id stand for the same span.
 
-    What is set on an open span is told to whoever records it: hear(span, attributes)
-    is called for attributes. What a span is rarely asked for is made when it is."""
+    Attributes that are set on an open span are passed to its recorder by hear(span,
+    attributes). Rarely used parts of a span are made at their first use."""
 
     __slots__ = ("_id", "_name", "_parent_span", "_events", "_initial", "_updated", "_running", "_hear", "_token", "_ref", "_copy", "_failed", "_ended", "__weakref__")  # fmt: skip
 
-    # What a span has of which nothing was said.
+    # # Defaults of the slots.
     _late = {
         "_id": lambda self: uuid.uuid4(),
         "_parent_span": lambda self: None,
@@ -82,7 +82,7 @@ class Span:
             self._initial = attributes_of(span_attributes)
 
     def _known(self):
-        """The events of a span of which nothing but its times in the ring is known."""
+        """Returns the events of a span of which only its times in the ring buffer are known."""
         now = TracingTimestamp.now()
 
         def event(name, at):
@@ -94,11 +94,11 @@ class Span:
         return events
 
     def _start(self):
-        """When it began by the performance counter, 0 where the ring does not know."""
+        """Returns its start by the performance counter, 0 if the ring buffer does not have it."""
         return self._token[0] / 1e9 if self._token else 0.0
 
     def _lasted(self):
-        """The milliseconds from the start to the stop."""
+        """Returns the milliseconds from the start to the stop."""
         return int(round(between(self._events[0].timestamp, self._events[-1].timestamp) * 1e6)) // 1000
 
     @property
@@ -119,7 +119,7 @@ class Span:
 
     @property
     def attributes(self):
-        """Those of the start, overlaid with those that were set later."""
+        """Returns the attributes of the start, replaced by those that were set later."""
         return type(self._initial).merge(self._initial, self._updated)
 
     @property
@@ -148,7 +148,7 @@ class Span:
         return cls(uuid.uuid4(), name, start, parent_span, span_attributes)
 
     def stop(self, stop_event_attributes=None, stop_time=None):
-        """Stops the span. One that was stopped stays as it is."""
+        """Stops the span. A stopped span does not change."""
         if not self._running:
             return
         start = self.start_event.timestamp

@@ -1,16 +1,16 @@
-"""Moments of two clocks, and the time between them."""
+"""Times of two clocks, and durations."""
 
 import time
 from dataclasses import dataclass
 
 from .exceptions import assert_that
 
-WINDOW = 600  # seconds that an explicit time may lie from now
+WINDOW = 600  # seconds by which an explicit time may differ from now
 
 
 @dataclass(frozen=True)
 class TracingTimestamp:
-    """A moment: seconds since the epoch, and seconds of the performance counter."""
+    """A time: seconds since the epoch, and seconds of the performance counter."""
 
     _seconds_since_epoch: float
     _perf_counter_seconds: float
@@ -33,8 +33,8 @@ class TracingTimestamp:
 
     @classmethod
     def for_timestamp(cls, timestamp_sec, perf_counter=None, validate_timestamp=True):
-        """A moment that the wall clock showed. It must lie within ten minutes of now,
-        which finds a wrong unit, unless validate_timestamp is False."""
+        """Returns a time of the wall clock. It must be within ten minutes of now, which finds a
+        wrong unit, unless validate_timestamp is False."""
         now = time.time()
         if validate_timestamp:
             assert_that(timestamp_sec <= now + WINDOW, "timestamp is in the future. This is meant to be the time in seconds since epoch.")
@@ -55,13 +55,13 @@ class TracingTimestamp:
 
 
 def between(start, end):
-    """The seconds from one moment to a later one, 0 if it is not. Sums of doubles near
-    today's time are noisy below a microsecond."""
+    """Returns the seconds from one time to a later one, 0 if it is not later. Sums of doubles
+    near today's time are imprecise below a microsecond."""
     return max(round(end.perf_counter_seconds - start.perf_counter_seconds, 6), 0.0)
 
 
 class Timer:
-    """A stop watch that can be stopped and started again."""
+    """A stopwatch that can be stopped and restarted."""
 
     def __init__(self):
         self.reset()
@@ -75,7 +75,7 @@ class Timer:
         self._start = start_time or TracingTimestamp.now()
 
     def stop(self, reset=False):
-        """Stops, and gives the seconds that it ran since it was last reset."""
+        """Stops, and returns the seconds that it ran since its last reset."""
         assert_that(self._start is not None, "stop called when the timer was not running")
         self._elapsed += time.perf_counter() - self._start.perf_counter_seconds
         self._start, elapsed = None, self._elapsed

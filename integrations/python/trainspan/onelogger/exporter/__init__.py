@@ -1,4 +1,4 @@
-"""Where records go from inside of the process."""
+"""Exporters in the process."""
 
 from .exporter import Exporter  # noqa: F401
 from .file_exporter import FileExporter  # noqa: F401

@@ -1,4 +1,4 @@
-"""Records as objects of JSON."""
+"""Records as JSON objects."""
 
 import os
 import threading
@@ -12,8 +12,8 @@ def _event(event):
 
 
 class BaseJsonExporter(BaseExporter):
-    """Makes a record of each call; a subclass writes it. The start of a span is held
-    back: if its stop comes next, one record says both."""
+    """Makes a record of each call; a subclass writes it. It delays the start of a span: if its
+    stop comes next, one record has both."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ class BaseJsonExporter(BaseExporter):
         super().close()
 
     def _release(self):
-        """Writes the start that is held back."""
+        """Writes the delayed start."""
         held, self._held = self._held, None
         if held is not None:
             self._record(self._span("start", held, "start_event"))

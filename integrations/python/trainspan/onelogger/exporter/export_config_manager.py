@@ -1,4 +1,4 @@
-"""Exporters that a file, the environment, or installed packages ask for."""
+"""Exporters from a file, the environment, or installed packages."""
 
 import importlib
 import json
@@ -17,10 +17,10 @@ FILES = ("one_logger_exporters_config.yaml", "one_logger_exporters_config.yml", 
 
 
 class ExporterConfigManager:
-    """Finds out which exporters are wanted, and makes them. Of the sources installed
-    packages, a file, and what the program says, a later one wins: a file replaces the
-    packages', and the program's own are laid over those of the same class. What cannot
-    be read or made is left out, with a warning."""
+    """Determines the configured exporters and makes them. Of the sources installed packages, a
+    file, and the program, later ones take precedence: a file replaces the packages' entries,
+    and the program's entries are merged with those of the same class. Entries that cannot be
+    read or made are left out, with a warning."""
 
     ENTRY_POINT_NAME = "nv_one_logger.exporter_configs"
 
@@ -65,7 +65,7 @@ class ExporterConfigManager:
         found = next((Path(place) for place in places if place and os.path.exists(place)), None)
         if found is None:
             if path:
-                log.warning("Failed to load config file %s: there is none", path)
+                log.warning("Failed to load config file %s: it does not exist", path)
             return None
         try:
             text = found.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def _configs(given):
 
 
 def _class(name):
-    """A class by its name, those of the original by ours."""
+    """Returns a class by its name, ours for those of the original."""
     from .. import here
 
     module, _, name = name.rpartition(".")

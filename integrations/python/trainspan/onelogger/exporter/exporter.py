@@ -1,4 +1,4 @@
-"""What an exporter is: a program's own is a subclass of one of these."""
+"""The base classes of exporters, also for those of a program."""
 
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -7,18 +7,18 @@ from ..core.exceptions import OneLoggerError
 
 
 class ExportError(OneLoggerError):
-    """An exporter could not do what it was asked."""
+    """An exporter could not execute a call."""
 
     def __init__(self, message):
         super().__init__(message)
 
 
 class Exporter(ABC):
-    """Gets what is recorded, in order and one call at a time, on a thread of its own."""
+    """Receives the records in order, one call at a time, on a separate thread."""
 
     @abstractmethod
     def initialize(self):
-        """Is called once, before the others, while the program is configured."""
+        """Called once, before the others, during the configuration of the program."""
 
     @abstractmethod
     def export_start(self, span):
@@ -30,7 +30,7 @@ class Exporter(ABC):
 
     @abstractmethod
     def export_event(self, event, span):
-        """Something happened during a span."""
+        """An event happened during a span."""
 
     @abstractmethod
     def export_error(self, event, span):
@@ -42,11 +42,11 @@ class Exporter(ABC):
 
     @abstractmethod
     def close(self):
-        """Is called once, at the end."""
+        """Called once, at the end."""
 
 
 class BaseExporter(Exporter):
-    """An exporter that may be used between its initialize and its close."""
+    """An exporter that may be used between initialize and close."""
 
     class _State(Enum):
         NOT_INITIALIZED = 1

@@ -6,7 +6,7 @@ from typing import Any, Dict
 
 @dataclass
 class ExporterConfig:
-    """The class of an exporter, what its constructor is given, and whether it is on."""
+    """The class of an exporter, the arguments of its constructor, and whether it is enabled."""
 
     class_name: str
     config: Dict[str, Any] = field(default_factory=dict)

@@ -11,8 +11,8 @@ _encode = json.JSONEncoder(separators=(",", ":"), default=plain).encode
 
 
 class FileExporter(BaseJsonExporter):
-    """Writes a line of JSON for each record. A file that is there, of an earlier run or
-    of another rank, is kept: it is renamed to the next free name, telemetry.run1.json."""
+    """Writes a line of JSON for each record. It keeps an existing file of an earlier run or of
+    another rank: it renames it to the next free name, telemetry.run1.json."""
 
     def __init__(self, file_path):
         super().__init__()
@@ -38,14 +38,14 @@ class FileExporter(BaseJsonExporter):
                 return open(path, "x", encoding="ascii")
             except FileExistsError:
                 if not os.path.isfile(path) or not os.path.getsize(path):
-                    return open(path, "a", encoding="ascii")  # a pipe or a device, or nothing is in it
+                    return open(path, "a", encoding="ascii")  # a pipe or a device, or an empty file
             number += 1
             stem, ext = os.path.splitext(path)
             try:
                 os.link(path, "%s.run%d%s" % (stem, number, ext))
                 os.unlink(path)
             except (FileExistsError, FileNotFoundError):
-                pass  # the name is taken, or another rank was quicker
+                pass  # the name is in use, or another rank was faster
 
     def _write(self, json_dict):
         if self._file is None:

@@ -9,8 +9,8 @@ from .exporter import ExportError
 
 
 class LoggerExporter(BaseJsonExporter):
-    """Logs each record as [key=value | key=value], with dots in the keys of what is
-    inside, the last key first."""
+    """Logs each record as [key=value | key=value], with dots in nested keys, the last key
+    first."""
 
     def __init__(self, logger):
         super().__init__()
@@ -39,12 +39,12 @@ class LoggerExporter(BaseJsonExporter):
 
     @staticmethod
     def deserialize_log(text):
-        """The record that a message was made of."""
+        """Returns the record of a message."""
         found = re.findall(r"\[(.*)\]", text, re.DOTALL)
         if not found:
             raise ExportError("Log string must be enclosed in square brackets: %s" % text)
         record = {}
-        # A separator stands in front of a key; one inside of a text in quotes does not.
+        # # A separator precedes a key; one inside of quotes does not.
         for key, value in re.findall(r'([\w.-]+)=("(?:[^"\\]|\\.)*"|\[.*?\](?= \| |$)|[^|]*?)(?: \| |\s*\|?\s*$)', found[-1]):
             at = record
             *above, last = key.split(".")

@@ -1,9 +1,9 @@
-"""The way from the program to the exporters of its process.
+"""Passes records from the program to the exporters of its process.
 
-What exporters are to see is put into a queue, and a thread calls them, in order: an
-exporter that is slow does not hold the training up. They get copies of the spans,
-which live in that thread and change with the program's as it goes along. Of a span
-that the filter keeps from them there is a copy if one below it is exported."""
+The program puts calls into a queue, and a thread executes them in order, so that a slow
+exporter does not delay the training. Exporters get copies of the spans, which belong to that
+thread and are updated with the program's spans. A span that the filter excludes has a copy if a
+span below it is exported."""
 
 import atexit
 import collections
@@ -18,15 +18,15 @@ from ..core.span import Span
 
 log = logging.getLogger("trainspan.onelogger")
 
-FAILURES = 5  # after these an exporter is given up
-MOST = 100_000  # calls that wait
+FAILURES = 5  # after these an exporter is no longer used
+MOST = 100_000  # waiting calls
 PATIENCE = 10.0  # seconds that the end waits for exporters
 
 _all: "weakref.WeakSet[Outlet]" = weakref.WeakSet()
 
 
 class State:
-    """What became of the calls of an exporter."""
+    """The results of the calls of an exporter."""
 
     def __init__(self):
         self.num_errors, self.any_data_exported_successfully = 0, False
@@ -48,7 +48,8 @@ class Outlet:
         self.put(self.tell, "export_start", self._copied(span))
 
     def _copied(self, span):
-        """The copy of a span, as it is now; the span itself if no recorder knows it."""
+        """Returns the copy of a span in its current state; the span itself if no recorder has
+        it."""
         if span is None or span._ref is None:
             return span
         copy = span._copy
@@ -91,7 +92,7 @@ class Outlet:
             self.put(self._data_error, number, message, attributes)
 
     def close(self):
-        """Closes the exporters, and waits for that, but not for ever."""
+        """Closes the exporters, and waits for that a limited time."""
         if not self._closed:
             self._closed = True
             self.put(self._close)
@@ -113,13 +114,13 @@ class Outlet:
                 self._ready.notify_all()
 
     def wait(self, seconds=None):
-        """Waits until every call was made, at most for some seconds."""
+        """Waits until all calls are executed, at most the given seconds."""
         end = time.monotonic() + (PATIENCE if seconds is None else seconds)
         with self._ready:
             while self._queue or self._busy:
                 left = end - time.monotonic()
                 if left <= 0:
-                    log.error("exporters have not taken %d calls within %g s", len(self._queue) + self._busy, PATIENCE)
+                    log.error("exporters did not finish %d calls within %g s", len(self._queue) + self._busy, PATIENCE)
                     return
                 self._ready.wait(left)
 
@@ -161,7 +162,7 @@ class Outlet:
                 except Exception as e:
                     log.error("Could not export telemetry data error for exporter %s: %s", type(exporter).__name__, e)
         if state.num_errors >= FAILURES:
-            log.error("Exporter %s has been given up after %d failures.", type(exporter).__name__, state.num_errors)
+            log.error("Exporter %s is disabled after %d failures.", type(exporter).__name__, state.num_errors)
             state.force_disabled = True
 
     @staticmethod
@@ -184,7 +185,7 @@ class Outlet:
                 log.error("Could not close the exporter %s: %s", type(exporter).__name__, e)
 
     def abandon(self):
-        """After a fork: the exporters are the parent's."""
+        """Runs after a fork: the exporters belong to the parent."""
         self.exporters, self.states, self._closed = [], [], True
         self._queue, self._ready, self._thread, self._busy = collections.deque(), threading.Condition(), None, False
 

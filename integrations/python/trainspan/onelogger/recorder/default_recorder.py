@@ -17,7 +17,7 @@ from ._outlet import Outlet
 
 
 class ExportCustomizationMode(Enum):
-    """Which spans are exported: all, those that are listed, or all but those."""
+    """Which spans are exported: all, those in a list, or all except those."""
 
     EXPORT_ALL_SPANS = 1
     WHITELIST_SPANS = 2
@@ -25,9 +25,10 @@ class ExportCustomizationMode(Enum):
 
 
 class DefaultRecorder(Recorder):
-    """Records spans for exporters, and for `trainspan`. The parent of a span is the one
-    that its thread or task is in, unless another one is given. The errors of an
-    exporter are its own: it is told that its data has a gap, and given up after five."""
+    """Records spans for exporters, and for `trainspan`. The parent of a span is the current one
+    of its thread or task, unless another one is given. Errors of an exporter affect only
+    that exporter: it gets the error that its data has a gap, and is no longer used after
+    five."""
 
     def __init__(self, exporters, export_customization_mode=ExportCustomizationMode.EXPORT_ALL_SPANS, span_name_filter=None):
         mode = export_customization_mode
@@ -87,16 +88,16 @@ class DefaultRecorder(Recorder):
     def get_active_spans_by_name(self, span_name):
         return [span for span in list(self._open.values()) if span.name == span_name]
 
-    # What is below: without the guard, and without telling the ring of the call.
+    # # The operations without the guard, and without recording the call.
 
     def _shown(self, name):
-        """Whether spans of a name are exported."""
+        """Returns whether spans with a name are exported."""
         if self._mode is ExportCustomizationMode.EXPORT_ALL_SPANS:
             return True
         return (name in self._names) == (self._mode is ExportCustomizationMode.WHITELIST_SPANS)
 
     def _start_own(self, name, attributes, start_attributes, at, parent):
-        """Starts a span of the program's own."""
+        """Starts a span of the program."""
         number = _wire.numbers()
         span = self._begin(name, attributes_of(attributes), attributes_of(start_attributes), at, parent, number)
         _wire.opened(span, _ring.name(str(name), "telemetry", _ring.CALLED), at)
@@ -142,7 +143,7 @@ class DefaultRecorder(Recorder):
 
     @_wire.silent
     def _set(self, span, attributes):
-        """Hears of attributes that a span was given after its start."""
+        """Receives attributes that were set on a span after its start."""
         if self._outlet is not None:
             self._outlet.set(span, attributes)
         _wire.call("set", span=_wire.reference(span), attributes=_wire.values(attributes))
@@ -152,7 +153,7 @@ class DefaultRecorder(Recorder):
             self._outlet.data_error(message, attributes)
 
     def end(self):
-        """Stops what is open, the latest first, and closes the exporters."""
+        """Stops open spans, the latest first, and closes the exporters."""
         if self._closed:
             return
         for span in reversed(list(self._open.values())):

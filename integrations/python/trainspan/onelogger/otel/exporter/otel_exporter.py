@@ -1,4 +1,4 @@
-"""Spans for an exporter of OpenTelemetry's SDK, which the program has installed."""
+"""Exports spans with an exporter of OpenTelemetry's SDK, which the program has installed."""
 
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -12,8 +12,8 @@ def _nanoseconds(at):
 
 
 def _plain(attributes):
-    """Attributes as OpenTelemetry takes them: what is no scalar and no list of one type
-    of these is text."""
+    """Converts attributes for OpenTelemetry: values other than scalars and lists of one scalar
+    type become text."""
 
     def fits(value):
         return isinstance(value, (str, bool, float)) or isinstance(value, int) and -(1 << 63) <= value < 1 << 63
@@ -29,8 +29,8 @@ def _plain(attributes):
 
 
 class OTelExporter(BaseExporter):
-    """Gives each span to an exporter of OpenTelemetry as one span, below the nearest one
-    around it that is exported, with its events; an error sets its status."""
+    """Passes each span to an exporter of OpenTelemetry as one span with its events, below its
+    nearest exported ancestor; an error sets its status."""
 
     def __init__(self, otel_span_exporter):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a training uses."""
+"""The names for training programs."""
 
 from .callbacks import *  # noqa: F401,F403
 from .checkpoint import CheckPointStrategy  # noqa: F401

@@ -4,22 +4,43 @@ recorder behind the ring; docs/reference/formats.md says where they are not the 
 from ...core.time import between
 
 
+def micros(seconds):
+    return round(seconds * 1e6)
+
+
 class Window:
-    """The runs of one kind of span, and their time in seconds."""
+    """The runs of one kind of span, and their time in whole microseconds: rounding seconds
+    would be most of what an iteration costs."""
+
+    __slots__ = ("count", "sum", "least", "most")
 
     def __init__(self):
-        self.count, self.total, self.min, self.max = 0, 0.0, None, 0.0
+        self.count, self.sum, self.least, self.most = 0, 0, None, 0
 
     def add(self, start, end):
         """Adds the time of a run that was counted when it started."""
-        self.take(between(start, end))
+        self.take(micros(between(start, end)))
 
-    def take(self, seconds):
-        if self.min is None or seconds < self.min:
-            self.min = seconds
-        if seconds > self.max:
-            self.max = seconds
-        self.total = round(self.total + seconds, 6)
+    def take(self, us):
+        if self.least is None or us < self.least:
+            self.least = us
+        if us > self.most:
+            self.most = us
+        self.sum += us
+
+    # In seconds.
+
+    @property
+    def total(self):
+        return self.sum / 1e6
+
+    @property
+    def min(self):
+        return None if self.least is None else self.least / 1e6
+
+    @property
+    def max(self):
+        return self.most / 1e6
 
     @property
     def avg(self):
@@ -54,7 +75,7 @@ class State:
         self.loop_start = None
         self.first = self.samples_before = 0  # of the loop: iterations and samples of earlier runs
         self.done = self.validated = self.tested = 0  # iterations, earlier runs included: now, and at the last loop of each kind
-        self.productive = 0.0  # seconds of completed iterations of all loops
+        self.productive = 0  # microseconds of completed iterations of all loops
         self.flops = None  # of the job
         self.windows = {}  # by the name of the span
         self.saves = 0  # that succeeded
@@ -77,24 +98,30 @@ class State:
         """Whether exporters hear of the metrics after so many iterations."""
         return done % every == 0 and done > 1
 
-    def completed(self, seconds, end, rates):
-        """Counts an iteration of so many seconds that ended at a time of the wall clock.
+    def completed(self, us, end, rates):
+        """Counts an iteration of so many microseconds that ended at a time of the wall clock.
         False where its throughput is not known for want of time."""
         loop = self.loop
-        loop.iterations.take(seconds)
-        self.productive = round(self.productive + seconds, 6)
+        w = loop.iterations
+        if w.least is None or us < w.least:  # take(), written out
+            w.least = us
+        if us > w.most:
+            w.most = us
+        w.sum += us
+        self.productive += us
         self.done += 1
         loop.samples += rates.batch
         if rates.seq:
             loop.tokens = rates.seq * loop.samples
         loop.last_end = end
-        loop.first_end = loop.first_end or end
+        if loop.first_end is None:
+            loop.first_end = end
         if rates.flops is None:
             return True
         flops = rates.flops
         self.flops = (self.flops or 0) + flops
         loop.flops += flops
-        if loop.iterations.total <= 0:
+        if loop.iterations.sum <= 0:
             return False
         now = loop.throughput = float(loop.flops) / (loop.iterations.total * 10**12 * rates.world())
         loop.throughput_min = now if loop.throughput_min is None else min(loop.throughput_min, now)
@@ -106,7 +133,7 @@ class State:
         if len(self.pending) >= 1024:
             self.pending.pop(next(iter(self.pending)))
         tflops = None if self.flops is None else float(self.flops) / 10**12
-        self.pending[step] = (self.done, self.samples_before + self.loop.samples, self.productive, validation.total, tflops)
+        self.pending[step] = (self.done, self.samples_before + self.loop.samples, self.productive / 1e6, validation.total, tflops)
 
     def saved(self, step, at):
         """Counts a success and gives the productive numbers, which never go down; None

@@ -1,14 +1,14 @@
 """The attributes of the spans and events of training.
 
-Each class is a table: its attributes in their order, with their types; ? behind the type
-says that an attribute may be missing, ?0 that it is missing where it is 0. create() takes
-first those that may not."""
+Each class is a table: its attributes in their order, with their types; ? after the type means
+that an attribute may be missing, ?0 that it is missing if it is 0. The first parameters of
+create() are the required ones."""
 
 import inspect
 from typing import TYPE_CHECKING, Any
 
 from ...core.attributes import Attribute, Attributes
-from ...core.exceptions import assert_that
+from ...core.exceptions import OneLoggerError, assert_that
 
 
 class _Table(Attributes):
@@ -36,16 +36,18 @@ class _Table(Attributes):
         keep = inspect.Parameter.POSITIONAL_OR_KEYWORD
         own = [inspect.Parameter(n, keep, default=None if cls._types[n][1] else inspect.Parameter.empty) for n in order]
         signature, needed = inspect.Signature(own), {n for n in order if not cls._types[n][1]}
+        rows = [(name, missing, name in cls._nonzero) for name, (_, missing) in cls._types.items()]
 
         def create(cls, *args, **kwargs):
             if args or not needed <= kwargs.keys() <= cls._types.keys():
                 kwargs = signature.bind(*args, **kwargs).arguments  # which takes 50 us
-            attributes = cls()
-            for name, (_, missing) in cls._types.items():
-                value = kwargs.get(name)
+            attributes, get = cls(), kwargs.get
+            for name, missing, nonzero in rows:
+                value = get(name)
                 if value is None:
-                    assert_that(missing, "%s is required." % name)
-                elif value or name not in cls._nonzero:
+                    if not missing:
+                        raise OneLoggerError("%s is required." % name)
+                elif value or not nonzero:
                     attributes[name] = Attribute(name, _flat(value) if isinstance(value, dict) else value)
             return attributes
 
@@ -66,7 +68,7 @@ def _flat(value):
 
 
 class TrainingLoopAttributes(_Table):
-    """Those of the span training_loop."""
+    """The attributes of the span training_loop."""
 
     TABLE = """
         train_iterations_start int
@@ -79,7 +81,7 @@ class TrainingLoopAttributes(_Table):
 
 
 class CheckpointSaveSpanAttributes(_Table):
-    """Those of the spans checkpoint_save_sync and checkpoint_save_async."""
+    """The attributes of the spans checkpoint_save_sync and checkpoint_save_async."""
 
     TABLE = """
         checkpoint_strategy str
@@ -89,7 +91,7 @@ class CheckpointSaveSpanAttributes(_Table):
 
 
 class OneLoggerInitializationAttributes(_Table):
-    """Those of the event one_logger_initialization."""
+    """The attributes of the event one_logger_initialization."""
 
     TABLE = """
         world_size int
@@ -105,7 +107,7 @@ class OneLoggerInitializationAttributes(_Table):
 
 
 class TrainingTelemetryAttributes(_Table):
-    """Those of the event update_training_telemetry_config."""
+    """The attributes of the event update_training_telemetry_config."""
 
     TABLE = """
         perf_tag texts
@@ -131,7 +133,7 @@ class TrainingTelemetryAttributes(_Table):
 
 
 class TrainingMetricsUpdateAttributes(_Table):
-    """Those of the event training_metrics_update."""
+    """The attributes of the event training_metrics_update."""
 
     TABLE = """
         train_iterations_start int
@@ -163,7 +165,7 @@ class TrainingMetricsUpdateAttributes(_Table):
 
 
 class ValidationMetricsUpdateAttributes(_Table):
-    """Those of the event validation_metrics_update."""
+    """The attributes of the event validation_metrics_update."""
 
     TABLE = """
         current_iteration int
@@ -176,7 +178,7 @@ class ValidationMetricsUpdateAttributes(_Table):
 
 
 class TestingMetricsUpdateAttributes(_Table):
-    """Those of the event testing_metrics_update."""
+    """The attributes of the event testing_metrics_update."""
 
     TABLE = """
         current_iteration int
@@ -185,7 +187,7 @@ class TestingMetricsUpdateAttributes(_Table):
 
 
 class SaveCheckpointSuccessEventAttributes(_Table):
-    """Those of the event save_checkpoint_success."""
+    """The attributes of the event save_checkpoint_success."""
 
     TABLE = """
         checkpoint_strategy str
@@ -205,7 +207,7 @@ class SaveCheckpointSuccessEventAttributes(_Table):
 
 
 class SyncCheckpointMetricsUpdateAttributes(_Table):
-    """Those of the event sync_checkpoint_metrics_update."""
+    """The attributes of the event sync_checkpoint_metrics_update."""
 
     TABLE = """
         save_checkpoint_sync_time_total_sec float

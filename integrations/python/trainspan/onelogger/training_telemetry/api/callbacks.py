@@ -1,6 +1,6 @@
-"""The callbacks of a training. Times are milliseconds since the epoch; none means now.
+"""The callbacks of a training. Times are milliseconds since the epoch; None means now.
 
-A start gives its span, None where telemetry is off or went wrong quietly."""
+A start callback returns its span, None if telemetry is off or had a quiet error."""
 
 from ... import _guard
 from ..._guard import active, fault, guarded
@@ -21,7 +21,7 @@ def _recorder():
 
 
 def _pair(key):
-    """The two callbacks of a span that need to know a time and nothing else."""
+    """Returns the two callbacks of a span that need only a time."""
     starts, ends = "on_%s_start" % key, "on_%s_end" % key
 
     def start(start_time_msec=None):
@@ -78,8 +78,8 @@ def _value(value):
 @guarded
 def on_train_start(train_iterations_start, train_samples_start=None, train_iterations_target_or_fn=None, train_samples_target_or_fn=None,
                    start_time_msec=None):  # fmt: skip
-    """Starts the training loop. The samples of earlier runs are their iterations times the
-    batch size unless they are given; targets that are not given are the configuration's."""
+    """Starts the training loop. The samples of earlier runs default to their iterations times
+    the batch size; targets default to those of the configuration."""
     recorder = _recorder()
     config = recorder._config.telemetry_config
     assert_that(config is not None, "Training telemetry config must be set before starting the training loop.")
@@ -99,13 +99,14 @@ def on_train_start(train_iterations_start, train_samples_start=None, train_itera
 
 @guarded
 def on_save_checkpoint_start(global_step, start_time_msec=None):
-    """Starts the part of a save that training waits for, of the state after global_step iterations."""
+    """Starts the part of a save that the training waits for, of the state after global_step
+    iterations."""
     return _recorder().on_save_checkpoint_start(global_step, _at(start_time_msec))
 
 
 @guarded
 def on_save_checkpoint_success(global_step, time_msec=None):
-    """Says that the checkpoint is safely stored: what came before it is productive."""
+    """Records that the checkpoint is stored: the work before it is productive."""
     _recorder().on_save_checkpoint_success(global_step, _at(time_msec))
 
 

@@ -4,14 +4,14 @@ from ...._enum import StrEnum
 
 
 class CheckPointStrategy(StrEnum):
-    """Whether training waits for a checkpoint or goes on while it is written."""
+    """Whether the training waits for a checkpoint or continues while it is written."""
 
     SYNC = "sync"
     ASYNC = "async"
 
 
 class CheckPointType(StrEnum):
-    """Whether a checkpoint is of the job or of a rank."""
+    """Whether a checkpoint is for the job or for a rank."""
 
     GLOBAL = "global"
     LOCAL = "local"

@@ -1,4 +1,4 @@
-"""What a program says of its training."""
+"""The configuration of a training."""
 
 from ... import _model as m
 from ...api.telemetry_config import ApplicationType
@@ -10,11 +10,11 @@ _number = m.optional(m.or_function(m.whole))
 
 
 class TrainingTelemetryConfig(m.Model):
-    """What a program says of its training. A field that ends in _or_fn takes a value or a
-    function without arguments; the attribute without that end calls it each time.
+    """The description of a training. A field that ends in _or_fn takes a value or a function
+    without arguments; the attribute without that suffix calls it each time.
 
-    Programs of the older API say here what the program is, too: the fields of
-    OneLoggerConfig are kept for TrainingTelemetryBuilder."""
+    Programs for the older API describe the program here, too: the fields of OneLoggerConfig are
+    kept for TrainingTelemetryBuilder."""
 
     FIELDS = {
         "is_train_iterations_enabled_or_fn": (_on, True),

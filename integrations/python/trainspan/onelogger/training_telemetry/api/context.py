@@ -1,7 +1,7 @@
-"""The spans of a training as context managers, which are decorators too.
+"""The spans of a training as context managers, which are also decorators.
 
-A context gives its span, and one that nobody records where telemetry is off. What the
-body raises is the program's: it passes, and an iteration that raised does not count."""
+A context returns its span, or a span that is not recorded if telemetry is off. Errors of the
+body reach the program, and an iteration that raised does not count."""
 
 from contextlib import ContextDecorator
 
@@ -41,7 +41,7 @@ class Context(ContextDecorator):
 
 
 class _Save(Context):
-    """One that says that the checkpoint is stored, where training waits for that."""
+    """A context that records that the checkpoint is stored, if the training waits for that."""
 
     __slots__ = ()
 

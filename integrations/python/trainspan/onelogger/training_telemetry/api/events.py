@@ -1,4 +1,4 @@
-"""What happens in training."""
+"""The events of training."""
 
 from ...._enum import StrEnum
 

@@ -4,7 +4,7 @@ from ...._enum import StrEnum
 
 
 class StandardTrainingJobSpanName(StrEnum):
-    """The spans that mean something to the metrics; one of a name is open at a time."""
+    """The standard spans for the metrics; one of each name is open at a time."""
 
     TRAINING_LOOP = "training_loop"
     VALIDATION_LOOP = "validation_loop"
@@ -27,7 +27,7 @@ class StandardTrainingJobSpanName(StrEnum):
     OPTIMIZER_UPDATE = "optimizer_update"
 
 
-# What is not exported where the program says nothing: there are many of them.
+# # Excluded from the export by default: there are many of them.
 DEFAULT_SPANS_EXPORT_BLACKLIST = [
     StandardTrainingJobSpanName.TRAINING_SINGLE_ITERATION,
     StandardTrainingJobSpanName.VALIDATION_SINGLE_ITERATION,

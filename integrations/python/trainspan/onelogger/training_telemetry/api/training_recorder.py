@@ -14,7 +14,7 @@ from ...core.span import Span, StandardSpanAttributeName, StandardSpanName
 from ...core.time import TracingTimestamp, between
 from ...recorder.default_recorder import DefaultRecorder
 from . import attributes as sets
-from ._state import Loop, Rates, State
+from ._state import Loop, Rates, State, micros
 from .checkpoint import CheckPointStrategy
 from .events import StandardTrainingJobEventName as events
 from .spans import StandardTrainingJobSpanName as names
@@ -257,7 +257,7 @@ class TrainingRecorder(DefaultRecorder):
             return self._done(span, stop_time)
         start, at = span.start_event.timestamp, stop_time or TracingTimestamp.now()
         try:
-            timed = state.completed(between(start, at), at.seconds_since_epoch, Rates(config, lambda: self._config.world_size))
+            timed = state.completed(micros(between(start, at)), at.seconds_since_epoch, Rates(config, lambda: self._config.world_size))
             if not timed and at.seconds_since_epoch >= start.seconds_since_epoch:
                 raise OneLoggerError("train_iterations_time_total must be greater than 0")
             every = config.log_every_n_train_iterations
@@ -337,7 +337,7 @@ class TrainingRecorder(DefaultRecorder):
             self._touched = False
             return False
         done, rates, loops = state.done + 1, self._rates, None
-        if state.due(done, self._every):
+        if done % self._every == 0 and state.due(done, self._every):
             loops = self.get_active_spans_by_name(names.TRAINING_LOOP)
             if len(loops) != 1:
                 return False
@@ -347,11 +347,12 @@ class TrainingRecorder(DefaultRecorder):
             began = getattr(span, "_began", None)
             if began is None:  # there was no exporter yet
                 return False
-            end = moments.time.perf_counter()
-            seconds = round(end - began, 6)
-            if seconds <= 0:
+            clock = moments.time
+            end = clock.perf_counter()
+            us = round((end - began) * 1e6)
+            if us <= 0:
                 return False
-            state.completed(seconds, moments.time.time(), rates)
+            state.completed(us, clock.time(), rates)
         span._running, span._hear, span._ended = False, None, end
         if self._attributed:
             self._attributed = False

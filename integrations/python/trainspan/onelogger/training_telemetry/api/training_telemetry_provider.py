@@ -1,4 +1,4 @@
-"""Configures the telemetry of a training, and gives its recorder."""
+"""Configures the telemetry of a training, and returns its recorder."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ NOTHING = "No configuration was provided. Please provide a base config and/or co
 
 
 def _lay(over, under):
-    """Lays a partial configuration over another one, dictionaries into dictionaries."""
+    """Merges a partial configuration into another one, dictionaries recursively."""
     for key, value in over.items():
         if isinstance(value, dict) and isinstance(under.get(key), dict):
             _lay(value, under[key])
@@ -31,7 +31,7 @@ def _lay(over, under):
 
 
 def _building(f):
-    """A step of the configuration, which ends with configure_provider."""
+    """Decorates a step of the configuration, which ends with configure_provider."""
 
     def step(self, *args, **kwargs):
         if self._done:
@@ -44,22 +44,22 @@ def _building(f):
 
 
 class TrainingTelemetryProvider(metaclass=Single):
-    """The telemetry of the process's training: TrainingTelemetryProvider.instance(). Its
-    with_ methods say what is wanted, configure_provider makes it, once."""
+    """The telemetry of the process's training: TrainingTelemetryProvider.instance(). Its with_
+    methods set the options, configure_provider creates it, once."""
 
     def __init__(self):
         self._base, self._over, self._exporters, self._mode, self._names, self._done = None, {}, [], None, None, False
 
     @_building
     def with_base_config(self, one_logger_config):
-        """Takes the configuration, once."""
+        """Sets the configuration, once."""
         if self._base is not None:
             raise OneLoggerError("You can only call with_base_config once")
         self._base = one_logger_config
 
     @_building
     def with_config_override(self, partial_config):
-        """Lays a partial configuration over the base and over those before."""
+        """Merges a partial configuration into the base and earlier overrides."""
         _lay(partial_config, self._over)
 
     @_building
@@ -68,7 +68,7 @@ class TrainingTelemetryProvider(metaclass=Single):
         try:
             config = json.loads(Path(file_path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as e:
-            raise OneLoggerError("the configuration in %s cannot be read: %s" % (file_path, e)) from e
+            raise OneLoggerError("cannot read the configuration in %s: %s" % (file_path, e)) from e
         assert_that(isinstance(config, dict), "the configuration in %s is not an object" % file_path)
         _lay(config, self._over)
 
@@ -83,7 +83,7 @@ class TrainingTelemetryProvider(metaclass=Single):
 
     @_building
     def with_export_customization(self, export_customization_mode, span_name_filter):
-        """Says which spans are exported, once: what names means depends on the mode."""
+        """Sets which spans are exported, once: the meaning of names depends on the mode."""
         if self._mode is not None or self._names is not None:
             raise OneLoggerError("You can only call with_export_customization once")
         if isinstance(export_customization_mode, str):
@@ -92,13 +92,13 @@ class TrainingTelemetryProvider(metaclass=Single):
 
     @_building
     def with_export_config(self, exporters_config=None, config_file_path=None):
-        """Adds exporters that a file, the environment or these entries ask for."""
+        """Adds exporters from a file, the environment or these entries."""
         manager = ExporterConfigManager()
         configs = manager.generate_export_config(exporters_config, config_file_path)
         self._exporters += manager.create_exporters_from_config(configs, self._build())
 
     def configure(self, config, exporters=()):
-        """Takes a configuration and exporters, and makes the provider: the short form."""
+        """Sets a configuration and exporters, and creates the provider: the short form."""
         self.with_base_config(flat(config))
         for exporter in exporters:
             self.with_exporter(exporter)
@@ -127,7 +127,7 @@ class TrainingTelemetryProvider(metaclass=Single):
         if self._base is None and not self._over:
             raise OneLoggerError(NOTHING)
         values = {} if self._base is None else self._base.model_dump()
-        if self._base is not None:  # files of logs are written where the program named them
+        if self._base is not None:  # log files are written to the paths from the program
             logger = self._base.logger_config
             values["logger_config"] = {name: getattr(logger, name) for name in logger.model_fields_set}
         values = _lay(self._over, values)
@@ -147,7 +147,7 @@ class TrainingTelemetryProvider(metaclass=Single):
 
     @property
     def config(self):
-        """A copy of the configuration."""
+        """Returns a copy of the configuration."""
         return OneLoggerProvider.instance().config.model_copy()
 
     @property
@@ -162,7 +162,7 @@ class TrainingTelemetryProvider(metaclass=Single):
         OneLoggerProvider.instance().force_disable_logging()
 
     def set_training_telemetry_config(self, training_telemetry_config):
-        """Takes the configuration of a training that was not known at the start, once."""
+        """Sets the configuration of a training that was not known at the start, once."""
         config = OneLoggerProvider.instance().config
         if config.telemetry_config is not None:
             raise OneLoggerError("Training telemetry config has already been set.")
@@ -178,8 +178,8 @@ def _update(recorder, config):
 
 
 class TrainingTelemetryBuilder:
-    """The older way to configure TrainingTelemetryProvider: one configuration says what
-    the program is and what its training is."""
+    """The older way to configure TrainingTelemetryProvider: one configuration describes the
+    program and its training."""
 
     def __init__(self):
         self._provider = TrainingTelemetryProvider.instance()
@@ -203,7 +203,7 @@ class TrainingTelemetryBuilder:
 
 
 def flat(config):
-    """The configuration that an older one says, in which there is one level."""
+    """Returns the configuration for an older one, which has one level."""
     if isinstance(config, OneLoggerConfig):
         return config
     base = {k: v for k, v in config._others.items() if k in OneLoggerConfig.FIELDS}

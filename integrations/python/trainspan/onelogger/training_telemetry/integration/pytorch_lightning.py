@@ -1,5 +1,5 @@
-"""Telemetry of a training that Lightning runs: a callback for its Trainer, and trainers
-that have it and time the saves of checkpoints."""
+"""Telemetry of a training with Lightning: a callback for its Trainer, and trainers that have it
+and record the saves of checkpoints."""
 
 import functools
 
@@ -15,9 +15,9 @@ from ..api.spans import StandardTrainingJobSpanName as names
 
 
 class TimeEventCallback(Callback):
-    """Calls the telemetry's callbacks from Lightning's. What Lightning does not tell of, the
-    end of the application, initializations, loading and testing, the program calls itself.
-    A trainer of hook_trainer_cls or OneLoggerPTLTrainer also tells of saves."""
+    """Calls the telemetry's callbacks from Lightning's. The program itself must call those that
+    Lightning has no hook for: the end of the application, initializations, loading and
+    testing. A trainer of hook_trainer_cls or OneLoggerPTLTrainer also records saves."""
 
     def __init__(self, training_telemetry_provider, call_on_app_start=True):
         self._provider = training_telemetry_provider
@@ -59,8 +59,8 @@ class TimeEventCallback(Callback):
 
     @staticmethod
     def _over(name, error=None):
-        """Ends an iteration that is open: Lightning leaves out the end of a batch that a
-        module skips, and of one that raises."""
+        """Ends an open iteration: Lightning does not report the end of a batch that a module
+        skips, or of one that raises."""
         recorder = active()
         for span in recorder.get_active_spans_by_name(name) if recorder is not None else ():
             if error is not None:
@@ -102,15 +102,15 @@ on_optimizer_init_end on_load_checkpoint_start on_load_checkpoint_end on_testing
 
 
 def _with(callback, callbacks):
-    """A trainer's callbacks with the telemetry's in front."""
+    """Returns a trainer's callbacks with the telemetry's first."""
     if callbacks is None:
         callbacks = []
     return [callback, *(callbacks if isinstance(callbacks, (list, tuple)) else [callbacks])]
 
 
 def hook_trainer_cls(cls, training_telemetry_provider, telemetry_callback=None):
-    """Changes a class of trainers: each of them has the callback, as nv_one_logger_callback
-    too, and tells of saves. Gives the class and the callback."""
+    """Changes a class of trainers: each of them has the callback, also as
+    nv_one_logger_callback, and records saves. Returns the class and the callback."""
     callback = telemetry_callback or TimeEventCallback(training_telemetry_provider)
     init, save = cls.__init__, cls.save_checkpoint
 
@@ -130,8 +130,8 @@ def hook_trainer_cls(cls, training_telemetry_provider, telemetry_callback=None):
 
 
 class OneLoggerPTLTrainer(Trainer):
-    """A Trainer that has the callback and tells of saves. trainer_config are the arguments
-    of Trainer."""
+    """A Trainer that has the callback and records saves. trainer_config are the arguments of
+    Trainer."""
 
     def __init__(self, trainer_config, training_telemetry_provider):
         self._nv_one_logger_callback = TimeEventCallback(training_telemetry_provider)
