@@ -112,7 +112,7 @@ slower; 4 the runs cannot be compared, or do not say enough.`,
 // compare compares the first runs, base of them, with the others.
 func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *compareOptions) error {
 	if base < 1 || base >= len(args) {
-		return ui.Usage("compare needs a base run and a new one; name two directories")
+		return ui.Usage("compare needs a base run and a new one; name two, such as latest~1 latest")
 	}
 	if err := o.check(); err != nil {
 		return err
