@@ -112,7 +112,7 @@ slower; 4 the runs cannot be compared, or there is not enough data.`,
 // runCompare compares the first base runs with the others.
 func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *compareOptions) error {
 	if base < 1 || base >= len(args) {
-		return ui.Usage("compare needs a base run and a new run; name two runs or directories")
+		return ui.Usage("compare needs a base run and a new run; name two, such as latest~1 latest")
 	}
 	if err := o.check(); err != nil {
 		return err

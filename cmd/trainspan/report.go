@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -88,7 +90,8 @@ problem that costs time in the steps; 4 not enough data.`,
 
 func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) error {
 	if o.html != "" {
-		if err := fswrite.Check(o.html, report.IsPage); err != nil {
+		_, err := os.Stat(filepath.Dir(o.html))
+		if err := cmp.Or(err, fswrite.Check(o.html, report.IsPage)); err != nil {
 			return ui.Usage("%s", ui.Explain(notPage(o.html, err)))
 		}
 	}
@@ -306,6 +309,9 @@ func jobsOf(a *ui.App, named []string, state *report.State, err error) ([]*repor
 func notPage(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return ui.Usage("--html %s: this file exists and is not a report of trainspan; name another file", path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return ui.Usage("%s: its directory does not exist; make it first", path)
 	}
 	return err
 }

@@ -130,10 +130,10 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", base, slow}, 3, "transfers  ", ""},
 		{[]string{"compare", base, same, "--", slow, slower}, 3, "with 2 runs of one and 2 of the other", ""},
 		{[]string{"compare", base, same, slow, slower}, 4, "4 runs are too few to measure their spread", ""},
-		{[]string{"compare", base, "--"}, 2, "", "two runs or directories"},
-		{[]string{"compare", "--", base}, 2, "", "two runs or directories"},
+		{[]string{"compare", base, "--"}, 2, "", "name two, such as latest~1 latest"},
+		{[]string{"compare", "--", base}, 2, "", "name two, such as latest~1 latest"},
 		{[]string{"compare", base, other}, 4, "world size", ""},
-		{[]string{"compare", base}, 2, "", "two runs or directories"},
+		{[]string{"compare", base}, 2, "", "name two, such as latest~1 latest"},
 		{[]string{"compare", base, same, "--fail-over", "much"}, 2, "", "3%"},
 		{[]string{"compare", base, same, "--margin", "0"}, 2, "", "margin"},
 		{[]string{"compare", base, same, "--json", "--markdown"}, 2, "", "choose one"},
@@ -176,5 +176,14 @@ func TestLimits(t *testing.T) {
 				t.Errorf("status %d: %s%s", code, out, problems)
 			}
 		})
+	}
+}
+
+// TestPageWithoutFolder: a page in a folder that does not exist is refused as other outputs are,
+// before anything is read.
+func TestPageWithoutFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "x.html")
+	if status, _, wrong := cli(t, "report", t.TempDir(), "--html", path); status != ui.StatusUse || !strings.Contains(wrong, path+": its directory does not exist; make it first") {
+		t.Errorf("status %d, %q, want that the directory does not exist", status, wrong)
 	}
 }

@@ -36,6 +36,7 @@ type page struct {
 	End         linked // how it ended, where that is a sentence of its own
 	Source      string // the line of the program that raised the exception, and where it is
 	Why         linked
+	Machine     []string // what samples of the machine and the processors show
 	Stacks      []string // where ranks are that hang
 	Moment      *moment  // where the traces show the finding
 	Traces      []traceLink
@@ -63,7 +64,7 @@ type page struct {
 type barPart struct {
 	Name     string
 	Category account.Category // which has its colour
-	Percent  int
+	Percent  string
 	Grow     string
 }
 
@@ -77,7 +78,11 @@ func (p *page) bar() {
 		if c.Part == "" {
 			colour = account.Other
 		}
-		p.Bar = append(p.Bar, barPart{c.Name, colour, c.Percent, strconv.FormatFloat(100*c.Share.Share, 'f', 2, 64)})
+		percent := strconv.Itoa(c.Percent)
+		if c.Percent == 0 {
+			percent = "< 1"
+		}
+		p.Bar = append(p.Bar, barPart{c.Name, colour, percent, strconv.FormatFloat(100*c.Share.Share, 'f', 2, 64)})
 	}
 }
 
@@ -185,6 +190,10 @@ func newPage(r *Report) (*page, error) {
 	if p.Head = r.Verdict.Outcome + " before the first step"; !r.endedBeforeSteps() {
 		p.Head = r.Verdict.Outcome + " · " + r.Verdict.Diagnosis
 		p.Why = p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	}
+	p.Machine = r.machineSentences()
+	if text := r.cpuSentence(); text != "" {
+		p.Machine = append(p.Machine, sentence(text))
 	}
 	if v := r.Verdict.Rank; v != nil {
 		for i := range v.Stacks {

@@ -178,7 +178,7 @@ func (m *moment) links(folder string) (out []traceLink) {
 			for i := range parts {
 				parts[i] = url.PathEscape(parts[i])
 			}
-			out = append(out, traceLink{f, strings.Join(parts, "/")})
+			out = append(out, traceLink{filepath.Base(f), strings.Join(parts, "/")})
 		}
 	}
 	return out
