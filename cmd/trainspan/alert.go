@@ -44,20 +44,21 @@ new is told at once; what was told before is told again when the last call was -
 ago, so that an answer that flaps makes one call in that time.
 
 --metrics lets a Prometheus server of this machine fetch the same, as "trainspan run
---metrics" does. The eight ranks furthest behind have series of their own; all others
+--metrics" does, or sends it to an OTLP receiver. The eight ranks furthest behind have series of their own; all others
 are summed by host.
 
 It waits for the directory to fill, and goes on until it is interrupted (Ctrl-C).`,
 		Example: `  trainspan alert out/demo --exec 'jq -r .verdict.sentence | mail -s "job 4711" me@example.org'
   trainspan alert /shared/runs/4711 --webhook https://hooks.example.org/T0 --for 10m
-  trainspan alert out/demo --metrics 127.0.0.1:9465`,
+  trainspan alert out/demo --metrics 127.0.0.1:9465
+  trainspan alert out/demo --metrics http://localhost:4318`,
 		ValidArgsFunction: read.Complete,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runAlert(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.exec, "exec", "", "run this `command` of the shell, with JSON on its standard input")
 	f.StringVar(&o.webhook, "webhook", "", "post JSON to this `URL`")
-	f.StringVar(&o.metrics, "metrics", "", "serve metrics on this `address` of this machine, such as 127.0.0.1:9465")
+	f.StringVar(&o.metrics, "metrics", "", "serve metrics on this `address` of this machine, such as 127.0.0.1:9465, or send them to the URL of an OTLP receiver")
 	f.DurationVar(&o.quiet, "for", 2*time.Minute, "an answer that was told before is not told again until the last call was so long ago")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "how long a call may take")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "shortest time between two readings")
@@ -85,12 +86,16 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 		if err := jobmetrics.Check(o.metrics); err != nil {
 			return err
 		}
-		m, err := jobmetrics.Serve(ctx, o.metrics)
+		m, err := jobmetrics.Serve(ctx, o.metrics, nil)
 		if err != nil {
 			return err
 		}
-		defer m.Close(ctx) //nolint:errcheck // the command ends
-		a.Note("metrics are at %s", m.URL())
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
+			defer cancel()
+			_ = m.Close(ctx) // the command ends
+		}()
+		a.Note("metrics: %s", m.URL())
 		w.metrics = m
 	}
 	a.Note("watching %s; Ctrl-C ends it", reader.name())
