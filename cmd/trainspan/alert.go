@@ -45,20 +45,21 @@ last notification was at least --for ago, so a diagnosis that alternates causes 
 notification in that time.
 
 --metrics serves the same to a Prometheus server on this machine, as "trainspan run
---metrics" does. The eight ranks furthest behind have their own series; the others
-are summed by host.
+--metrics" does, or sends it to an OTLP receiver. The eight ranks furthest behind
+have their own series; the others are summed by host.
 
 The command waits for files in the directory, and runs until Ctrl-C.`,
 		Example: `  trainspan alert out/demo --exec 'jq -r .verdict.sentence | mail -s "job 4711" me@example.org'
   trainspan alert /shared/runs/4711 --webhook https://hooks.example.org/T0 --for 10m
-  trainspan alert out/demo --metrics 127.0.0.1:9465`,
+  trainspan alert out/demo --metrics 127.0.0.1:9465
+  trainspan alert out/demo --metrics http://localhost:4318`,
 		ValidArgsFunction: read.Complete,
 		RunE:              func(cmd *cobra.Command, args []string) error { return runAlert(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.exec, "exec", "", "run this shell `command`, with JSON on its standard input")
 	f.StringVar(&o.webhook, "webhook", "", "post JSON to this `URL`")
-	f.StringVar(&o.metrics, "metrics", "", "serve metrics on this `address` of this machine, such as 127.0.0.1:9465")
+	f.StringVar(&o.metrics, "metrics", "", "serve metrics on this `address` of this machine, such as 127.0.0.1:9465, or send them to the URL of an OTLP receiver")
 	f.DurationVar(&o.quiet, "for", 2*time.Minute, "shortest time between the last notification and one with a diagnosis that was sent before")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "longest time of a notification")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "shortest time between two readings")
@@ -86,12 +87,16 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 		if err := jobmetrics.Check(o.metrics); err != nil {
 			return err
 		}
-		m, err := jobmetrics.Serve(ctx, o.metrics)
+		m, err := jobmetrics.Serve(ctx, o.metrics, nil)
 		if err != nil {
 			return err
 		}
-		defer m.Close(ctx) //nolint:errcheck // the command ends
-		a.Note("serving metrics at %s", m.URL())
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.timeout)
+			defer cancel()
+			_ = m.Close(ctx) // the command ends
+		}()
+		a.Note("metrics: %s", m.URL())
 		w.metrics = m
 	}
 	a.Note("watching %s; press Ctrl-C to stop", reader.name())

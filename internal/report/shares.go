@@ -114,6 +114,13 @@ func (r *Report) shares() []Share {
 			out = append(out, Share{name, part, rank, ns, float64(ns) / all})
 		}
 	}
+	// Waiting for messages is shown with the messages: more micro-batches make less of it.
+	moved := min(r.bubble(), total[partWait])
+	if 2*moved < total[string(account.Communication)]+moved {
+		moved = 0
+	}
+	total[partWait] -= moved
+	total[string(account.Communication)] += moved
 	for part, ns := range total {
 		if part == partWait {
 			continue
@@ -137,7 +144,7 @@ func (r *Report) shares() []Share {
 	rest := total[partWait]
 	for _, w := range led.WaitedFor {
 		ns := min(w.Time-w.InInit, rest)
-		if len(out) > 0 && ns > 0 && float64(ns) >= waitedPart*float64(total[partWait]) && countPart(out, partWait) < mostWaitedFor {
+		if moved == 0 && len(out) > 0 && ns > 0 && float64(ns) >= waitedPart*float64(total[partWait]) && countPart(out, partWait) < mostWaitedFor {
 			give(fmt.Sprintf("wait for rank %d", w.Rank), partWait, &w.Rank, ns)
 			rest -= ns
 		}
@@ -157,8 +164,16 @@ const messagesName = "messages and waits for them"
 // mostlyMessages reports whether half of the communication or more is waiting for messages:
 // the bubble of a pipeline.
 func (r *Report) mostlyMessages(communication int64) bool {
-	v := r.Verdict.Rank
-	return v != nil && v.Waits != nil && 2*v.Waits.Bubble*1000 >= communication
+	b := r.bubble()
+	return b > 0 && 2*b >= communication
+}
+
+// bubble is how long ranks waited for messages of other stages.
+func (r *Report) bubble() int64 {
+	if v := r.Verdict.Rank; v != nil && v.Waits != nil {
+		return v.Waits.Bubble * 1000
+	}
+	return 0
 }
 
 func countPart(list []Share, part string) (n int) {

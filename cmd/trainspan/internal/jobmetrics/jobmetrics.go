@@ -5,16 +5,21 @@ package jobmetrics
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/export/metrics"
 	"github.com/trainspan/trainspan/internal/export/prom"
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/report"
 	"go.opentelemetry.io/otel/attribute"
@@ -22,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/instrumentation"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
 )
 
 // mostRanks is how many ranks have their own series: a series for each of ten
@@ -31,43 +37,99 @@ const mostRanks = 8
 // windows are the intervals of training.goodput.window.ratio.
 var windows = []time.Duration{5 * time.Minute, time.Hour}
 
-// Server serves the metrics of one job to Prometheus. It is safe for concurrent use.
+// Server serves the metrics of one job to Prometheus, or sends them to an OTLP receiver. It is
+// safe for concurrent use.
 type Server struct {
-	http     *prom.Server
+	http     *prom.Server // nil if they are sent
+	url      string
 	provider *sdkmetric.MeterProvider
 	last     atomic.Pointer[metricdata.ScopeMetrics]
+	resource atomic.Pointer[resource.Resource]
 }
 
 // named are the places where the address is configured.
 const named = "--metrics or TRAINSPAN_METRICS"
 
-// Check returns an error for an address that other machines can reach.
+// Check returns an error for an address that may not be used: only this machine may reach it,
+// unless it is the URL of an OTLP receiver.
 func Check(address string) error {
+	if isReceiver(address) {
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return ui.Usage("%s: %q is not the URL of an OTLP receiver; use one such as http://localhost:4318", named, address)
+		}
+		return nil
+	}
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return ui.Usage("%s: %q is not a loopback address; use one such as 127.0.0.1:9477", named, address)
+		return ui.Usage("%s: %q is not a loopback address; use one such as 127.0.0.1:9477, or the URL of an OTLP receiver", named, address)
 	}
 	return nil
 }
 
-// Serve listens on an address, see [Check]. There are no metrics before
-// [Server.Set].
-func Serve(ctx context.Context, address string) (*Server, error) {
-	s := &Server{}
+// isReceiver reports whether address is the URL of a receiver.
+func isReceiver(address string) bool { return strings.Contains(address, "://") }
+
+// Serve listens on an address, or sends metrics to it every ten seconds, see [Check]. Until
+// [Server.Set] there are no metrics. Requests to a receiver are made as the standard OTEL_
+// variables say. Failures are logged once, with slog.Default if log is nil.
+func Serve(ctx context.Context, address string, log *slog.Logger) (*Server, error) {
+	s := &Server{url: address}
+	if isReceiver(address) {
+		return s, s.send(ctx, log)
+	}
 	var reader sdkmetric.Reader
 	var err error
 	if s.http, reader, err = prom.Listen(ctx, address, prometheus.WithProducer(s), prometheus.WithoutTargetInfo()); err != nil {
 		return nil, ui.Usage("%s: %s", named, ui.Explain(err))
 	}
-	s.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	s.provider, s.url = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), s.http.URL()
 	return s, nil
 }
 
-// URL returns the address of the metrics.
-func (s *Server) URL() string { return s.http.URL() }
+// sendEvery is the time between two exports.
+const sendEvery = 10 * time.Second
 
-// Close ends the server; it waits for requests until ctx is done.
-func (s *Server) Close(ctx context.Context) error { return s.http.Close(ctx) }
+// send begins to send metrics to the receiver.
+func (s *Server) send(ctx context.Context, log *slog.Logger) error {
+	cfg, _, err := otlp.FromEnv(nil)
+	if err != nil {
+		return ui.Usage("%v", err)
+	}
+	cfg.Endpoint, cfg.TracesEndpoint, cfg.LogsEndpoint, cfg.MetricsEndpoint = s.url, "", "", ""
+	next, err := otlp.NewMetricExporter(ctx, cfg, log)
+	if err != nil {
+		return ui.Usage("%v", err)
+	}
+	reader := sdkmetric.NewPeriodicReader(&sender{next, s}, sdkmetric.WithInterval(sendEvery), sdkmetric.WithProducer(s))
+	s.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	return nil
+}
+
+// sender sends the metrics of a job with the job as their resource.
+type sender struct {
+	sdkmetric.Exporter
+	of *Server
+}
+
+func (s *sender) Export(ctx context.Context, m *metricdata.ResourceMetrics) error {
+	if len(m.ScopeMetrics) == 0 {
+		return nil
+	}
+	out := *m
+	out.Resource = s.of.resource.Load()
+	return s.Exporter.Export(ctx, &out)
+}
+
+// URL returns the address of the metrics, or of the receiver that gets them.
+func (s *Server) URL() string { return s.url }
+
+// Close ends the server and waits for requests until ctx is done. Metrics that are sent are sent once more.
+func (s *Server) Close(ctx context.Context) error {
+	if s.http == nil {
+		return s.provider.Shutdown(ctx)
+	}
+	return s.http.Close(ctx)
+}
 
 // Produce implements [sdkmetric.Producer].
 func (s *Server) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
@@ -85,9 +147,22 @@ func (s *Server) Set(j *report.Job, r *report.Report) {
 	f.checkpoints(r)
 	f.answers(r)
 	f.ranks(r)
+	s.resource.Store(resourceOf(j.Job))
 	s.last.Store(&metricdata.ScopeMetrics{
 		Scope: instrumentation.Scope{Name: "github.com/trainspan/trainspan/cmd/trainspan", Version: identity.Version}, Metrics: f.out,
 	})
+}
+
+// resourceOf is the job: a receiver may get the metrics of several.
+func resourceOf(j *job.Job) *resource.Resource {
+	of := []attribute.KeyValue{attribute.String(identity.Service.Attribute(), "trainspan")}
+	if j.ID != "" {
+		of = append(of, attribute.String(identity.Job.Attribute(), j.ID))
+	}
+	if j.SessionTag != "" {
+		of = append(of, attribute.String(identity.Session.Attribute(), j.SessionTag))
+	}
+	return resource.NewSchemaless(of...)
 }
 
 // family is the metrics of one reading.

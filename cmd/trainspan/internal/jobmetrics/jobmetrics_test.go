@@ -2,9 +2,13 @@ package jobmetrics_test
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,6 +20,8 @@ import (
 	"github.com/trainspan/trainspan/internal/export/metrics/promname"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	"google.golang.org/protobuf/proto"
 )
 
 // fetch serves the metrics of a simulated job and returns the series that
@@ -35,7 +41,7 @@ func fetch(t *testing.T, a simjob.Attempt, running bool) (*report.Report, map[st
 	if running {
 		r.Attempts[len(r.Attempts)-1].Running = true
 	}
-	s, err := jobmetrics.Serve(t.Context(), "127.0.0.1:0")
+	s, err := jobmetrics.Serve(t.Context(), "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,12 +174,64 @@ func TestManyRanks(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:9477": true, "[::1]:9477": true, "0.0.0.0:9477": false, ":9477": false, "example.org:1": false, "9477": false, "": false,
+		"http://localhost:4318": true, "https://collector.example.org": true, "ftp://localhost:4318": false, "http://": false,
 	} {
 		if err := jobmetrics.Check(address); (err == nil) != ok {
 			t.Errorf("%q: got %v, want allowed %v", address, err, ok)
 		}
 	}
-	if _, err := jobmetrics.Serve(context.Background(), "127.0.0.1:99999"); err == nil || !strings.Contains(err.Error(), "--metrics") {
+	if _, err := jobmetrics.Serve(context.Background(), "127.0.0.1:99999", nil); err == nil || !strings.Contains(err.Error(), "--metrics") {
 		t.Errorf("port 99999: got %v", err)
+	}
+}
+
+// TestSent checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
+// they are of.
+func TestSent(t *testing.T) {
+	requests := make(chan *metricspb.ExportMetricsServiceRequest, 8)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			var z *gzip.Reader
+			if z, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
+				body, err = io.ReadAll(z)
+			}
+		}
+		m := &metricspb.ExportMetricsServiceRequest{}
+		if err != nil || r.URL.Path != "/v1/metrics" || proto.Unmarshal(body, m) != nil {
+			t.Errorf("%s: %v", r.URL.Path, err)
+		}
+		requests <- m
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer receiver.Close()
+	dir := t.TempDir()
+	if _, err := (simjob.Attempt{Ranks: 2, Steps: 20}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	state, err := report.Load(t.Context().Err, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := state.Jobs()[0]
+	j.Job.ID = "4711"
+	s, err := jobmetrics.Serve(t.Context(), receiver.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Set(j, report.Live(j, math.MaxInt64))
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := <-requests
+	got, sent := m.GetResourceMetrics()[0], map[string]bool{}
+	for _, of := range got.GetScopeMetrics()[0].GetMetrics() {
+		sent[of.GetName()] = true
+	}
+	if !sent[metrics.Iterations.Name] || !sent[metrics.Diagnosis.Name] {
+		t.Errorf("got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
+	}
+	if text := got.GetResource().String(); !strings.Contains(text, "4711") || !strings.Contains(text, "trainspan") {
+		t.Errorf("the resource is %s, want the job 4711", text)
 	}
 }

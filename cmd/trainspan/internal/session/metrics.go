@@ -35,7 +35,7 @@ func startMetrics(s *start) (*jobMetrics, error) {
 	if err := jobmetrics.Check(s.set.Metrics); err != nil {
 		return nil, err
 	}
-	server, err := jobmetrics.Serve(context.Background(), s.set.Metrics)
+	server, err := jobmetrics.Serve(context.Background(), s.set.Metrics, s.log)
 	if err != nil {
 		return nil, err
 	}
