@@ -50,7 +50,7 @@ func (l *datasetFolder) check(run string) error {
 	}
 	for _, table := range dataset.Tables(run) {
 		if _, err := os.Lstat(filepath.Join(l.dir, table)); err == nil {
-			return ui.Usage("%s: run %s is already there; name this one with --run, add --force to replace it, or add --part to add these ranks to the others", l.dir, run)
+			return ui.Usage("%s: run %s already exists; name this one with --run, add --force to replace it, or add --part to add these ranks to the others", l.dir, run)
 		}
 	}
 	return nil
