@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/examples/charlm/internal/model"
 )
 
-// The error of every file that is not a complete checkpoint of a known version
-// wraps ErrCorrupt.
+// ErrCorrupt is in the error of every file that is not a complete checkpoint of a known
+// version.
 var ErrCorrupt = errors.New("not a valid checkpoint")
 
 // Position is the progress of a run. With the seed it is also the state of the

@@ -41,7 +41,7 @@ type Attempt struct {
 	Late int64
 	// Device says that steps are what the devices of ranks did, not their hosts.
 	Device bool
-	// Updates are those of the rank with the most. A digest does not hold them.
+	// Updates are those of the rank with the most.
 	Updates Updates
 }
 
@@ -143,6 +143,7 @@ func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	dst = binary.AppendUvarint(dst, uint64(s.late))
 	dst = columns.AppendBool(dst, s.devices)
+	dst = s.updates.append(dst)
 	return columns.AppendBytes(dst, state), nil
 }
 
@@ -152,6 +153,7 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	out := NewSteps(s.spill)
 	out.late = int64(r.Small(1<<62 - 1))
 	out.devices = r.Bool()
+	out.updates.read(r)
 	state := r.Bytes()
 	if r.Err() != nil || r.Len() != 0 {
 		return fmt.Errorf("straggler: the steps of a process: %w", columns.ErrDamaged)
@@ -169,7 +171,7 @@ func (s *Steps) Len() int { return s.state.Len() }
 // Windows returns the same with windows in place of steps: see [straggler.State.Window].
 func (s *Steps) Windows() *Steps {
 	out := NewSteps(s.spill)
-	out.late, out.devices = s.late, s.devices
+	out.late, out.devices, out.updates = s.late, s.devices, s.updates
 	out.state.Merge(s.state)
 	out.state.Window()
 	return out

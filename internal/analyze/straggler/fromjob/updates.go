@@ -1,9 +1,13 @@
 package fromjob
 
 import (
+	"encoding/binary"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/platform/columns"
 )
 
 // Updates are the steps of optimizers among the training steps of a process, and of how
@@ -68,5 +72,28 @@ func (u *Updates) step(list []straggler.Span) {
 	}
 	if updates {
 		u.Count++
+	}
+}
+
+// append appends what read restores: the number of updates, and how many of them are of how
+// many passes.
+func (u *Updates) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(u.Count))
+	dst = binary.AppendUvarint(dst, uint64(len(u.of)))
+	for _, passes := range slices.Sorted(maps.Keys(u.of)) {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(passes)), uint64(u.of[passes]))
+	}
+	return dst
+}
+
+// read restores updates. Damaged ones fail in r.
+func (u *Updates) read(r *columns.Reader) {
+	u.Count = r.Small(math.MaxInt32)
+	if n := r.Small(maxPasses); n > 0 {
+		u.of = make(map[int]int)
+		for range n {
+			passes := r.Small(maxPasses)
+			u.of[passes] = r.Small(math.MaxInt32)
+		}
 	}
 }
