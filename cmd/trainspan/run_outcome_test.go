@@ -107,3 +107,21 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 		})
 	}
 }
+
+// TestRunThatRecordsNothing checks that the end of a start without records is its own, and not
+// the report of an earlier run of the same name.
+func TestRunThatRecordsNothing(t *testing.T) {
+	dir := t.TempDir()
+	end := func(command ...string) string {
+		s := prepare(t, dir, append([]string{"--name", "job", "--"}, command...)...)
+		s.begin()
+		s.rest()
+		return s.out.String() + s.err.String()
+	}
+	if got := end("runjob", "train", "4", "0"); !strings.Contains(got, "COMPLETED") {
+		t.Fatalf("got %q, want the report of the first run", got)
+	}
+	if got := end("sh", "-c", "exit 2"); strings.Contains(got, "COMPLETED") || !strings.Contains(got, "failed after") {
+		t.Errorf("got %q, want that the command failed, without the report of the run before", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 const page = "report.html"
 
 // read reads all starts of the job, and compares it with the previous run of
-// the same name. If no process trains it returns what else there is.
+// the same name. If no process of this attempt trains it returns its other processes.
 func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error) {
 	began := time.Now()
 	set, err := job.Open(s.where.Job)
@@ -76,12 +77,12 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 	if err != nil || len(found) == 0 {
 		return nil, nil, nil, err
 	}
-	if len(found[0].Job.Processes) == 0 {
+	if !slices.ContainsFunc(found[0].Job.Processes, s.isOfAttempt) { // the latest run may be one of an earlier start
 		var procs []*job.Process
 		for _, j := range found {
 			procs = append(procs, j.Job.Helpers...)
 		}
-		return nil, nil, procs, nil
+		return nil, nil, slices.DeleteFunc(procs, func(p *job.Process) bool { return !s.isOfAttempt(p) }), nil
 	}
 	if found[0].Name = s.where.Job; s.where.Job != s.where.Dir {
 		s.runID = found[0].Job.Label
@@ -91,6 +92,16 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 		return r, nil, nil, nil // comparing takes as long again, and the user waits for the screen
 	}
 	return r, withEarlier(r, found), nil, nil
+}
+
+// isOfAttempt reports whether a process recorded something in the attempt of this start. If
+// starts share one folder all do.
+func (s *Session) isOfAttempt(p *job.Process) bool {
+	if s.where.Job == s.where.Dir {
+		return true
+	}
+	attempt := filepath.Dir(s.where.Dir) + string(filepath.Separator)
+	return slices.ContainsFunc(p.Sources, func(path string) bool { return strings.HasPrefix(filepath.Clean(path), attempt) })
 }
 
 // withEarlier compares the first run, r, with the latest earlier one of its
