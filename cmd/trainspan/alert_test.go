@@ -128,7 +128,7 @@ func TestAlert(t *testing.T) {
 	if err := json.Unmarshal(<-posted, &body); err != nil || body.Verdict.Sentence != m.Verdict.Sentence {
 		t.Error(err, body.Verdict.Sentence)
 	}
-	_, url, _ := strings.Cut(stderr.String(), "serving metrics at ")
+	_, url, _ := strings.Cut(stderr.String(), "metrics: ")
 	url, _, _ = strings.Cut(url, "\n")
 	resp, err := http.Get(url)
 	if err != nil {

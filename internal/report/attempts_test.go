@@ -29,7 +29,7 @@ func TestManyAttempts(t *testing.T) {
 		}
 	}
 	var page bytes.Buffer
-	if err := report.HTML(&page, r); err != nil {
+	if err := report.HTML(&page, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	if text := page.String(); !strings.Contains(text, "<td>1 … 30</td>") || !strings.Contains(text, "<tr><td>31</td>") || strings.Contains(text, "<tr><td>29</td>") {

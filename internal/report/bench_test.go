@@ -29,7 +29,7 @@ func benchReport(b *testing.B, dir string) {
 		runtime.ReadMemStats(&m)
 		held, spans = m.HeapAlloc, uint64(r.Quality.Spans)
 		n := &counter{}
-		if err := report.HTML(n, r); err != nil {
+		if err := report.HTML(n, r, ""); err != nil {
 			b.Fatal(err)
 		}
 		if err := report.Text(io.Discard, r); err != nil {

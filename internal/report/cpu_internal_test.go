@@ -22,7 +22,7 @@ func TestFullCPU(t *testing.T) {
 		"other finding": {finding.Checkpoints, 0.87, false},
 	} {
 		r := &Report{Ledger: &account.Report{}, Resources: []Resource{{CPU: &rundir.CPU{Allowed: 2, Full: 0.1}}, {CPU: &rundir.CPU{Allowed: 4, Full: c.full}}}}
-		r.Verdict.kind = c.diagnosis
+		r.Verdict.kind, r.Verdict.Finding = c.diagnosis, &finding.Finding{Kind: c.diagnosis}
 		r.Losses = []Loss{{Category: account.DataWait, Share: 0.8}}
 		text := r.cpuSentence()
 		if got := text == "the processors that the job may use (4) were all busy for 87.0 % of the time: more workers of the loader gain nothing"; got != c.want || !c.want && text != "" {

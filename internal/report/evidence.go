@@ -114,9 +114,7 @@ func (r *Report) readEvidence(j *Job) {
 				v.Stacks = append(v.Stacks, from)
 			}
 		}
-		if len(v.Stacks) > 0 && slices.Contains(v.Ranks, v.Stacks[0].Rank) { // where all wait, no line is the one that holds them up
-			v.Next = fmt.Sprintf("read %s (%s): rank %d does not get past it", v.Stacks[0].Place, v.Stacks[0].Function, v.Stacks[0].Rank)
-		}
+		v.Render()
 	}
 }
 

@@ -121,7 +121,7 @@ func TestWitness(t *testing.T) {
 		dir, _ := hung(t, simjob.Backward)
 		stack(t, dir)
 		var page bytes.Buffer
-		if err := report.HTML(&page, build(t, dir)); err != nil || !strings.Contains(page.String(), "<p>Rank 2 was in train.py:5 (load) after 30.0 s, by faulthandler.</p>") {
+		if err := report.HTML(&page, build(t, dir), ""); err != nil || !strings.Contains(page.String(), "<p>Rank 2 was in train.py:5 (load) after 30.0 s, by faulthandler.</p>") {
 			t.Errorf("HTML() = %v, and the page has no stack of rank 2", err)
 		}
 	})

@@ -97,7 +97,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	var page, doc bytes.Buffer
-	if err := report.HTML(&page, r); err != nil {
+	if err := report.HTML(&page, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"<h2>Files</h2>", "<td class=\"left\">/data/d</td>", "(further files)"} {
@@ -122,7 +122,7 @@ func TestFiles(t *testing.T) {
 func TestNoFiles(t *testing.T) {
 	r := fileJob(t, nil)
 	var page, doc bytes.Buffer
-	if err := report.HTML(&page, r); err != nil {
+	if err := report.HTML(&page, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := report.JSON(&doc, r); err != nil {

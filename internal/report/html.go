@@ -100,13 +100,10 @@ type rankRow struct {
 	Slow bool
 }
 
-// HTML writes a report as one page with pictures. It needs no network: the
-// page forbids itself to load anything.
-func HTML(w io.Writer, r *Report) error { return writeHTML(w, r, "") }
-
-// writeHTML writes the page for a folder, empty if it has none: the traces that the page links to
-// are named relative to it.
-func writeHTML(w io.Writer, r *Report, folder string) error {
+// HTML writes a report as one page with pictures. It needs no network: the page forbids itself to
+// load anything. The traces to which it links are relative to its folder, which is empty if there
+// is none.
+func HTML(w io.Writer, r *Report, folder string) error {
 	p, err := newPage(r)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -367,7 +364,7 @@ func WritePage(path string, r *Report) error {
 	}
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err == nil {
-		err = writeHTML(d, r, folder)
+		err = HTML(d, r, folder)
 	}
 	if err != nil {
 		d.Discard()

@@ -52,7 +52,7 @@ func TestThirdParty(t *testing.T) {
 func page(t testing.TB, r *report.Report) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := report.HTML(&out, r); err != nil {
+	if err := report.HTML(&out, r, ""); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -71,7 +71,7 @@ func TestTold(t *testing.T) {
 			r.Ledger.ProductiveParts[account.OtherCode] = 1 // the job has no such time
 			screen := strings.Join(strings.Fields(strings.Join(r.First(200), "\n")), " ")
 			var page bytes.Buffer
-			if err := report.HTML(&page, r); err != nil {
+			if err := report.HTML(&page, r, ""); err != nil {
 				t.Fatal(err)
 			}
 			for _, want := range c.want {

@@ -42,7 +42,7 @@ func TestLinks(t *testing.T) {
 		GPUs: []rundir.GPU{{Index: "0", Busy: 61, Memory: 5e9, MemoryTotal: 8e9}}, Evidence: []string{"memory grows 1.0 GB a minute"},
 	})
 	var out bytes.Buffer
-	if err := report.HTML(&out, report.Build(j)); err != nil {
+	if err := report.HTML(&out, report.Build(j), ""); err != nil {
 		t.Fatal(err)
 	}
 	page := out.String()

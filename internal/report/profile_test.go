@@ -62,7 +62,7 @@ func TestProfileScreen(t *testing.T) {
 	if strings.Contains(screen.String(), "trained") {
 		t.Errorf("got trained time for a window of steps, want none:\n%s", screen.String())
 	}
-	if err := report.HTML(&page, r); err != nil || strings.Contains(page.String(), ">goodput<") && !strings.Contains(page.String(), "idle device") {
+	if err := report.HTML(&page, r, ""); err != nil || strings.Contains(page.String(), ">goodput<") && !strings.Contains(page.String(), "idle device") {
 		t.Errorf("%v\n%s", err, page.String())
 	}
 	if r.Goodput == nil || *r.Goodput < 0.99 {

@@ -293,7 +293,7 @@ func TestWindowedDigest(t *testing.T) {
 		t.Errorf("remarks %q", have.Quality.Remarks)
 	}
 	screen(t, have)
-	if err := report.HTML(io.Discard, have); err != nil {
+	if err := report.HTML(io.Discard, have, ""); err != nil {
 		t.Error(err)
 	}
 }

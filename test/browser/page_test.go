@@ -302,7 +302,7 @@ func TestReading(t *testing.T) {
 		t.Errorf("%q", keyed)
 	}
 	press(t, ctx, "heat", kb.ArrowDown, kb.ArrowDown, kb.ArrowDown)
-	if heat := status("heat"); !strings.Contains(heat, "Rank 3, step") || !strings.Contains(heat, "more own work") {
+	if heat := status("heat"); !strings.Contains(heat, "Rank 3, step") || !strings.Contains(heat, "more work than usual") {
 		t.Errorf("heat map: %q", heat)
 	}
 	eval[bool](t, ctx, `document.querySelector("[data-chart=steps] details").open = true`)

@@ -165,7 +165,18 @@ def _build():
 
     def register():
         """Makes the state of this thread, which is local.s: number, cells, then the open spans
-        as (start, name, this list, whether they end before the enclosing ones do)."""
+        as (start, name, this list, whether they end before the enclosing ones do). A signal
+        handler that runs meanwhile has no state, so its span is lost: if it made one, handlers
+        that come faster than this ends would never end."""
+        if hasattr(local, "registering"):
+            return lose()
+        local.registering = True
+        try:
+            enroll()
+        finally:
+            local.__dict__.pop("registering", None)
+
+    def enroll():
         number = threads()
         cells = no_cells
         if number < THREADS:
@@ -443,7 +454,7 @@ def _build():
             return False
         if not hasattr(local, "s"):
             register()
-        return True
+        return hasattr(local, "s")
 
     def chain_of(data):
         """Writes bytes into separate slots; returns their id."""

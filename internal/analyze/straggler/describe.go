@@ -55,8 +55,11 @@ func (v *Verdict) Render() {
 	default:
 		v.Sentence = v.Finding.Sentence()
 	}
-	if v.Kind == finding.Unknown {
+	switch {
+	case v.Kind == finding.Unknown:
 		v.Next = "record " + v.Needed
+	case len(v.Stacks) > 0 && slices.Contains(v.Ranks, v.Stacks[0].Rank): // if all ranks wait, no line is the cause
+		v.Next = fmt.Sprintf("read %s (%s): rank %d does not get past it", v.Stacks[0].Place, v.Stacks[0].Function, v.Stacks[0].Rank)
 	}
 	if len(v.Others) > 0 {
 		v.Second = v.Others[0].Sentence()
