@@ -2,10 +2,12 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
@@ -167,26 +169,38 @@ func remarks(led *account.Report) []string {
 	}
 	var out []string
 	for _, k := range order {
-		list := of[k]
-		n := len(list)
-		for _, f := range list {
-			n += f.Count
-		}
 		text := strings.ReplaceAll(string(k), "_", " ")
 		if t, ok := flagWords[k]; ok {
 			text = t
 		}
-		f := &list[0]
-		where := fmt.Sprintf("rank %d", f.Rank)
-		if f.Attempt > 0 {
-			where += fmt.Sprintf(", attempt %d", f.Attempt)
-		}
-		if n > 1 {
-			where += fmt.Sprintf(" and %d more", n-1)
-		}
-		out = append(out, text+" ("+where+")")
+		out = append(out, text+" ("+flagPlaces(of[k])+")")
 	}
 	return out[:min(len(out), maxRemarks)]
+}
+
+// flagPlaces returns the ranks and attempts of flags of one kind, and how many flags there are if
+// that is more.
+func flagPlaces(list []account.Flag) string {
+	var ranks, attempts []int
+	places, n := make(map[[2]int]bool), len(list)
+	for _, f := range list {
+		ranks = append(ranks, f.Rank)
+		places[[2]int{f.Rank, f.Attempt}] = true
+		if n += f.Count; f.Attempt > 0 {
+			attempts = append(attempts, f.Attempt)
+		}
+	}
+	distinct := func(list []int) []int { slices.Sort(list); return slices.Compact(list) }
+	where := finding.RankList(distinct(ranks))
+	if attempts = distinct(attempts); len(attempts) == 1 {
+		where += fmt.Sprintf(", attempt %d", attempts[0])
+	} else if len(attempts) > 1 {
+		where += fmt.Sprintf(", %d attempts", len(attempts))
+	}
+	if n > len(places) {
+		where += fmt.Sprintf(", %d times", n)
+	}
+	return where
 }
 
 // numbered notes whether ranks are made up, and says it.
