@@ -82,7 +82,7 @@ func TestInjectedRare(t *testing.T) {
 	}
 	command, dir := built.Command(t), filepath.Join(t.TempDir(), "run")
 	out := runInjected(t, interpreter, command, dir, "--inject", "rank=0,backward=2ms,jitter=1ms,every=2", "--inject", "rank=1,save=1ms,evaluate=1ms,every=2", "--inject", "rank=7,data=1s")
-	if want := "rank 7, data 1 s: never made"; !strings.Contains(out, want) {
+	if want := "rank 7, data 1 s: not injected"; !strings.Contains(out, want) {
 		t.Errorf("the report does not have %q:\n%s", want, out)
 	}
 	got := make(map[string]int64)

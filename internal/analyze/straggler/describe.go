@@ -73,7 +73,7 @@ var needed = map[string]string{
 	reasonTooFewSteps: "at least 20 steps after the slow start",
 	reasonNoSteps:     "the times of single steps: a span for each iteration, on each rank",
 	ReasonSingleRank:  "the records of another rank that does the same work",
-	reasonReplay:      "spans for what else ranks wait for: a replay of those on record takes another time",
+	reasonReplay:      "spans of everything else for which ranks wait: a replay of the recorded spans does not give the recorded times",
 	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
 	reasonChance:      "more steps, or more ranks that do the same work",
 	reasonLoader:      "steps in which batches are there at once: more workers of the loader, or more processors for them",
@@ -112,12 +112,12 @@ func smaller(f *finding.Finding) string {
 func (v *Verdict) NotKnown() string {
 	switch f := v.Suspected; {
 	case f != nil && v.Reason == reasonLoader:
-		return "whether the job is faster without this: " + f.Seen() + ". Batches come no sooner; it takes " + v.Needed
+		return "whether the job is faster without this: " + f.Seen() + ". Batches come no sooner. To know it, record " + v.Needed
 	case f != nil:
 		odds := f.Odds()
-		return "whether it is chance that " + f.Seen() + ". " + capital(odds) + "; it takes " + needed[reasonChance]
+		return "whether it is chance that " + f.Seen() + ". " + capital(odds) + ". To know it, record " + needed[reasonChance]
 	}
-	return "whether a rank is slow: it takes " + v.Needed
+	return "whether a rank is slow. To know it, record " + v.Needed
 }
 
 // InRun says what the findings cost in a run that took so many nanoseconds: the judged
