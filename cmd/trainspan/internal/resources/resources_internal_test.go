@@ -152,7 +152,7 @@ func TestEvidence(t *testing.T) {
 		"memory reached 95 % of the limit of the control group (1.0 kB)",
 		"throttled it for 7 s",
 		"memory grows by 63 MB per minute in the second half, to 210 MB at the end",
-		"worker processes (python) read 100 MB/s, and storage served 50 MB/s",
+		"worker processes (python) read 100 MB/s, of which 50 MB/s came from storage",
 		"GPU 0 was busy for 20 % of the time, with up to 11 GB of its 86 GB",
 	} {
 		if !strings.Contains(got, want) {
