@@ -38,7 +38,7 @@ func TestFailedRank(t *testing.T) {
 				r := j.report(t)
 				// Under load a launcher may report first another rank that has noticed the
 				// failure.
-				silent := how != "raise" && strings.HasPrefix(r.Verdict.Sentence, "Ended without a word: rank 1,")
+				silent := how != "raise" && strings.HasPrefix(r.Verdict.Sentence, "Ended without an end record: rank 1,")
 				if !strings.HasPrefix(r.Verdict.Sentence, want) && !silent || strings.Contains(r.Verdict.Sentence, "hunter2") {
 					t.Errorf("%q\n%s", r.Verdict.Sentence, &j.out)
 				}
