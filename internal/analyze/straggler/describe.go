@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
-// describe fills the descriptive fields of the verdict: the hosts of its ranks, what data is missing, and
-// what to do next.
+// describe fills the descriptive fields of the verdict: the hosts of its ranks, the missing data, and the
+// next action.
 func (v *Verdict) describe(j *job) {
 	of := j.describes()
 	for _, f := range v.findings() {

@@ -49,8 +49,8 @@ type exchange struct {
 
 // Exchange splits the difference between the mean steps of two runs of the same ranks into parts. It replays
 // the steps of the longer run and replaces more and more of its recorded values by those of the other run:
-// one phase after the other, with ranks whose work changed more than that of the others exchanged separately,
-// then the transfers of one group after the other. The contribution of a component depends on what was
+// first one phase after the other, then the transfers of one group after the other. Ranks whose work changed
+// more than that of the others are exchanged separately. The contribution of a component depends on what was
 // exchanged before it, so Exchange averages this order and its reverse. The parts do not include differences
 // in the order of operations. Exchange returns nil if the runs have different ranks or a replay does not
 // finish.

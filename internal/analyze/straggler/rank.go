@@ -52,7 +52,7 @@ func (rs *rankState) countLaunch(name string, size int, device bool) {
 	}
 }
 
-// describe merges info into what is known of the rank. The result does not depend on the order of calls.
+// describe merges info into the description of the rank. The result does not depend on the order of calls.
 func (rs *rankState) describe(info Rank) {
 	rs.info.Host = max(rs.info.Host, info.Host)
 	rs.info.Role = max(rs.info.Role, info.Role)

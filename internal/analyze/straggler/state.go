@@ -89,7 +89,7 @@ func (s *State) Len() int {
 }
 
 // forget discards the oldest steps of all ranks once the bound is exceeded by a quarter, so that it does not
-// run at every step. What is kept depends only on the newest step and the number of ranks, so the order of
+// run at every step. The steps kept depend only on the newest step and the number of ranks, so the order of
 // adding and merging does not matter.
 func (s *State) forget() {
 	if s.cells > s.opt.MaxCells+s.opt.MaxCells/4 {

@@ -21,7 +21,8 @@ type Watch struct {
 // the last recentSteps steps. They suffice for a finding, which counts only as long as it lasts.
 const recentSteps = 60
 
-// NewWatch returns a Watch that judges once per every steps; 0 means 5. opt.MaxCells bounds its memory.
+// NewWatch returns a Watch that judges the run each time every steps have passed; 0 means 5. opt.MaxCells
+// bounds its memory.
 func NewWatch(opt *Options, every int) *Watch {
 	if every <= 0 {
 		every = 5
@@ -35,10 +36,10 @@ func NewWatch(opt *Options, every int) *Watch {
 func (w *Watch) State() *State { return w.st }
 
 // Add adds one step of one rank. It returns a verdict if the diagnosis has changed, otherwise nil. Two
-// consecutive judgments must agree, because frequent judgments are likelier to be wrong once. An initial
+// consecutive judgments must agree: a run that is judged often is more likely to look wrong once. An initial
 // verdict without a problem is not returned.
 //
-// A step counts as reached when the first rank reports the step after it, so ranks may be slightly apart.
+// A step counts as reached when the first rank reports the step after it, so ranks may report slightly apart.
 func (w *Watch) Add(st *Step) *Verdict {
 	var out *Verdict
 	if first := !w.begun; first || st.Number >= w.next {

@@ -160,8 +160,8 @@ func (s *sink) sort() {
 }
 
 // assign returns, by index of the iteration, the collectives that record another iteration than the one they
-// began in: the host may already run the next iteration while the device works. Collectives of no iteration
-// at hand are left out.
+// began in: the host may already run the next iteration while the device works. Collectives of iterations
+// that are not in its are left out.
 func (s *sink) assign(its []job.Step) map[int][]int {
 	out := make(map[int][]int)
 	if s.devices {
