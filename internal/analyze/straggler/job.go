@@ -37,7 +37,7 @@ type graph struct {
 	gid     [][]int // by rank and by its own group number: the index in groups
 
 	// How ranks wait for each other.
-	launches  bool  // hosts only launch work in joins: they never wait for each other in them
+	launches  bool  // hosts wait in joins for what they launched, but the waits are short
 	connected bool  // the recorded meetings connect all ranks
 	joins     bool  // ranks wait for each other in joins, because the collectives they join are not recorded
 	hides     Phase // the phase that hides the collective of all ranks; Host if none does
