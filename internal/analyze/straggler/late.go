@@ -176,7 +176,7 @@ func (n noise) mean(i, k int) (others, own float64) {
 	return n.errors(i, meanVariance(k, n.rho))
 }
 
-// difference returns the standard errors, as [noise.mean] does, of the difference between the mean of k
+// difference returns the standard errors, as mean does, of the difference between the mean of k
 // consecutive values and the mean of the rest of m.
 func (n noise) difference(i, k, m int) (others, own float64) {
 	a, b := float64(k), float64(m-k)
