@@ -1,28 +1,28 @@
-// Package finding has the one type for what costs a training job time. A [Finding] holds the
-// numbers and what they rest on; titles, sentences, tables and advice are rendered from it, and
-// from nothing else. A finding without evidence has no sentence.
+// Package finding defines [Finding], the single type for problems that cost a training job time. A [Finding]
+// holds the numbers and their evidence; titles, sentences, tables and advice are rendered only from it. A
+// finding without evidence has no sentence.
 //
-// Findings about steps come from package straggler, losses from the account of time by way of
-// package report.
+// Findings about steps come from package straggler, losses from the goodput accounting through package
+// report.
 package finding
 
-// Kind is what a finding is about. It is the same word in JSON.
+// Kind is the kind of a finding. JSON uses the same words.
 type Kind string
 
-// The kinds of findings about steps, and the two answers that are no finding.
+// The kinds of findings about steps, and the two answers that are not findings.
 const (
-	Fine         Kind = "fine"          // no repair gains as much as is worth a word
+	Fine         Kind = "fine"          // no repair gains enough to report
 	SlowRanks    Kind = "slow_ranks"    // the same ranks are late
-	Imbalance    Kind = "imbalance"     // another rank is late each time, or work is given out unevenly
+	Imbalance    Kind = "imbalance"     // the late rank changes from step to step, or work is distributed unevenly
 	InputSlow    Kind = "input"         // all ranks wait for data
 	SlowTransfer Kind = "communication" // the transfer itself is slow; Ranks is the group, or empty
 	Drift        Kind = "drift"         // all ranks are slower from a step on
-	Hang         Kind = "hang"          // ranks wait for one that does not come
-	Unknown      Kind = "unknown"       // the reason and what is needed say what is missing
+	Hang         Kind = "hang"          // ranks wait for one that does not arrive
+	Unknown      Kind = "unknown"       // Reason and Needed of the verdict report what is missing
 )
 
-// The kinds of losses: a share of the time of all ranks that is large. [InputSlow] and
-// [SlowTransfer] are losses as well where no repair of steps gains enough.
+// The kinds of losses: a large fraction of the time of all ranks. [InputSlow] and [SlowTransfer] are losses
+// too if no repair of steps gains enough.
 const (
 	StartUp     Kind = "start_up"
 	Checkpoints Kind = "checkpoints"
@@ -36,77 +36,76 @@ const (
 	Other       Kind = "other"
 )
 
-// Causes that are no phases.
+// Causes other than phases.
 const (
 	CauseCompute = "compute" // forward and backward alike
 	CauseMixed   = "mixed"
 	CauseWork    = "work"
-	// Of a hang: the ranks wait in different collectives.
+	// Of a hang: ranks wait in different collectives.
 	CauseMismatch = "mismatch"
-	// Of a hang: ranks ended in good order after fewer steps than the others began.
+	// Of a hang: ranks ended normally after fewer steps than the others began.
 	CauseUneven = "uneven_steps"
 )
 
-// Patterns in time.
+// Patterns over time.
 const (
 	MostSteps   = "most_steps"
 	SingleSteps = "single_steps"
-	InTurn      = "in_turn" // other ranks in each step
-	Growing     = "growing" // more and more in each step
+	InTurn      = "in_turn" // different ranks in each step
+	Growing     = "growing" // increasing from step to step
 )
 
-// Finding is one thing that costs time. The zero value is no finding and has no sentence.
+// Finding is one problem that costs time. The zero value is not a finding and has no sentence.
 type Finding struct {
 	Kind  Kind     `json:"kind"`
 	Ranks []int    `json:"ranks,omitempty"`
 	Hosts []string `json:"hosts,omitempty"`
-	// Cause is the name of a phase, or one of the causes above; Causes has it by
-	// rank.
+	// Cause is the name of a phase or one of the causes above. Causes holds it by rank.
 	Cause  string         `json:"cause,omitempty"`
 	Causes map[int]string `json:"causes,omitempty"`
-	// FromStep is the first affected step, and ToStep the first one after it
-	// has ended; -1: it lasts to the end of the data.
+	// FromStep is the first affected step, and ToStep the first step after the problem ended; -1 means that
+	// it lasts to the end of the data.
 	FromStep int64 `json:"from_step"`
 	ToStep   int64 `json:"to_step"`
-	// Pattern says whether most steps of the interval are affected, or single ones, or
-	// other ranks in each step.
+	// Pattern is whether most steps of the interval are affected, or single ones, or different ranks in each
+	// step, or whether the problem grows.
 	Pattern string `json:"pattern,omitempty"`
-	// Gain is the time of all judged steps over what they would have taken with the
-	// repair; zero where that is not known. Cost is the share of that time.
+	// Gain is the speed-up by the repair: the time of all judged steps divided by their time with the repair,
+	// 0 if unknown. Cost is the fraction of the time that the repair saves.
 	Gain float64 `json:"gain,omitempty"`
-	// GainLow and GainHigh bound it with 95 %: how far the gains of parts of the run are
-	// apart. Zero where there are too few steps to say. GainLow without Gain is the least that
-	// it can be: what else the repair would gain is in a phase that also holds the wait.
+	// GainLow and GainHigh are the 95 % confidence bounds of Gain, from the variation between parts of the
+	// run; 0 if there are too few steps. GainLow without Gain is a lower bound only: the rest of the gain is
+	// in a phase that also contains the wait.
 	GainLow  float64 `json:"gain_low,omitempty"`
 	GainHigh float64 `json:"gain_high,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`
-	// Saved is what the repair saves of a judged step in the mean, in milliseconds; at
-	// least that where only GainLow is known.
+	// Saved is the time that the repair saves per judged step (mean), in milliseconds; a lower bound if only
+	// GainLow is known.
 	Saved float64 `json:"saved_step_ms,omitempty"`
-	// RunTime is how long the run took, and RunRepaired how long it takes about with the
-	// repair, in seconds; zero where only the steps are known. RunLow and RunHigh bound
-	// RunRepaired with 95 %; zero where the steps do not say.
+	// RunTime is the duration of the run, and RunRepaired its approximate duration with the repair, in
+	// seconds; 0 if only the steps are known. RunLow and RunHigh are the 95 % confidence bounds of
+	// RunRepaired; 0 if unknown.
 	RunTime     float64 `json:"run_s,omitempty"`
 	RunRepaired float64 `json:"run_repaired_s,omitempty"`
 	RunLow      float64 `json:"run_repaired_low_s,omitempty"`
 	RunHigh     float64 `json:"run_repaired_high_s,omitempty"`
-	// SegmentGain is the same of the steps of the interval alone.
+	// SegmentGain is the gain over the steps of the interval alone.
 	SegmentGain float64   `json:"segment_gain,omitempty"`
 	Evidence    *Evidence `json:"evidence,omitempty"`
-	// Step is what the affected steps of the first of Ranks consist of, the largest part first;
-	// empty where only one number is known.
+	// Step is the composition of the affected steps of the first of Ranks, the largest part first; empty if
+	// only one number is known.
 	Step []Part `json:"step_parts,omitempty"`
-	// Lost is the time of a loss, of each rank in the mean, or of the rank of Ranks if OfOne;
-	// Parts are what it consists of.
+	// Lost is the time of a loss per rank (mean), or of the single rank of Ranks if OfOne is set. Parts are
+	// its components.
 	Lost  int64  `json:"lost_ns,omitempty"`
 	OfOne bool   `json:"of_one_rank,omitempty"`
 	Parts []Part `json:"parts,omitempty"`
-	// NotKnown is what the records leave open about the finding, as clauses.
+	// NotKnown lists, as clauses, what the records leave open about the finding.
 	NotKnown []string `json:"not_known,omitempty"`
 
-	// Proof is the table that shows why the sentence is true. JSON has it beside the sentence.
+	// Proof is the table that supports the sentence. JSON has it next to the sentence.
 	Proof *Proof `json:"-"`
-	// Job is what the job has that sentences and advice may be about.
+	// Job holds properties of the job that sentences and advice depend on.
 	Job Job `json:"-"`
 }
 
@@ -116,50 +115,51 @@ type Part struct {
 	Time int64  `json:"ns"`
 }
 
-// Job is what a job has that sentences and advice may be about.
+// Job holds properties of a job that sentences and advice depend on.
 type Job struct {
-	OneHost bool // all ranks are on one
-	Devices bool // on record
-	Ranks   int  // how many there are, 0 if that is not known
+	OneHost bool // all ranks run on one host
+	Devices bool // devices are recorded
+	Ranks   int  // number of ranks, 0 if unknown
 }
 
-// Evidence is what a finding rests on. Times are milliseconds.
+// Evidence is the data that a finding is based on. Times are milliseconds.
 type Evidence struct {
 	Affected int `json:"affected_steps"`         // steps with an excess
 	Interval int `json:"interval_steps"`         // steps of the interval
-	Judged   int `json:"judged_steps,omitempty"` // all that were judged; 0 is not known
-	Every    int `json:"every_steps,omitempty"`  // how many steps apart single ones are; 0 where that varies
-	// Excess is the mean over the affected steps of what ranks take longer than comparable
-	// ones, or all ranks than before. ExcessLow and ExcessHigh bound it with 95 %; zero where
-	// fewer than three steps are affected.
+	Judged   int `json:"judged_steps,omitempty"` // all judged steps; 0 if unknown
+	Every    int `json:"every_steps,omitempty"`  // distance in steps between single affected steps; 0 if it varies
+	// Excess is the mean over the affected steps of how much longer ranks take than comparable ranks, or all
+	// ranks than before. ExcessLow and ExcessHigh are its 95 % confidence bounds; 0 if fewer than three steps
+	// are affected.
 	Excess     float64 `json:"excess_ms,omitempty"`
 	ExcessLow  float64 `json:"excess_low_ms,omitempty"`
 	ExcessHigh float64 `json:"excess_high_ms,omitempty"`
-	// Level is what the ranks take for the cause in the affected steps, in the mean: those named, or
-	// all where none is. Others is what the other ranks take, and Before what all took before.
+	// Level is the mean time that ranks take for the cause in the affected steps: the named ranks, or all
+	// ranks if none is named. Others is the time of the other ranks, and Before that of all ranks before the
+	// change.
 	Level  float64 `json:"level_ms,omitempty"`
 	Others float64 `json:"others_ms,omitempty"`
 	Before float64 `json:"before_ms,omitempty"`
-	// Chance is how often ranks that are drawn at random for each step are as late; 1 of
-	// what is not tested so far.
+	// Chance is the probability that ranks drawn at random for each step are as late; 1 if it is not tested
+	// so far.
 	Chance float64 `json:"chance,omitempty"`
-	// Waited is, of a hang, how long, to the last sign of life; of a slow start, how long each rank
-	// waited for the one that is named.
+	// Waited is how long a hang lasts up to the last heartbeat. For a slow start it is how long each rank
+	// waited for the named rank.
 	Waited float64 `json:"waited_ms,omitempty"`
-	// LastStep is, of a hang, the step after which the ranks named began no other.
+	// LastStep is, for a hang, the step after which the named ranks began no other step.
 	LastStep *int64 `json:"last_step,omitempty"`
-	// Seen is, of a hang, what others than the steps say of the ranks, as a clause: how a process ended, or
-	// what a flight recorder has.
+	// Seen is, for a hang, a clause on the ranks from a source other than the steps: how a process ended, or
+	// a flight recorder.
 	Seen string `json:"seen,omitempty"`
 }
 
-// all reports whether the interval is all that was judged.
+// all reports whether the interval covers all judged steps.
 func (e *Evidence) all() bool { return e.Judged > 0 && e.Interval >= e.Judged }
 
-// IsProblem reports whether a kind is something that costs time.
+// IsProblem reports whether the kind is a problem that costs time.
 func (k Kind) IsProblem() bool { return k != "" && k != Fine && k != Unknown }
 
-// IsOfSteps reports whether a kind is one of those that a repair of steps would gain from, or a hang.
+// IsOfSteps reports whether the kind is a hang or one that a repair of steps would improve.
 func (k Kind) IsOfSteps() bool {
 	switch k {
 	case SlowRanks, Imbalance, InputSlow, SlowTransfer, Drift, Hang:
@@ -175,10 +175,10 @@ var titles = map[Kind]string{
 	Fine: "NO PROBLEM FOUND", Unknown: "UNKNOWN",
 }
 
-// Title is the kind as the heading of a screen.
+// Title returns the kind as a heading.
 func (k Kind) Title() string { return titles[k] }
 
-// Title is the heading of the finding.
+// Title returns the heading of the finding.
 func (f *Finding) Title() string {
 	if f.Kind == SlowRanks && len(f.Ranks) > 1 {
 		return f.Kind.Title() + "S"
@@ -186,7 +186,7 @@ func (f *Finding) Title() string {
 	return f.Kind.Title()
 }
 
-// rests reports whether the finding has what its sentence would state.
+// rests reports whether the finding has the evidence for its sentence.
 func (f *Finding) rests() bool {
 	switch {
 	case !f.Kind.IsProblem():
@@ -199,11 +199,11 @@ func (f *Finding) rests() bool {
 	return true
 }
 
-// CostOf is the share of the time that a repair with a gain saves.
+// CostOf returns the fraction of the time that a repair with the given gain saves.
 func CostOf(gain float64) float64 { return 1 - 1/max(gain, 1) }
 
-// InRun says what the finding costs in a run: it took so many seconds, and the repair saves so
-// many of them, at most bound.
+// InRun sets the cost of the finding in a run. took is the duration of the run, saved the time that the
+// repair saves and bound its upper bound, all in seconds.
 func (f *Finding) InRun(took, saved, bound float64) {
 	f.RunTime = took
 	f.RunRepaired = max(took-min(saved, bound), 0)
@@ -214,9 +214,9 @@ func (f *Finding) InRun(took, saved, bound float64) {
 	}
 }
 
-// uncertain returns how many times as much as stated the repair saves at least and at most, with 95 %, in
-// these steps. It rests on the excess of the affected steps, whose number is known; else, where all steps
-// are affected alike, on how the gain differs between parts of the run.
+// uncertain returns the 95 % confidence bounds of the saving in these steps, as multiples of the stated
+// saving. They come from the excess of the affected steps, whose number is known. If all steps are affected
+// alike, they come from the variation of the gain between parts of the run. ok is false if neither is known.
 func (f *Finding) uncertain() (least, most float64, ok bool) {
 	e := f.Evidence
 	switch {

@@ -9,29 +9,29 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Proof is the table that shows why the sentence about ranks is true: those that it names, and
-// the others as one row. Times are means of the affected steps, medians of all steps where a profile
-// has too few, or those of the whole run.
+// Proof is the table that supports the sentence about ranks: a row for the named ranks and one for the
+// others. Times are means over the affected steps, medians over all steps of a short profile, or totals of
+// the whole run.
 type Proof struct {
 	Columns []string `json:"columns"`
 	Rows    []Row    `json:"rows"`
-	// OfRun says that the times are those of the run.
+	// OfRun reports whether the times are totals of the run.
 	OfRun bool `json:"of_run,omitempty"`
 }
 
-// Row is a rank, or several that are alike.
+// Row is a rank, or several similar ranks.
 type Row struct {
 	Name  string  `json:"name"` // "2", "0,1,3", "7 others"
 	Ranks int     `json:"ranks"`
-	Named bool    `json:"named"` // by the sentence
+	Named bool    `json:"named"` // whether the sentence names it
 	Times []int64 `json:"times_ns"`
 	Late  string  `json:"late,omitempty"`
 }
 
-// mostNamed is how many ranks a screen has by name; more are a group.
+// mostNamed is the maximum number of ranks listed individually; more are merged into a group.
 const mostNamed = 4
 
-// GroupName names ranks: by their numbers where they are few.
+// GroupName returns the numbers of the ranks if they are few, otherwise their count followed by word.
 func GroupName(ranks []int, word string) string {
 	if len(ranks) <= mostNamed {
 		return strings.ReplaceAll(strings.Trim(fmt.Sprint(ranks), "[]"), " ", ",")
@@ -39,8 +39,8 @@ func GroupName(ranks []int, word string) string {
 	return fmt.Sprintf("%s %s", display.Count(len(ranks)), word)
 }
 
-// NewProof makes a table: a row for each rank that is named, or one for all of them, and one for the
-// others with the medians of their times. It is nil if all ranks are named, or none is.
+// NewProof returns a table with a row for each named rank, or one for all of them if they are many, and one
+// for the other ranks with the medians of their times. It returns nil if all ranks are named or none is.
 func NewProof(columns []string, all, named []int, times func(rank int) []int64) *Proof {
 	median := func(ranks []int) (out []int64) {
 		x := make([]float64, len(ranks))
@@ -75,7 +75,8 @@ func NewProof(columns []string, all, named []int, times func(rank int) []int64) 
 	return p
 }
 
-// SetLate says in the rows of the named ranks in how many steps they are late.
+// SetLate sets in the rows of the named ranks in how many steps they are late. It does nothing on a nil
+// table.
 func (p *Proof) SetLate(e *Evidence) {
 	if p == nil || e == nil || e.Interval == 0 {
 		return
@@ -87,10 +88,10 @@ func (p *Proof) SetLate(e *Evidence) {
 	}
 }
 
-// Named returns the row of the first rank that is named.
+// Named returns the row of the first named rank.
 func (p *Proof) Named() *Row { return &p.Rows[0] }
 
-// Rest returns the row of the ranks that are not named.
+// Rest returns the row of the other ranks.
 func (p *Proof) Rest() *Row { return &p.Rows[len(p.Rows)-1] }
 
 // Written formats a time of the table.

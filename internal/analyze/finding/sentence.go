@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// The names of phases that have other words on screens.
+// Phases that are displayed under another word.
 const (
 	causeInput      = "input"
 	causeCheckpoint = "checkpoint"
@@ -18,7 +18,7 @@ const (
 	causeTransfer   = "transfer"
 )
 
-// Word returns how screens and tables call a phase or a cause, given by its name in JSON.
+// Word returns the displayed word for a phase or a cause, given its name in JSON.
 func Word(cause string) string {
 	switch cause {
 	case causeInput:
@@ -31,7 +31,7 @@ func Word(cause string) string {
 	return cause
 }
 
-// work is how a sentence calls what ranks do.
+// work returns the words that sentences use for a cause.
 func work(cause string) string {
 	switch cause {
 	case causeInput:
@@ -48,8 +48,8 @@ func work(cause string) string {
 	return cause
 }
 
-// Sentence says what costs time, what that rests on, and what the repair saves. It is empty for
-// what is no problem, and without evidence.
+// Sentence returns what costs time, the evidence, and what the repair saves. It returns "" if the finding is
+// not a problem or has no evidence.
 func (f *Finding) Sentence() string {
 	if !f.rests() {
 		return ""
@@ -110,7 +110,8 @@ func (f *Finding) Sentence() string {
 	return ""
 }
 
-// slower says what takes longer than before, of all ranks or of some that have none to compare with.
+// slower returns the sentence on work that takes longer than before, of all ranks or of ranks without a peer
+// to compare with.
 func (f *Finding) slower(are, become string) string {
 	e, cause := f.Evidence, Word(f.Cause)
 	switch f.Pattern {
@@ -122,8 +123,8 @@ func (f *Finding) slower(are, become string) string {
 	return fmt.Sprintf("%s slower in %s, %s: %.1f ms instead of %.1f.", are, cause, f.since(), e.Level, e.Before) + f.sooner("at the speed before")
 }
 
-// slowRanks says which ranks delay the steps. Where one rank is late by one kind of work, it says how
-// long that takes on it and on the others.
+// slowRanks returns the sentence on the ranks that delay the steps. If one rank is late by one kind of work,
+// it includes the time of that work on this rank and on the others.
 func (f *Finding) slowRanks(who string) string {
 	e, end := f.Evidence, f.sooner("at the others' speed")
 	p := f.Proof
@@ -152,7 +153,7 @@ func (f *Finding) slowRanks(who string) string {
 	return fmt.Sprintf("%s %s late in %s by %s: %s.", capital(who), f.is(), f.steps(), e.excess(), f.byRank()) + end
 }
 
-// steps are those that are affected: "every step", "9 of 79 steps", "every step from 20 to 45".
+// steps returns the affected steps in words: "every step", "9 of 79 steps", "every step from 20 to 45".
 func (f *Finding) steps() string {
 	e, when := f.Evidence, ""
 	if !e.all() {
@@ -184,7 +185,7 @@ func ordinal(n int) string {
 	return fmt.Sprint(n) + end
 }
 
-// excess is the mean excess with its bounds, where these differ as they are written.
+// excess returns the mean excess, with its bounds if they differ after formatting.
 func (e *Evidence) excess() string {
 	text := display.Milliseconds(e.Excess)
 	low, high := display.Milliseconds(e.ExcessLow), display.Milliseconds(e.ExcessHigh)
@@ -197,7 +198,7 @@ func (e *Evidence) excess() string {
 	return fmt.Sprintf("%s (%s to %s)", text, low, high)
 }
 
-// single says which single steps are affected.
+// single returns which single steps are affected.
 func (e *Evidence) single() string {
 	if e.Every > 1 {
 		return fmt.Sprintf("every %d steps (%d of %d)", e.Every, e.Affected, e.Interval)
@@ -205,7 +206,7 @@ func (e *Evidence) single() string {
 	return fmt.Sprintf("in %d of %d steps", e.Affected, e.Interval)
 }
 
-// lastInSteps says for which rank the others of a profile wait.
+// lastInSteps returns the sentence on the rank that the others of a profile wait for.
 func (f *Finding) lastInSteps() string {
 	p, e := f.Proof, f.Evidence
 	if p == nil || len(f.Ranks) != 1 || len(f.Step) == 0 {
@@ -219,7 +220,7 @@ func (f *Finding) lastInSteps() string {
 		p.Written(p.Rest().Times[0]), e.Affected, display.Plural(e.Interval, "step"))
 }
 
-// Seen is what was seen, as a clause, without what it costs: of what may be chance.
+// Seen returns the observation as a clause, without its cost. It is for findings that may be chance.
 func (f *Finding) Seen() string {
 	who, e := f.who(), f.Evidence
 	switch {
@@ -233,7 +234,7 @@ func (f *Finding) Seen() string {
 	return fmt.Sprintf("%s %s late in %s by %s: %s", who, f.is(), f.steps(), e.excess(), f.byRank())
 }
 
-// Odds is how much speaks for chance, as a clause.
+// Odds returns, as a clause, how likely chance explains the finding.
 func (f *Finding) Odds() string {
 	switch {
 	case f.Evidence == nil || f.Evidence.Chance == 0:
@@ -244,8 +245,8 @@ func (f *Finding) Odds() string {
 	return fmt.Sprintf("with ranks that are drawn for each step one is as late in %.2g %% of the draws", 100*f.Evidence.Chance)
 }
 
-// Doubt says what may cost time, and what would settle it. The reason is either chance, or that the
-// loader of the job may not be able to do more.
+// Doubt returns what may cost time and which data would settle it. The doubt is either chance, or that the
+// loader of the job may not be able to go faster.
 func (f *Finding) Doubt(chance bool, needed string) string {
 	seen := capital(f.Seen())
 	if seen == "" {
@@ -257,7 +258,7 @@ func (f *Finding) Doubt(chance bool, needed string) string {
 	return seen + ". Whether that is chance is not known: " + f.Odds() + "." + f.sooner("if it is not") + " Needed: " + needed + "."
 }
 
-// Name is the finding in a few words, for lists and tables: "slow ranks 3 (backward)".
+// Name returns the finding in a few words, for lists and tables: "slow ranks 3 (backward)".
 func (f *Finding) Name() string {
 	text := strings.ReplaceAll(string(f.Kind), "_", " ")
 	if n := len(f.Ranks); n > 0 {
@@ -272,7 +273,7 @@ func (f *Finding) Name() string {
 	return text
 }
 
-// who names the ranks, and their hosts where they are few and the job has others.
+// who returns the ranks, and their hosts if these are few and the job has other hosts.
 func (f *Finding) who() string { return RankList(f.Ranks) + f.on() }
 
 func (f *Finding) on() string {
@@ -289,7 +290,7 @@ func (f *Finding) is() string {
 	return "is"
 }
 
-// RankList names ranks, at most eight of them.
+// RankList returns the ranks in words, at most eight of them.
 func RankList(ranks []int) string {
 	const most = 8
 	word, more := "rank ", ""
@@ -302,7 +303,7 @@ func RankList(ranks []int) string {
 	return word + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ", "), "[]") + more
 }
 
-// since is the interval of a finding.
+// since returns the interval of a finding in words.
 func (f *Finding) since() string {
 	since := fmt.Sprintf("from step %d", f.FromStep)
 	if f.ToStep >= 0 {
@@ -311,7 +312,7 @@ func (f *Finding) since() string {
 	return since
 }
 
-// when is the interval where it is not all that was judged.
+// when returns the interval in words, or "" if it covers all judged steps.
 func (f *Finding) when() string {
 	if f.Evidence.all() {
 		return ""
@@ -319,8 +320,8 @@ func (f *Finding) when() string {
 	return ", " + f.since()
 }
 
-// sooner says how long the run takes with the repair, or a step where the run is not
-// known, and how much less that is, with the bounds that the steps give.
+// sooner returns how long the run takes with the repair (or a step, if the run is unknown) and how much that
+// saves, with the confidence bounds.
 func (f *Finding) sooner(how string) string {
 	gain, about := f.Gain, "about"
 	if gain == 0 {
@@ -357,7 +358,7 @@ func (f *Finding) sooner(how string) string {
 	return fmt.Sprintf(" %s %s takes %s %s: %s.", capital(how), what, about, display.Duration(int64(is)), less)
 }
 
-// hang says who stopped where, and who waits.
+// hang returns which ranks stopped where, and which ranks wait.
 func (f *Finding) hang(who string) string {
 	waited := ""
 	e := f.Evidence
@@ -403,7 +404,7 @@ func (f *Finding) hang(who string) string {
 	return fmt.Sprintf("%s stopped%s in step %d; the other ranks wait%s.", capital(who), in, f.FromStep, waited)
 }
 
-// byRank is the cause, of each rank where they differ.
+// byRank returns the cause, listed by rank if the ranks differ.
 func (f *Finding) byRank() string {
 	if f.Cause != CauseMixed || len(f.Ranks) > mostNamed {
 		return Word(f.Cause)
@@ -422,7 +423,7 @@ func (f *Finding) byRank() string {
 	return strings.Join(out, ", ")
 }
 
-// loss says how long a loss took, and what it consists of.
+// loss returns how long a loss took and its components.
 func (f *Finding) loss() string {
 	lost, run := display.Duration(f.Lost), display.Duration(int64(f.RunTime*1e9))
 	whose := "each rank's "
@@ -461,7 +462,7 @@ func capital(s string) string {
 	return string(s[0]-32) + s[1:]
 }
 
-// Next is what to do about the finding, as an imperative clause; empty where there is no advice.
+// Next returns advice on the finding as an imperative clause, or "" if there is none.
 func (f *Finding) Next() string {
 	cause := f.Cause
 	if f.Kind == Hang && len(f.Ranks) == 0 && cause != CauseMismatch {
@@ -490,7 +491,7 @@ func (f *Finding) Next() string {
 	return ""
 }
 
-// hostWords name the host of a finding in advice.
+// hostWords returns the words for the host of a finding in advice.
 func (f *Finding) hostWords() string {
 	if len(f.Hosts) == 1 {
 		return f.Hosts[0]
@@ -498,9 +499,9 @@ func (f *Finding) hostWords() string {
 	return "its host"
 }
 
-// nextOf is what to do, by the kind and its cause or pattern, else by the kind. "over" is for what ended
-// before the run did, "all" for what no group has alone. The words behind a key are for jobs on one host,
-// "here", and with devices on record, "device".
+// nextOf holds the advice by kind and cause or pattern, else by kind. "over" is for problems that ended
+// before the run did, and "all" for transfers that no single group is to blame for. A suffix "here" is for
+// jobs on one host, and "device" for jobs with recorded devices.
 var nextOf = map[string]string{
 	"hang":                   "look at the last log lines and the host of the rank that the others wait for",
 	"hang here":              "look at the last log lines of the rank that the others wait for",

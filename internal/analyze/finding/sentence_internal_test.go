@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/docs"
 )
 
-// TestCodesAreDocumented: trainspan help CODE prints the section of the page that has the code as its heading.
+// TestCodesAreDocumented checks that the page printed by trainspan help CODE has the code as a heading.
 func TestCodesAreDocumented(t *testing.T) {
 	text, err := docs.Pages.ReadFile("explain/stragglers.md")
 	if err != nil {
@@ -26,8 +26,8 @@ func TestCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestNoSentenceWithoutEvidence: whatever else a finding has, without its evidence it has no sentence, and what
-// is no problem has none.
+// TestNoSentenceWithoutEvidence checks that a finding without evidence has no sentence, whatever else it has,
+// and that a kind that is not a problem has none.
 func TestNoSentenceWithoutEvidence(t *testing.T) {
 	for kind := range titles {
 		f := Finding{Kind: kind, Ranks: []int{1}, Cause: "input", Gain: 2, Cost: 0.5, Saved: 50, RunTime: 100, RunRepaired: 50, Lost: 50e9, ToStep: -1}
@@ -45,7 +45,7 @@ func TestNoSentenceWithoutEvidence(t *testing.T) {
 	}
 }
 
-// TestSentence has a sentence for each form of a slow rank.
+// TestSentence covers each form of the sentence on a slow rank.
 func TestSentence(t *testing.T) {
 	base := Finding{Kind: SlowRanks, Ranks: []int{6}, Hosts: []string{"b"}, Cause: "input", FromStep: 1, ToStep: -1, Gain: 1.25, Cost: 0.2, Saved: 40,
 		Evidence: &Evidence{Affected: 80, Interval: 80, Judged: 80, Excess: 40, ExcessLow: 39, ExcessHigh: 41, Level: 44, Others: 4}}

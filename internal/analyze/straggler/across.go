@@ -9,33 +9,33 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
-// AttemptVerdict is what was found in one attempt of a job.
+// AttemptVerdict is the verdict on one attempt of a job.
 type AttemptVerdict struct {
-	Attempt int // its number
+	Attempt int // attempt number
 	Verdict *Verdict
 }
 
-// Blame says what has been slow in several attempts.
+// Blame is the likely cause of a slowdown that recurs across attempts.
 type Blame string
 
-// What a recurrence points to.
+// Values of [Blame].
 const (
-	BlameHost   Blame = "host"   // other ranks on the same host, or the rank was fine elsewhere
-	BlameRank   Blame = "rank"   // the same rank on several hosts: its data, its work, its place in the model
-	BlameEither Blame = "either" // always the same rank on the same host
+	BlameHost   Blame = "host"   // other ranks on the same host were slow too, or the rank was fine on another host
+	BlameRank   Blame = "rank"   // the same rank was slow on several hosts: its data, its work or its place in the model
+	BlameEither Blame = "either" // always the same rank on the same host: either may be the cause
 )
 
-// Recurrence is a rank or a host that was slow, or was lost, in several
-// attempts of a job, or that was not any more when the rank had moved.
+// Recurrence is a rank or a host that was slow or lost in several attempts of a job, or a host that a rank
+// was slow on and recovered when it moved elsewhere.
 type Recurrence struct {
 	Blame Blame  `json:"blame"`
 	Ranks []int  `json:"ranks"`
-	Host  string `json:"host,omitempty"` // empty where the hosts are not known, or not to blame
-	// Attempts are those with a finding, of Judged attempts that say something
-	// about these ranks.
+	Host  string `json:"host,omitempty"` // empty if the hosts are unknown or not to blame
+	// Attempts lists the attempts with a finding; Judged counts the attempts that could have named these
+	// ranks.
 	Attempts []int `json:"attempts"`
 	Judged   int   `json:"attempts_judged"`
-	// Suspected says that some of the attempts could only suspect the rank.
+	// Suspected reports whether some of the attempts only suspect the rank.
 	Suspected bool   `json:"suspected,omitempty"`
 	Sentence  string `json:"sentence"`
 }
@@ -47,12 +47,11 @@ type blamed struct {
 	suspected     bool
 }
 
-// Across puts together what the attempts of a job say. A slow device or host
-// stays slow, so that a rank or a host that comes back is worth more than one
-// attempt says; where a rank has moved to another host, it shows which of
-// both it was. The order of the attempts is irrelevant. Work that is uneven and
-// checkpoints are no fault of a rank and are left out. The recurrence with the
-// most attempts comes first; none means that nothing came back.
+// Across combines the verdicts of the attempts of a job. A slow device or host stays slow, so a rank or a
+// host that recurs is stronger evidence than a single attempt. If a rank moved to another host, Across
+// distinguishes the rank from the host. The order of attempts does not matter. Uneven work and checkpoints
+// are not the fault of a rank and are left out. The recurrence with the most attempts comes first; the result
+// is empty if nothing recurs.
 func Across(attempts []AttemptVerdict) []Recurrence {
 	attempts = slices.SortedStableFunc(slices.Values(attempts), func(a, b AttemptVerdict) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	var all []blamed
@@ -63,11 +62,11 @@ func Across(attempts []AttemptVerdict) []Recurrence {
 	of := func(holds func(b blamed) bool) []blamed {
 		return slices.DeleteFunc(slices.Clone(all), func(b blamed) bool { return !holds(b) })
 	}
-	done := map[int]bool{} // ranks that a host explains
+	done := map[int]bool{} // ranks that a slow host explains
 	for _, h := range hostsOf(all) {
 		bs := of(func(b blamed) bool { return b.host == h })
 		ranks, numbers := ranksOf(bs), attemptsOf(bs)
-		// Ranks that were all named each time have one fault, and tell no more than one of them.
+		// Ranks that are all named in every attempt share one fault: they are no more evidence than one rank.
 		if len(numbers) < 2 || len(ranks) < 2 || len(bs) == len(ranks)*len(numbers) {
 			continue
 		}
@@ -89,7 +88,7 @@ func Across(attempts []AttemptVerdict) []Recurrence {
 				rc.Blame = BlameHost
 			}
 		}
-		// Ranks of one host with the same history are one.
+		// Merge ranks of one host with the same history into one recurrence.
 		like := slices.IndexFunc(out, func(o Recurrence) bool {
 			return o.Host != "" && o.Host == rc.Host && o.Blame == rc.Blame && slices.Equal(o.Attempts, rc.Attempts)
 		})
@@ -117,7 +116,8 @@ func Across(attempts []AttemptVerdict) []Recurrence {
 	return out
 }
 
-// blamed returns the ranks that an attempt names, or else suspects.
+// blamed returns the ranks that an attempt names. If the reason is hidden waits, it also returns the
+// suspects.
 func (a *AttemptVerdict) blamed() (out []blamed) {
 	v := a.Verdict
 	if v == nil {
@@ -133,7 +133,7 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 			}
 		}
 	}
-	// A suspect by its absence is none that comes back by itself.
+	// A rank that is suspected only because its data is missing does not count as a recurrence.
 	if v.Kind == finding.Unknown && v.Reason == reasonHidden {
 		for _, r := range v.Suspects {
 			out = append(out, blamed{a.Attempt, r, a.host(r), true})
@@ -142,8 +142,8 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 	return out
 }
 
-// host returns the host of a rank in this attempt, empty where it is not known,
-// and where all ranks run on one: then it tells none from another.
+// host returns the host of a rank in this attempt. It returns "" if the host is unknown or if all ranks run
+// on one host, because that host cannot be told apart from the rank.
 func (a *AttemptVerdict) host(rank int) string {
 	rows := a.Verdict.Ranking
 	if i := slices.IndexFunc(rows, func(row RankRow) bool { return row.Rank == rank }); i >= 0 {
@@ -153,12 +153,12 @@ func (a *AttemptVerdict) host(rank int) string {
 		return rows[i].Host
 	}
 	if len(a.Verdict.Ranks) == 1 && a.Verdict.Ranks[0] == rank && len(a.Verdict.Hosts) == 1 {
-		return a.Verdict.Hosts[0] // too few steps for a table
+		return a.Verdict.Hosts[0] // too few steps for a ranking
 	}
 	return ""
 }
 
-// judges says whether an attempt could have named the ranks.
+// judges reports whether an attempt could have named the ranks.
 func (a *AttemptVerdict) judges(rc *Recurrence) bool {
 	if slices.Contains(rc.Attempts, a.Attempt) {
 		return true
@@ -167,8 +167,8 @@ func (a *AttemptVerdict) judges(rc *Recurrence) bool {
 		slices.ContainsFunc(a.Verdict.Ranking, func(row RankRow) bool { return slices.Contains(rc.Ranks, row.Rank) })
 }
 
-// fineElsewhere says whether a rank that was slow on a host was judged on another
-// one, and was not slow there.
+// fineElsewhere reports whether a rank that was slow on host was judged on another host and was not slow
+// there.
 func fineElsewhere(attempts []AttemptVerdict, rank int, host string) bool {
 	for i := range attempts {
 		a := &attempts[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// onHosts returns the verdict of a job whose ranks run on the hosts named.
+// onHosts returns the verdict on a job whose ranks run on the given hosts.
 func onHosts(number int, j job, hosts ...string) straggler.AttemptVerdict {
 	j.n, j.m, j.seed = len(hosts), 100, uint64(number)
 	st := j.state()
@@ -26,7 +26,7 @@ func TestAcross(t *testing.T) {
 	tests := []struct {
 		name     string
 		attempts []straggler.AttemptVerdict
-		blame    straggler.Blame // empty: nothing came back
+		blame    straggler.Blame // empty if nothing recurs
 		ranks    []int
 		host     string
 		in       []int
@@ -72,7 +72,8 @@ func TestAcross(t *testing.T) {
 	}
 }
 
-// A whole host that is slow in each attempt is one thing, not a moving rank.
+// TestAcrossWithAWholeHost: a whole host that is slow in each attempt is one recurrence, not a rank that
+// moves.
 func TestAcrossWithAWholeHost(t *testing.T) {
 	both := job{faults: []fault{slow([]int{2, 3}, straggler.Input, 0, 60, 0)}}
 	hosts := []string{"a", "a", "b", "b", "c", "c", "d", "d"}

@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// waiting is a job of ranks that wait so many milliseconds for their batches, and on
-// which hosts they are.
+// waiting returns the verdict on a job whose ranks wait the given milliseconds for each batch. hosts assigns
+// ranks to hosts in turn.
 func waiting(hosts []string, waits ...int64) *straggler.Verdict {
 	st := straggler.New(&straggler.Options{WorldSize: len(waits)})
 	begin := int64(1_700_000_000e9)
@@ -34,7 +34,7 @@ func waiting(hosts []string, waits ...int64) *straggler.Verdict {
 	return st.Verdict()
 }
 
-// rotating is a job of which another rank waits for its batch in each step.
+// rotating returns the verdict on a job in which a different rank waits for its batch in each step.
 func rotating() *straggler.Verdict {
 	st := straggler.New(&straggler.Options{WorldSize: 4})
 	begin := int64(1_700_000_000e9)
@@ -56,7 +56,8 @@ func rotating() *straggler.Verdict {
 	return st.Verdict()
 }
 
-// All ranks are all ranks, gains are times, and advice is about what the job has.
+// TestWordsAreTrue: "all ranks" is only used if all ranks are affected, gains are given as times, and advice
+// fits the hosts and devices of the job.
 func TestWordsAreTrue(t *testing.T) {
 	for _, c := range []struct {
 		name            string

@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestRankThatSavesAlone: three saves of one rank need no chance to be explained, if no other
-// rank ever saves. Three pauses of one rank do.
+// TestRankThatSavesAlone: three saves by the same rank are enough to name it if no other rank ever saves.
+// Three pauses of one rank are not, because they may be chance.
 func TestRankThatSavesAlone(t *testing.T) {
 	for _, tt := range []struct {
 		phase straggler.Phase

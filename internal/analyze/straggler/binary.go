@@ -11,13 +11,13 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/columns"
 )
 
-// The format is the world size, what was forgotten, whether steps are windows and, by rank, its groups, what is
-// known of it, its last step and its blocks. Groups are numbered by name, and blocks
-// are of as many steps wherever these came from, so that a State that was merged of
-// others gives the bytes of the whole.
+// Binary format: the world size, whether steps were forgotten, whether steps are windows, the oldest step;
+// then for each rank its info, groups, last step and blocks. Groups are numbered by name, and blocks hold the
+// same number of steps regardless of their origin, so a State merged from others encodes to the same bytes as
+// the State of the whole run.
 
-// AppendBinary implements [encoding.BinaryAppender]: all that the State holds but
-// its options. It packs the steps.
+// AppendBinary implements [encoding.BinaryAppender]. It encodes everything except the options. It packs the
+// steps.
 func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	s.Pack()
 	dst = binary.AppendVarint(dst, int64(s.opt.WorldSize))
@@ -60,7 +60,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, s.opt.Spill.Err()
 }
 
-// ordered returns a copy whose groups are numbered by name, and whose last step has each of them.
+// ordered returns a copy whose groups are numbered by name and whose last step has an entry for each group.
 func (rs *rankState) ordered() *rankState {
 	out := *rs
 	out.groups = slices.SortedFunc(slices.Values(rs.groups), func(a, b groupName) int { return cmp.Compare(a.name, b.name) })
@@ -106,8 +106,8 @@ func (t *tail) read(r *columns.Reader, groups int) {
 	}
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The options stay, but for
-// the world size, of which the larger one counts.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. It keeps the options, except that the larger world
+// size wins.
 func (s *State) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	out := State{opt: s.opt, ranks: map[int]*rankState{}}
@@ -147,7 +147,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	return nil
 }
 
-// fill takes n packed programs, and reports whether they are whole.
+// fill loads n packed programs from data and reports whether they are valid.
 func (st *store) fill(data []byte, n, groups int) bool {
 	r := columns.NewReader(data)
 	last, from := int64(math.MinInt64), 0

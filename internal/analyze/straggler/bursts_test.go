@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestBursts draws jobs in which all ranks are slower in single steps: every n steps, or now and then. The
-// gain is that of the same job without them.
+// TestBursts draws jobs in which all ranks are slower in single steps, periodically or irregularly. The gain
+// must match a run of the same job without the bursts.
 func TestBursts(t *testing.T) {
 	jobs := 8
 	if testing.Short() {
@@ -67,7 +67,7 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-// every returns what each n-th step takes longer.
+// every returns a function that adds ms to each n-th step.
 func every(n int, ms float64) func(step int) float64 {
 	return func(step int) float64 {
 		if step%n == n-1 {

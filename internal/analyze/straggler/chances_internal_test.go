@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// byPosition returns the values of series by position.
+// byPosition transposes series: the values of all series by position.
 func byPosition(series [][]float64) [][]float64 {
 	out := make([][]float64, len(series[0]))
 	for b := range out {
@@ -19,7 +19,8 @@ func byPosition(series [][]float64) [][]float64 {
 	return out
 }
 
-// plainly permutes series and returns the largest statistic, each series as a whole.
+// plainly permutes the values at each position among the series and returns the largest statistic of a
+// complete series.
 func plainly(rng *rand.Rand, series [][]float64, statistic func([]float64) float64) float64 {
 	for b := range series[0] {
 		for i := len(series) - 1; i > 0; i-- {
@@ -34,7 +35,7 @@ func plainly(rng *rand.Rand, series [][]float64, statistic func([]float64) float
 	return largest
 }
 
-// Dropping series that cannot reach the least mean changes no chance.
+// TestPermutedMeans: dropping series that cannot reach the least mean does not change the probabilities.
 func TestPermutedMeans(t *testing.T) {
 	const draws = 20000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -79,7 +80,7 @@ func TestPermutedRises(t *testing.T) {
 	}
 }
 
-// counter counts the random numbers that are asked for.
+// counter counts the random numbers drawn.
 type counter struct {
 	*rand.PCG
 	n int
@@ -87,8 +88,8 @@ type counter struct {
 
 func (c *counter) Uint64() uint64 { c.n++; return c.PCG.Uint64() }
 
-// A slow rank among thousands costs a few random numbers in each permutation, not one for each
-// rank and block.
+// TestPermutedMeansOfManyRanks: a slow rank among thousands costs a few random numbers per permutation, not
+// one per rank and block.
 func TestPermutedMeansOfManyRanks(t *testing.T) {
 	const ranks, blocks, draws = 10240, 50, 100
 	rng := rand.New(rand.NewPCG(7, 8))

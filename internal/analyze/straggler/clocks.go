@@ -3,15 +3,15 @@ package straggler
 import "github.com/trainspan/trainspan/internal/platform/stats"
 
 const (
-	// clockApart is by how much clocks of ranks must differ to be set: those of hosts that
-	// are kept in time differ by milliseconds.
+	// clockApart is the least clock difference that is corrected. Clocks that are synchronized differ by
+	// milliseconds.
 	clockApart  = 1_000_000 // us
-	clockRounds = 100       // are looked at: clocks that drift are set as at the begin
+	clockRounds = 100       // rounds to inspect; later drift is ignored
 )
 
-// Clocks returns by how many nanoseconds the clock of each rank is to be set forward to be
-// that of the lowest rank, where clocks differ by more than a second; nil where none do,
-// or where nothing shows it. All ranks leave a collective of all together.
+// Clocks returns, for each rank, the nanoseconds to add to its clock so that it agrees with the clock of the
+// lowest rank. It relies on all ranks leaving a collective of all ranks together. It returns nil if no clocks
+// differ by more than a second, or if there are no such collectives to compare.
 func (s *State) Clocks() map[int]int64 {
 	s.Pack()
 	var earliest, latest int64
@@ -26,7 +26,7 @@ func (s *State) Clocks() map[int]int64 {
 		latest = max(latest, at)
 	}
 	if latest-earliest < clockApart || s.windowed {
-		return nil // they began together
+		return nil // the ranks started together
 	}
 	g := newGraph(s)
 	if len(g.ranks) < 2 || len(g.steps) == 0 {
@@ -61,7 +61,8 @@ func (s *State) Clocks() map[int]int64 {
 	return out
 }
 
-// leaves returns when a rank left the last collective of all ranks of a step.
+// leaves returns when a rank left the last collective of all ranks in a step; ok is false if the step has
+// none.
 func (g *graph) leaves(r int, p *program) (at int64, ok bool) {
 	all := func(pc *piece) bool {
 		return pc.kind == collective && len(g.groups[g.gid[r][pc.group]].members) == len(g.ranks)

@@ -2,8 +2,8 @@ package straggler_test
 
 import "testing"
 
-// TestClocks: clocks that are seconds apart are set to that of the lowest rank, to within
-// what ranks leave a collective apart; those that agree are left alone.
+// TestClocks: clocks that are seconds apart are aligned with the clock of the lowest rank, to within the time
+// between ranks leaving a collective. Clocks that agree are not changed.
 func TestClocks(t *testing.T) {
 	for _, layout := range []string{"separate", "overlapped", "nested"} {
 		j := job{n: 4, m: 60, layout: layout, seed: 3}

@@ -7,36 +7,36 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// What all ranks lose is looked for in series that they share: the times of a transfer, and
-// the least work of a kind over the ranks of a role. A series may be on another level for some
-// rounds, grow, or be far above its level in single rounds. Its noise wanders, so that only what is far beyond it counts.
+// Slowdowns that all ranks share are searched in common time series: the times of a transfer, and for each
+// role the minimum over its ranks of one kind of work. A series may shift to another level for some rounds,
+// grow, or spike in single rounds. Its noise is autocorrelated, so the thresholds are high.
 const (
-	episodeErrors = 7  // standard errors of the level of some rounds, or of a slope
+	episodeErrors = 7  // standard errors of a level shift or a slope
 	episodeLeast  = 8  // rounds
-	smoothOver    = 5  // rounds: what lasts for fewer than half of them is no level
-	growthKnots   = 8  // parts of a series at whose ends it may begin or cease to grow
+	smoothOver    = 5  // rounds: a running median of this width removes anything shorter than half of it
+	growthKnots   = 8  // parts of a series; growth may start or stop at their ends
 	growthLeast   = 30 // rounds
 
-	burstErrors = 6    // deviations of the logarithm, as of times that are lognormal
-	burstShare  = 0.05 // of a step: what a burst is longer by at least
-	burstTimes  = 1.2  // as long as usual
-	burstLeast  = 3    // bursts: of fewer nothing is known
-	burstMost   = 0.4  // of the rounds: more are the level
+	burstErrors = 6    // standard deviations of the logarithm, because times are about lognormal
+	burstShare  = 0.05 // of a step: least excess of a burst
+	burstTimes  = 1.2  // least ratio of a burst to the usual value
+	burstLeast  = 3    // least number of bursts
+	burstMost   = 0.4  // of the rounds: above this it is a level, not bursts
 )
 
-// rise is what took longer for all ranks of a role for some rounds.
+// rise is an increase of one kind of work that all ranks of a role share for some rounds.
 type rise struct {
 	role, row     int
-	at, end       int // rounds
+	at, end       int // rounds: from at until before end
 	before, after float64
-	grown         int // the round in which after is reached; at where it is from the first on
-	// Where single rounds take longer, the factor of each judged round from first on, how many there are, and how many
-	// rounds apart they begin; 0 where that varies.
+	grown         int // the round in which the level reaches after; equal to at for a step change
+	// For bursts: the repair factor of each judged round starting at first, the number of affected rounds,
+	// and the distance in rounds between the starts of bursts (0 if it varies).
 	single             []float64
 	first, many, apart int
 }
 
-// factor brings work of a round back to the level that it had.
+// factor returns the factor that restores the work of round s to the level before the rise.
 func (l rise) factor(s int) float64 {
 	if l.single != nil {
 		return l.single[max(s-l.first, 0)]
@@ -51,7 +51,7 @@ func (l rise) factor(s int) float64 {
 	return l.before / level
 }
 
-// excess is how much longer a step takes for it, in the mean of so many rounds.
+// excess returns by how much the rise lengthens a step, as the mean over the given number of rounds.
 func (l rise) excess(rounds int) float64 {
 	n := l.end - l.at
 	if l.single != nil {
@@ -60,8 +60,8 @@ func (l rise) excess(rounds int) float64 {
 	return (l.after - l.before) * float64(n) / float64(rounds)
 }
 
-// risen finds the rounds in which x, of the judged rounds, takes longer: from one on, between
-// two, or more and more.
+// risen finds the rounds in which x, a series over the judged rounds, is higher: from one round on, between
+// two rounds, growing, or in bursts.
 func (j *job) risen(x []float64) (rise, bool) {
 	if l, ok := j.bursts(x); ok {
 		return l, true
@@ -89,7 +89,7 @@ func (j *job) risen(x []float64) (rise, bool) {
 	return found, !math.IsInf(best, 1)
 }
 
-// bursts finds rounds, single ones or some in a row several times, in which x is far above what it usually is.
+// bursts finds rounds, single or a few in a row, in which x is repeatedly far above its usual value.
 func (j *job) bursts(x []float64) (rise, bool) {
 	logs := make([]float64, 0, len(x))
 	for _, v := range x {
@@ -130,7 +130,7 @@ func (j *job) bursts(x []float64) (rise, bool) {
 	return l, true
 }
 
-// rest is the sum of squares that a rise does not explain of x.
+// rest returns the sum of squared residuals of x after the rise is fitted.
 func (l rise) rest(x []float64) float64 {
 	sum := 0.0
 	for s, v := range x {
@@ -143,8 +143,8 @@ func (l rise) rest(x []float64) float64 {
 	return sum
 }
 
-// window finds the rounds between which x is on a higher level than before them. What is
-// high from the start on and falls later is not a loss: what follows may take its time.
+// window finds an interval in which x is on a higher level than before it. A series that is high from the
+// start and falls later is not a loss: the later work may simply be shorter.
 func window(x []float64) (l rise, z float64, ok bool) {
 	from, to, _, _, z := interval(smooth(x))
 	if to-from < episodeLeast || from < episodeLeast {
@@ -154,7 +154,7 @@ func window(x []float64) (l rise, z float64, ok bool) {
 	return rise{at: from, end: to, grown: from, before: out, after: in}, min(z, raw), true
 }
 
-// growth finds the rounds over which x grows evenly, from a level to another one.
+// growth finds the rounds over which x grows linearly from one level to another.
 func growth(x []float64) (l rise, z float64, ok bool) {
 	n := len(x)
 	if n < growthLeast {
@@ -200,12 +200,12 @@ func smooth(x []float64) []float64 {
 	return out
 }
 
-// levels finds the kinds of work that take longer for all ranks of a role in some rounds.
+// levels finds the kinds of work that take longer in some rounds for all ranks of a role.
 func (j *job) levels() (out []rise) {
 	x := make([]float64, j.rounds())
 	for role := range j.roles {
 		for row := range rows {
-			// Input has an answer of its own: what it costs in all, not since when.
+			// Input has its own finding, which reports the total cost and not when it began.
 			if j.row[row] == nil || row%int(phases) == int(Input) {
 				continue
 			}
@@ -213,8 +213,9 @@ func (j *job) levels() (out []rise) {
 				x[s] = j.least(row, j.from+s, role)
 			}
 			l, ok := j.risen(x)
-			// Who is alone in its role stalls by itself. Saves, and what all do between the phases, as to
-			// evaluate or to generate, are meant to take time: the account has them.
+			// Bursts of a rank that is alone in its role are that rank's own. Bursts of checkpoint and host
+			// work (such as evaluation or generation between the phases) are intended; the goodput accounting
+			// covers them.
 			if p := Phase(row % int(phases)); ok && l.single != nil && (len(j.roles[role]) < 2 || p == Checkpoint || p == Host) {
 				continue
 			}
@@ -227,7 +228,7 @@ func (j *job) levels() (out []rise) {
 	return out
 }
 
-// least is the least time of a kind of work over the ranks of a role.
+// least returns the minimum time of a kind of work over the ranks of a role.
 func (j *job) least(row, s, role int) float64 {
 	v := math.Inf(1)
 	for _, r := range j.roles[role] {

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestCommonLoss finds what all ranks lose for some steps, or more and more.
+// TestCommonLoss: slowdowns that all ranks share, for an interval, in single steps or growing, are found.
 func TestCommonLoss(t *testing.T) {
 	compute := []straggler.Phase{straggler.Forward, straggler.Backward}
 	for _, tt := range []struct {
@@ -27,7 +27,7 @@ func TestCommonLoss(t *testing.T) {
 			v := job{n: 8, m: 160, seed: 5, faults: []fault{tt.fault}}.state().Verdict()
 			off := 4.0
 			if tt.pattern == "growing" {
-				off = 160/8 + 1 // one of the places at which growth may begin
+				off = 160/8 + 1 // distance between candidate starts of growth
 			}
 			near := func(a, b int64) bool { return math.Abs(float64(a-b)) <= off }
 			if v.Kind != tt.kind || len(v.Ranks) > 0 || !near(v.FromStep, tt.from) || !near(v.ToStep, tt.to) || v.Pattern != tt.pattern {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// phaseOf names the spans of the corpus; collectives have a category of their own.
+// phaseOf maps the span names of the corpus to phases; collectives have their own category.
 var phaseOf = map[string]straggler.Phase{
 	"data_loading": straggler.Input, "transfer": straggler.Transfer, "model_forward": straggler.Forward,
 	"model_backward": straggler.Backward, "all_reduce": straggler.Communication, "reduce_scatter": straggler.Communication,
@@ -44,7 +44,7 @@ type corpusLine struct {
 	} `json:"attrs"`
 }
 
-// readCorpusCase feeds the spans of a case as its generator writes them.
+// readCorpusCase reads the spans of a case as the generator writes them.
 func readCorpusCase(from io.Reader) (*straggler.State, error) {
 	st := straggler.New(nil)
 	type key struct {
@@ -53,7 +53,7 @@ func readCorpusCase(from io.Reader) (*straggler.State, error) {
 	}
 	steps := map[key]*straggler.Step{}
 	sc := bufio.NewScanner(from)
-	sc.Buffer(nil, 16<<20) // the metadata have an entry for each rank
+	sc.Buffer(nil, 16<<20) // the metadata line has an entry for each rank
 	for sc.Scan() {
 		var l corpusLine
 		if err := json.Unmarshal(sc.Bytes(), &l); err != nil {
@@ -95,16 +95,16 @@ func readCorpusCase(from io.Reader) (*straggler.State, error) {
 		}
 		s.Spans = append(s.Spans, straggler.Span{Phase: phase, Start: l.Start, End: end, Group: l.Attrs.Group})
 	}
-	for _, s := range steps { // in no order, on purpose
+	for _, s := range steps { // map order: the order of steps must not matter
 		if s.End == 0 {
-			s.Start = s.Spans[0].Start // begun, and not ended
+			s.Start = s.Spans[0].Start // started but not ended
 		}
 		st.Add(s)
 	}
 	return st, sc.Err()
 }
 
-// generator finds gen.py: beside the cases, or where the shared corpus lies.
+// generator returns the path of gen.py: in the directory of the cases, or in the shared corpus.
 func generator(cases string) (string, error) {
 	shared := filepath.Join("..", "..", "..", "..", "shared", "data", "straggler")
 	for _, dir := range []string{filepath.Dir(cases), shared} {
@@ -116,10 +116,9 @@ func generator(cases string) (string, error) {
 	return "", fmt.Errorf("no gen.py beside %s, nor in %s", cases, shared)
 }
 
-// TestCorpus generates the cases of the files that TRAINSPAN_STRAGGLER lists,
-// separated as in PATH, and scores the verdicts. It fails on wrong blame, on
-// false alarms, and on more than two of sixty cases that are neither right nor
-// an allowed abstention.
+// TestCorpus generates the cases of the files listed in TRAINSPAN_STRAGGLER, separated as in PATH, and scores
+// the verdicts. It fails on wrong blame, on false alarms, and if more than two of sixty cases are neither
+// right nor an allowed abstention.
 func TestCorpus(t *testing.T) {
 	list := os.Getenv("TRAINSPAN_STRAGGLER")
 	if list == "" {
@@ -137,10 +136,10 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// corpus is one file of cases, and what runs it.
+// corpus is one file of cases and the tools to run it.
 type corpus struct{ python, gen, cases string }
 
-// read returns the cases, each as it is in the file, and their ids.
+// read returns the ids of the cases and their raw JSON by id.
 func (c corpus) read() (ids []string, cases map[string]json.RawMessage, err error) {
 	data, err := os.ReadFile(c.cases)
 	if err != nil {
@@ -168,8 +167,8 @@ func (c corpus) read() (ids []string, cases map[string]json.RawMessage, err erro
 	return ids, cases, nil
 }
 
-// judge generates one case and gives its verdict; the spans go through a pipe,
-// because those of many cases fill a disk.
+// judge generates one case and returns its verdict. The spans go through a pipe because the files of many
+// cases would fill the disk.
 func (c corpus) judge(id string) (*straggler.Verdict, error) {
 	cmd := exec.Command(c.python, c.gen, c.cases, "--case", id)
 	var stderr strings.Builder
@@ -182,7 +181,7 @@ func (c corpus) judge(id string) (*straggler.Verdict, error) {
 		return nil, err
 	}
 	st, err := readCorpusCase(out)
-	_, _ = io.Copy(io.Discard, out) // so that a generator whose lines are bad can end
+	_, _ = io.Copy(io.Discard, out) // let the generator finish after a bad line
 	if werr := cmd.Wait(); werr != nil {
 		return nil, fmt.Errorf("%s --case %s: %w\n%s", c.gen, id, werr, stderr.String())
 	}
@@ -192,8 +191,8 @@ func (c corpus) judge(id string) (*straggler.Verdict, error) {
 	return st.Verdict(), nil
 }
 
-// judgeAll judges as many cases at a time as there are processors, until the
-// time is up: a run that is stopped by force says nothing of what was judged.
+// judgeAll judges cases in parallel, one per processor, until the given time. It stops before the test
+// deadline because a killed test reports nothing on the cases judged so far.
 func (c corpus) judgeAll(ids []string, until time.Time) (map[string]*straggler.Verdict, error) {
 	var mu sync.Mutex
 	said := make(map[string]*straggler.Verdict, len(ids))
@@ -294,8 +293,8 @@ func scoreCorpus(t *testing.T, c corpus) {
 	}
 }
 
-// wordOf is the word that the corpus has for a kind: it tells single steps from most,
-// and checkpoints from other work.
+// wordOf returns the corpus word for a finding. The corpus distinguishes single steps from most steps, and
+// checkpoints from other work.
 func wordOf(f *finding.Finding) string {
 	switch f.Kind {
 	case finding.Fine:

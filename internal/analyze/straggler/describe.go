@@ -8,7 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
-// describe fills what is said of the answer: where its ranks are, what is missing, and what to do next.
+// describe fills the descriptive fields of the verdict: the hosts of its ranks, the missing data, and the
+// next action.
 func (v *Verdict) describe(j *job) {
 	of := j.describes()
 	for _, f := range v.findings() {
@@ -21,7 +22,7 @@ func (v *Verdict) describe(j *job) {
 	v.Render()
 }
 
-// findings are those that the verdict has, without what is no finding.
+// findings returns pointers to all findings of the verdict, including the suspected one.
 func (v *Verdict) findings() (out []*finding.Finding) {
 	if v.Kind.IsProblem() {
 		out = append(out, &v.Finding)
@@ -35,7 +36,7 @@ func (v *Verdict) findings() (out []*finding.Finding) {
 	return out
 }
 
-// Render makes the sentences of the findings, after one of them has changed.
+// Render updates the sentences of the verdict. Call it after changing one of its findings.
 func (v *Verdict) Render() {
 	v.Needed, v.Next, v.Second = needed[v.Reason], v.Finding.Next(), ""
 	switch {
@@ -58,7 +59,7 @@ func (v *Verdict) Render() {
 	switch {
 	case v.Kind == finding.Unknown:
 		v.Next = "record " + v.Needed
-	case len(v.Stacks) > 0 && slices.Contains(v.Ranks, v.Stacks[0].Rank): // if all ranks wait, no line is the cause
+	case len(v.Stacks) > 0 && slices.Contains(v.Ranks, v.Stacks[0].Rank): // if all ranks wait, no single line is the cause
 		v.Next = fmt.Sprintf("read %s (%s): rank %d does not get past it", v.Stacks[0].Place, v.Stacks[0].Function, v.Stacks[0].Rank)
 	}
 	if len(v.Others) > 0 {
@@ -80,7 +81,7 @@ var needed = map[string]string{
 	reasonDamaged:     "the undamaged files of the ranks whose records are incomplete",
 }
 
-// describes is what the job has that sentences and advice may be about.
+// describes returns the properties of the job that sentences and advice depend on.
 func (j *job) describes() finding.Job {
 	of := finding.Job{Devices: j.device || j.launches, Ranks: j.st.expected()}
 	if len(j.missing) > 0 {
@@ -98,8 +99,8 @@ func (j *job) describes() finding.Job {
 	return of
 }
 
-// smaller says what a repair gains that is less than its kind is reported from: healthy jobs gain
-// as much.
+// smaller returns a sentence on the gain of a repair below the reporting threshold of its kind. Healthy jobs
+// show similar gains.
 func smaller(f *finding.Finding) string {
 	what := "Even work"
 	if f.Kind == finding.InputSlow {
@@ -108,7 +109,7 @@ func smaller(f *finding.Finding) string {
 	return fmt.Sprintf(" %s would gain %.1f %%, as in healthy jobs.", what, 100*(f.Gain-1))
 }
 
-// NotKnown is what a verdict that is unknown or has a suspicion leaves open, and what would settle it.
+// NotKnown returns what an unknown or suspected verdict leaves open and which data would settle it.
 func (v *Verdict) NotKnown() string {
 	switch f := v.Suspected; {
 	case f != nil && v.Reason == reasonLoader:
@@ -120,9 +121,9 @@ func (v *Verdict) NotKnown() string {
 	return "whether a rank is slow. To know it, record " + v.Needed
 }
 
-// InRun says what the findings cost in a run that took so many nanoseconds: the judged
-// steps that it kept, of which more are in other attempts with the same finding, each with
-// what the repair saves of it. steps is the time of a rank in steps, which bounds it.
+// InRun sets the cost of the findings for a run that took the given number of nanoseconds. kept is the number
+// of judged steps that the run kept; more is what the repair saves, in milliseconds, in other attempts with
+// the same finding as the headline. steps is the time of a rank in steps, in nanoseconds; it bounds the cost.
 func (v *Verdict) InRun(took, steps int64, kept int, more float64) {
 	if took <= 0 {
 		return
@@ -155,8 +156,9 @@ func (g *graph) hosts(ranks []int) (out []string) {
 	return out
 }
 
-// Blame names the ranks that the hang of a verdict waits for, and why, as others than the steps say: a
-// process that ended, or a flight recorder. With mismatch the ranks came with another collective than most.
+// Blame sets the ranks that the hang of a verdict waits for, from a source other than the steps: a process
+// that ended, or a flight recorder. why becomes the evidence. If mismatch is true, the ranks entered another
+// collective than most ranks.
 func (v *Verdict) Blame(ranks []int, hosts []string, mismatch bool, why string) {
 	v.Ranks, v.Hosts, v.Cause, v.Causes = ranks, hosts, "", nil
 	if mismatch {

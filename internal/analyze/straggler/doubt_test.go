@@ -9,15 +9,15 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestDoubtIsNotFine: a repair would gain more than is reported, but what it repairs may be chance. The
-// answer is unknown and has the rank, the gain and how probable it is.
+// TestDoubtIsNotFine: a repair gains enough to report, but its cause may be chance. The verdict is unknown
+// and includes the rank, the gain and the probability.
 func TestDoubtIsNotFine(t *testing.T) {
 	fw, host := straggler.Forward, straggler.Host
 	for _, tc := range []struct {
 		name        string
 		job         job
 		rank        int
-		least, most float64 // chance
+		least, most float64 // bounds of Evidence.Chance
 	}{
 		{"one stall", job{n: 16, m: 40, seed: 1, faults: []fault{{ranks: []int{11}, phases: []straggler.Phase{host}, add: 400, from: 25, to: 26}}}, 11, 1, 1},
 		{"two stalls of one rank", job{n: 8, m: 60, seed: 1, faults: []fault{
@@ -44,14 +44,14 @@ func TestDoubtIsNotFine(t *testing.T) {
 	}
 }
 
-// TestBehindLoader: a rank is late in each step, and batches come no sooner than they are asked for. Whether
-// they would, if it were not late, is on record nowhere: that is not fine.
+// TestBehindLoader: a rank is late in each step, and batches arrive no earlier than they are requested. The
+// records do not show whether they would arrive earlier without the late rank, so the verdict is not fine.
 func TestBehindLoader(t *testing.T) {
 	const ms = int64(1e6)
 	st := straggler.New(nil)
 	for rank := range 2 {
 		st.SetRank(rank, straggler.Rank{Loader: straggler.LoaderAhead})
-		at := int64(rank) * 1e12 // clocks of their own
+		at := int64(rank) * 1e12 // each rank has its own clock
 		for n := range 40 {
 			step := straggler.Step{Rank: rank, Number: int64(n)}
 			backward := []int64{110, 270}[rank] * ms

@@ -6,8 +6,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// steps makes four ranks of a job whose rank 2 waits 40 ms for data from step 30
-// on. Times are nanoseconds of each rank's own clock.
+// steps yields the steps of a job with four ranks. From step 30 on rank 2 waits 40 ms longer for data. Times
+// are nanoseconds of each rank's own clock.
 func steps(yield func(*straggler.Step)) {
 	const ms = int64(1e6)
 	release := int64(0)
@@ -37,7 +37,7 @@ func steps(yield func(*straggler.Step)) {
 func Example() {
 	st := straggler.New(&straggler.Options{WorldSize: 4})
 	st.SetRank(2, straggler.Rank{Host: "node-b"})
-	late := straggler.New(nil) // what another reader has
+	late := straggler.New(nil) // filled by another reader
 	steps(func(s *straggler.Step) {
 		if s.Number < 30 {
 			st.Add(s)
@@ -51,8 +51,8 @@ func Example() {
 	// Output: slow_ranks [2] [node-b] input 30
 }
 
-// A Watch is fed while the job runs, with the steps of all ranks: one process
-// that reads their files, or to which they report.
+// A Watch is fed with the steps of all ranks while the job runs, for example by one process that reads their
+// files.
 func ExampleWatch() {
 	w := straggler.NewWatch(&straggler.Options{WorldSize: 4, MaxCells: 4 * 1000}, 5)
 	w.State().SetRank(2, straggler.Rank{Host: "node-b"})
@@ -61,7 +61,7 @@ func ExampleWatch() {
 			fmt.Printf("step %d: rank %v, %s, since step %d\n", st.Number, v.Ranks, v.Cause, v.FromStep)
 		}
 	})
-	fmt.Println(w.Check() == nil) // when no steps come any more: nothing has changed
+	fmt.Println(w.Check() == nil) // call Check if no steps arrive; here nothing has changed
 	// Output:
 	// step 40: rank [2], input, since step 30
 	// true

@@ -8,50 +8,52 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Part is what one thing adds to the difference between the steps of two runs: the work
-// of a phase, or the transfers of a group.
+// Part is the contribution of one component to the difference between the mean steps of two runs. A component
+// is the work of a phase or the transfers of a group.
 type Part struct {
 	Phase string `json:"phase,omitempty"`
-	// Ranks have it for themselves; none: all ranks, or all but those of other parts.
+	// Ranks lists the ranks of the part; empty means all ranks, or all except those listed in other parts of
+	// the phase.
 	Ranks []int  `json:"ranks,omitempty"`
-	Group string `json:"group,omitempty"` // of a transfer; groups whose names differ in the last number are one
-	// Time is nanoseconds of a mean step, more in the new run where it is above 0. Low and High bound
-	// it with 95 %, by how the steps of both runs vary; both are 0 where there are too few.
+	Group string `json:"group,omitempty"` // of a transfer; groups whose names differ only in the last number are merged
+	// Time is the difference of a mean step in nanoseconds, positive if the new run is slower. Low and High
+	// are its 95 % confidence bounds, from the variation of the steps of both runs; both are 0 if there are
+	// too few steps.
 	Time float64 `json:"time_ns"`
 	Low  float64 `json:"low_ns"`
 	High float64 `json:"high_ns"`
 }
 
 const (
-	apartShare = 0.01 // of a step: a rank that changes by so much more than the others is a part by itself
-	apartPart  = 0.25 // and by that part of the most that one does
-	apartTimes = 4    // and by so many deviations of the ranks
+	apartShare = 0.01 // of a step: a rank whose change differs from the median by more is its own part
+	apartPart  = 0.25 // and by more than this fraction of the largest such difference
+	apartTimes = 4    // and by more than this many standard deviations over the ranks
 	mostApart  = 4
 )
 
-// player is what is exchanged at once.
+// player is a component that is exchanged as a whole (a player of the Shapley decomposition in
+// [Table.Exchange]).
 type player struct {
 	part  Part
-	phase Phase // of work; phases for a transfer
+	phase Phase // phase of the work; phases for a transfer
 	ranks []int // by index, sorted
-	group []int // of a transfer
+	group []int // groups of a transfer
 }
 
 // exchange replays the steps of one run with values of another.
 type exchange struct {
 	j, o     *job
 	was, new *outcome
-	of       []int // group of o for each of j, -1 for none
+	of       []int // for each group of j the group of o, or -1
 }
 
-// Exchange splits the difference between the mean steps of two runs of the same ranks.
-// The steps of the longer run are replayed with more and more of what is on record of
-// the other run in the place of its own: one phase after the other, ranks whose work
-// changed more than that of the others by themselves, then the transfers of one group
-// after the other. What each adds depends on what was exchanged before it, so that the
-// mean is taken of this order and its reverse. What is left of the difference is that
-// pieces follow each other in another way. It returns nil where the runs have other
-// ranks, or a replay does not finish.
+// Exchange splits the difference between the mean steps of two runs of the same ranks into parts. It replays
+// the steps of the longer run and replaces more and more of its recorded values by those of the other run:
+// first one phase after the other, then the transfers of one group after the other. Ranks whose work changed
+// more than that of the others are exchanged separately. The contribution of a component depends on what was
+// exchanged before it, so Exchange averages this order and its reverse. The parts do not include differences
+// in the order of operations. Exchange returns nil if the runs have different ranks or a replay does not
+// finish.
 func (t *Table) Exchange(next *Table) []Part {
 	if !slices.Equal(t.Ranks, next.Ranks) || t.Per != next.Per || len(t.Steps) == 0 || len(next.Steps) == 0 || !t.out.finished || !next.out.finished {
 		return nil
@@ -61,7 +63,7 @@ func (t *Table) Exchange(next *Table) []Part {
 		t, next, sign = next, t, -1
 	}
 	j := *t.j
-	j.slack = nil // a fetch takes as long as it took
+	j.slack = nil // a fetch takes its recorded time
 	x := &exchange{j: &j, o: next.j, was: t.out, new: next.out}
 	for _, g := range j.groups {
 		x.of = append(x.of, slices.IndexFunc(x.o.groups, func(o group) bool { return o.name == g.name }))
@@ -83,7 +85,7 @@ func (t *Table) Exchange(next *Table) []Part {
 		return nil
 	}
 	m := j.rounds()
-	last := func(k int) int { // the replay with the last k players
+	last := func(k int) int { // the replay in which the last k players are exchanged
 		if k > 0 && k < n {
 			return k + n
 		}
@@ -105,12 +107,12 @@ func (t *Table) Exchange(next *Table) []Part {
 	return parts
 }
 
-// round returns that of the other run whose values stand for those of one.
+// round returns the round of the other run whose values replace those of round s.
 func (x *exchange) round(s int) int {
 	return x.o.from + (s-x.j.from)*x.o.rounds()/x.j.rounds()
 }
 
-// took is what the work of a phase took a rank, on host and device.
+// took returns the time of a phase on host and device, for one round and rank.
 func (j *job) took(s, r int, p Phase) float64 {
 	return j.time(rowOf(false, p), s, r) + j.time(rowOf(true, p), s, r)
 }
@@ -137,7 +139,7 @@ func (x *exchange) players() (out []player) {
 			most = max(most, math.Abs(d-middle))
 		}
 		least := max(apartShare*x.j.typical(), apartPart*most)
-		if n > 2 { // two are as far from their middle
+		if n > 2 { // two ranks are equally far from their median
 			least = max(least, apartTimes*stats.Sigma*stats.MAD(slices.Clone(diff)))
 		}
 		var apart, rest []int
@@ -170,7 +172,7 @@ func (x *exchange) players() (out []player) {
 	return out
 }
 
-// repair returns players what they took in the other run.
+// repair returns a repair that gives the players their times from the other run.
 func (x *exchange) repair(players []player) repair {
 	players = slices.Clone(players)
 	n := len(x.j.ranks)
@@ -193,7 +195,7 @@ func (x *exchange) repair(players []player) repair {
 			}
 			return x.o.time(row, x.round(s), r) / own
 		},
-		// What a step has nothing of is done at its end.
+		// Work that the step of this run lacks is added at its end.
 		extra: func(s, r int) (sum float64) {
 			for row := range rows {
 				if has[row%int(phases)*n+r] && x.j.time(row, s, r) == 0 {

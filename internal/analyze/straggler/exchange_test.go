@@ -8,16 +8,16 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestExchange: the largest part is what was made to differ, and the parts add up to nearly
-// all of the difference of the steps, whichever run is the longer one.
+// TestExchange: the largest part is the injected difference, and the parts add up to nearly the whole
+// difference of the steps, regardless of which run is longer.
 func TestExchange(t *testing.T) {
 	in, fw, bw, comm := straggler.Input, straggler.Forward, straggler.Backward, straggler.Communication
 	for _, c := range []struct {
 		name     string
 		base     job
 		next     job
-		want     string  // the largest part
-		time, by float64 // milliseconds it takes, and how far that may be off
+		want     string  // phase, ranks and group of the largest part
+		time, by float64 // its time in milliseconds, and the tolerance
 	}{
 		{"a rank, backward", job{n: 8, m: 200}, job{n: 8, m: 200, faults: []fault{slow([]int{3}, bw, 1.2, 0, 0)}}, "backward [3] ", 26, 4},
 		{"all ranks, forward", job{n: 8, m: 200}, job{n: 8, m: 200, faults: []fault{{phases: []straggler.Phase{fw}, factor: 1.2}}}, "forward [] ", 14, 2},

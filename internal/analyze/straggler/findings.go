@@ -9,8 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// findings are the repairs that gain enough, the narrowest first, and those that may gain as
-// much as a rank must, but are not far enough beyond what healthy jobs have by chance.
+// findings returns the repairs whose gain exceeds the threshold of their kind, the narrowest first. below
+// holds those that gain at least as much as a rank finding must but stay below their own threshold, so that
+// they may be chance.
 func (j *job) findings(was *outcome) (all, below []found) {
 	e := j.excess()
 	sets := j.lateSets(e, beyondChance)
@@ -18,7 +19,7 @@ func (j *job) findings(was *outcome) (all, below []found) {
 	for _, set := range sets {
 		repairs = append(repairs, j.repairRanks(set, set.ranks))
 	}
-	const always = 3 // input, balance, and the sums of balance
+	const always = 3 // input, balance, and balance of sums
 	wide := screen(append(j.links(was), j.drifts(was)...), mostReplays-len(sets)-always)
 	var made []candidate
 	add := func(rep repair, c candidate) {
@@ -82,7 +83,7 @@ func (j *job) findings(was *outcome) (all, below []found) {
 	return all, below
 }
 
-// screen keeps so many repairs, those with the most excess, in their order.
+// screen keeps the given number of repairs, those with the largest excess, in their original order.
 func screen(list []candidate, most int) []candidate {
 	if len(list) <= most {
 		return list
@@ -91,9 +92,9 @@ func screen(list []candidate, most int) []candidate {
 	return slices.DeleteFunc(list, func(c candidate) bool { return c.excess < least })[:most]
 }
 
-// doubtful returns what holds a job up perhaps: ranks whose repair gains enough, if what they
-// are late by is no chance, or what is below the floor of its kind. It is asked for where nothing
-// is found; below is what findings returned.
+// doubtful returns a possible but unproven cause: ranks whose repair gains enough if their lag is not chance,
+// or a repair below the threshold of its kind. It is called if nothing is found; below is the second result
+// of findings.
 func (j *job) doubtful(below []found) *found {
 	e := j.excess()
 	sets := j.lateSets(e, perhaps)
@@ -114,8 +115,9 @@ func (j *job) doubtful(below []found) *found {
 	return nil
 }
 
-// behindLoader returns ranks that are late beyond chance and whose repair gains enough only if batches are there
-// at once: the pace of a queue that the same ranks slow down is no pace of the loader by itself.
+// behindLoader returns ranks that are late beyond chance but whose repair gains enough only if batches are
+// available at once. A queue that these ranks themselves slow down does not show the speed of the loader. It
+// returns nil if no such ranks exist.
 func (j *job) behindLoader() *found {
 	if j.slack == nil {
 		return nil
@@ -143,7 +145,7 @@ func (j *job) behindLoader() *found {
 	return nil
 }
 
-// slowRanks makes the finding that ranks of a set are late, with what makes them late.
+// slowRanks returns the finding that ranks of a set are late, with the causes.
 func (j *job) slowRanks(late *lateSet, ranks []int, gain float64) *found {
 	f := j.finding(finding.SlowRanks, ranks, "", gain)
 	f.Causes = map[int]string{}
@@ -155,8 +157,8 @@ func (j *job) slowRanks(late *lateSet, ranks []int, gain float64) *found {
 	return f
 }
 
-// allWait reports whether each rank waits for data at least half as long as the mean of
-// all does: else it is some ranks. Where there are queues, most of them do.
+// allWait reports whether every rank waits for data at least half as long as the mean over all ranks;
+// otherwise only some ranks are affected. If batches come from queues, it reports whether every rank has one.
 func (j *job) allWait() bool {
 	row := rowOf(false, Input)
 	if j.row[row] == nil {
@@ -169,8 +171,8 @@ func (j *job) allWait() bool {
 	return slices.Min(of) > stats.Mean(of)/2
 }
 
-// whenInput says in how many of the judged rounds ranks wait for data, how long in these, and whether it
-// is a few of them each time.
+// whenInput fills the evidence on waiting for data: in how many of the judged rounds ranks wait, how long,
+// and whether only a few ranks wait each time.
 func (j *job) whenInput(f *found) {
 	row, few := rowOf(false, Input), 0
 	x := make([]float64, len(j.ranks))
@@ -201,8 +203,8 @@ func (j *job) whenInput(f *found) {
 	}
 }
 
-// lateSets finds the ranks that are late, in the whole run and since or until a step at
-// which the excess of one of them changed.
+// lateSets finds the ranks that are late in the whole run, and in the part of the run in which the excess of
+// one of them changed most.
 func (j *job) lateSets(e [][]float64, lv levels) (out []*lateSet) {
 	m := j.rounds()
 	segments := [][2]int{{0, m}}
@@ -236,7 +238,8 @@ func (j *job) lateSets(e [][]float64, lv levels) (out []*lateSet) {
 	return out
 }
 
-// lateRanks returns the set whose repair gains most; o has the repairs of all of them, first.
+// lateRanks returns the finding of the set whose repair gains most. o holds the repairs of all sets, first
+// among its repairs.
 func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found) {
 	for k, set := range sets {
 		f := j.smallest(set, e, o, 1+k)
@@ -244,19 +247,19 @@ func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found
 			continue
 		}
 		if best != nil && slices.Equal(best.Ranks, f.Ranks) {
-			continue // the whole run says it as well
+			continue // same ranks as for the whole run
 		}
 		best = f
 	}
 	return best
 }
 
-// smallest finds the smallest of a set of late ranks whose repair has most of the gain. The
-// set was repaired in replay k of o. One replay leaves each rank out in turn, a second one takes the ranks
-// one after the other, the one that is missed most first.
+// smallest finds the smallest subset of a set of late ranks whose repair keeps most of the gain. The set was
+// repaired in replay k of o. One replay leaves out each rank in turn; a second one repairs the ranks
+// cumulatively, starting with the rank whose omission costs most. It returns nil if the gain is too small.
 func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	set, m := late.ranks, len(j.steps)
-	if n := len(set); n > 1 && n <= mostReplays { // of more, all that are late are named
+	if n := len(set); n > 1 && n <= mostReplays { // larger sets are named in full
 		var without, first []repair
 		for i := range set {
 			without = append(without, j.repairRanks(late, slices.Delete(slices.Clone(set), i, i+1)))
@@ -305,8 +308,8 @@ func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
 	return f
 }
 
-// lateFrom is from which excess on a round is one in which ranks are late: half the mean, or a
-// quarter of the excess that the lost time lies in, which is more where few rounds have it.
+// lateFrom returns the excess above which ranks count as late in a round: half the mean, or a quarter of the
+// excess-weighted mean excess, which is larger if few rounds hold most of the lost time.
 func lateFrom(x []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range x {
@@ -317,8 +320,8 @@ func lateFrom(x []float64) float64 {
 	return max(stats.Mean(x)/2, squares/max(sum, 1)/4)
 }
 
-// when returns in which of the judged rounds ranks of a set are late, and fills the evidence: since when, how
-// often, by how much, and how long they and the others take in these rounds.
+// when returns the interval of judged rounds in which ranks of a set are late. It fills the evidence: since
+// when, how often, by how much, and how long these ranks and the others take in these rounds.
 func (j *job) when(f *found, e [][]float64, late *lateSet, set []int) (from, to int) {
 	m := j.rounds()
 	x := make([]float64, m)

@@ -9,53 +9,52 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// The least gain that is reported, by kind. Below, jobs without any fault have some:
-// of 1,620 drawn ones none gained 1.017 by a repair of ranks. What is no rank's fault
-// has more to gain by chance: balance follows the noise of all ranks, and no input at
-// all is an upper limit.
+// The least gain that is reported, by kind. Healthy jobs show gains below it: in 1,620 simulated jobs without
+// a fault no repair of ranks gained 1.017. Repairs that are not of single ranks gain more by chance: balance
+// follows the noise of all ranks, and a run without input waits is an upper limit.
 const (
 	floorRanks   = 1.02
 	floorLink    = 1.03
 	floorDrift   = 1.03
-	floorSegment = 1.05 // of a drift since it began: what all share wanders as well
+	floorSegment = 1.05 // of a drift since it began; shared series wander as well
 	leastBalance = 0.05
-	muchBalance  = 0.10 // where usual noise explains most of it
+	muchBalance  = 0.10 // gain above which the noise test of balance is skipped
 	noiseTimes   = 1.5
 	floorInput   = 1.10
-	// A repair is the headline when it saves this part of the time that the best one
-	// saves: the narrowest one that explains most.
+	// A repair is the headline if it saves at least this fraction of the time that the best one saves: the
+	// narrowest such repair is chosen.
 	headlinePart = 0.5
-	// A set of ranks shrinks as long as this part of the time that it saves stays.
+	// A set of ranks is reduced as long as it keeps this fraction of the time saved.
 	setPart = 0.9
-	// replayError is by how much the replay of recorded values may differ. Where it differs
-	// by more, as where the members of a collective leave it apart, a repair must save
-	// errorTimes as much.
+	// replayError is the tolerated relative error of a replay of recorded values. If the error is larger, for
+	// example because the members of a collective leave it at different times, a repair must save errorTimes
+	// the error.
 	replayError = 0.03
 	errorTimes  = 5
 	leastRounds = 6
-	fewRounds   = 20  // with fewer nothing is said to be fine
-	mostReplays = 16  // repairs that are replayed at once, those with the most excess
-	linkPart    = 0.2 // of its transfers: what a group must have more than groups like it
+	fewRounds   = 20  // below this a job is not reported as fine
+	mostReplays = 16  // repairs replayed at once, those with the largest excess
+	linkPart    = 0.2 // of its transfers: least excess of a group over similar groups
 )
 
-// found is a repair that gains.
+// found is a finding with the gain of its repair.
 type found struct {
 	finding.Finding
 	gain float64
 }
 
-// The shortest part of a run in which ranks are looked for, and the shortest of which the
-// gain counts by itself.
+// The shortest part of a run, in rounds, in which late ranks are searched, and the shortest part whose gain
+// counts by itself.
 const (
 	shortSegment = 10
 	leastSegment = 30
 )
 
-// leastBatches is the fewest batches of steps that bound a gain.
+// leastBatches is the least number of batches of steps needed to bound a gain.
 const leastBatches = 10
 
-// bounds are those of the gain of a repair, with 95 %: by the means of batches of steps
-// that are long enough to be nearly independent.
+// bounds returns the 95 % confidence bounds of the gain of a repair, by the method of batch means: batches
+// are long enough to be nearly independent. Both are 0 if there are too few steps.
 func (o *outcome) bounds(j *job, k int) (low, high float64) {
 	m := j.rounds()
 	saved := make([]float64, m)
@@ -80,12 +79,12 @@ func (o *outcome) bounds(j *job, k int) (low, high float64) {
 	return max(gain-se, 0), gain + se
 }
 
-// candidate is a repair, and what it says when it gains enough, in all or from one round to
-// before another; end is 0 for the last one.
+// candidate is a repair and the finding to report if it gains enough over the whole run or between two rounds
+// (from since until before end; end 0 means the last round).
 type candidate struct {
 	rep        repair
 	floor      float64
-	excess     float64 // us of a mean step: what it saves at most
+	excess     float64 // us of a mean step: upper bound of the time saved
 	since, end int
 	of         func(gain float64) *found
 }
@@ -102,7 +101,7 @@ func (j *job) finding(kind finding.Kind, ranks []int, cause string, gain float64
 	return f
 }
 
-// causeOf names what kinds of work have in common.
+// causeOf returns the cause that kinds of work have in common.
 func causeOf(rows []int) string {
 	if len(rows) == 0 {
 		return finding.CauseMixed
@@ -120,7 +119,7 @@ func causeOf(rows []int) string {
 	return finding.CauseMixed
 }
 
-// inCommon is the cause that all ranks have.
+// inCommon returns the cause that all ranks share, or CauseMixed.
 func inCommon(causes map[int]string, ranks []int) string {
 	for _, r := range ranks {
 		if causes[r] != causes[ranks[0]] {
@@ -130,7 +129,7 @@ func inCommon(causes map[int]string, ranks []int) string {
 	return causes[ranks[0]]
 }
 
-// followsTokens reports whether the excess of ranks is that of their tokens.
+// followsTokens reports whether the excess of ranks correlates with their tokens.
 func (j *job) followsTokens(e [][]float64) bool {
 	if j.tokens == nil {
 		return false
@@ -155,8 +154,8 @@ func (j *job) followsTokens(e [][]float64) bool {
 	return both.correlation() > follows
 }
 
-// moments are those of pairs that come one by one: of each rank and step there is one, and
-// two columns of them would be the most memory of a verdict.
+// moments accumulates the moments of pairs one by one. There is one pair for each rank and step; storing them
+// would dominate the memory of a verdict.
 type moments struct{ n, x, y, xx, yy, xy float64 }
 
 func (m *moments) add(x, y float64) {
@@ -166,15 +165,15 @@ func (m *moments) add(x, y float64) {
 	m.xx, m.yy, m.xy = m.xx+dx*(x-m.x), m.yy+dy*(y-m.y), m.xy+dx*(y-m.y)
 }
 
-// correlation is NaN where one of the two never changes.
+// correlation returns NaN if one of the two variables is constant.
 func (m *moments) correlation() float64 { return m.xy / math.Sqrt(m.xx*m.yy) }
 
-// lateSet is ranks that are late between two rounds, the most first, and the kinds of work
-// that make each of them late.
+// lateSet is a set of ranks that are late between two rounds, the largest excess first, with the kinds of work that
+// make each of them late.
 type lateSet struct {
 	ranks      []int
 	rows       map[int][]int
 	like       *likeness // of the ranks that are not late
 	first, end int
-	chances    map[int]float64 // by rank: see lateRank
+	chances    map[int]float64 // by rank: see lateRank.chance
 }

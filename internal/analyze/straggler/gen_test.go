@@ -16,15 +16,15 @@ type job struct {
 	layout  string // separate, nested, hidden, async, overlapped, fsdp, pipeline
 	sigma   float64
 	phi     float64 // lag-1 autocorrelation
-	static  float64 // deviation of the ranks' speed
+	static  float64 // standard deviation of the ranks' speed
 	base    map[straggler.Phase]float64
 	comm    float64
-	groups  int // size of sub-groups with a collective of their own
+	groups  int // size of sub-groups that have their own collective
 	accum   int // forward and backward pairs per step
 	every   int // steps per collective, as with local SGD
-	stages  int // of a pipeline
+	stages  int // number of pipeline stages
 	noP2P   bool
-	joins   bool // the wait of the collective is on record, as that for something else
+	joins   bool // the wait in the collective is recorded as a join
 	noLanes bool // all spans are on one lane, as in files without threads
 	tokens  bool
 	tail    float64
@@ -37,23 +37,23 @@ type job struct {
 
 type death struct {
 	rank, step int
-	open       bool // the spans that never ended are on record
+	open       bool // the spans that never ended are recorded
 }
 
-// fault is more time, or a factor, for some ranks in some steps. Phase
-// Communication makes the transfer slower.
+// fault adds time to some ranks in some steps, or multiplies it. Phase Communication makes the transfer
+// slower.
 type fault struct {
 	ranks    []int // nil: all
 	phases   []straggler.Phase
 	factor   float64
 	add      float64
 	from, to int
-	prob     float64 // of each step; 0: all of them
+	prob     float64 // probability for each step; 0 means all steps
 	ramp     int
 	vary     float64
 	anyone   bool // independent for each rank and step
 	group    string
-	work     bool // the rank has more work, by the factor
+	work     bool // the rank has more tokens, by the factor
 }
 
 func (j job) withDefaults() job {
@@ -96,7 +96,7 @@ type sim struct {
 	cur   []straggler.Step
 }
 
-// state simulates the job and feeds it.
+// state simulates the job and returns the State of its steps.
 func (j job) state() *straggler.State {
 	st := straggler.New(&straggler.Options{WorldSize: j.n})
 	s := j.run()
@@ -132,7 +132,7 @@ func (j job) run() *sim {
 		over := s.step(step)
 		for r := range s.cur {
 			if over && len(s.cur[r].Spans) > 0 {
-				s.cur[r].Start = s.cur[r].Spans[0].Start // it never ended
+				s.cur[r].Start = s.cur[r].Spans[0].Start // the step never ended
 			}
 			s.steps[r] = append(s.steps[r], s.cur[r])
 		}
@@ -254,13 +254,13 @@ func (s *sim) inject(f fault) {
 	}
 }
 
-// emit records a span from now for d on lane 0, and moves the rank on.
+// emit records a span of duration d on lane 0 and advances the rank.
 func (s *sim) emit(r int, p straggler.Phase, d float64) {
 	s.record(r, straggler.Span{Phase: p}, s.now[r], s.now[r]+d)
 	s.now[r] += d
 }
 
-// record adds a span between true times; an end of +Inf never came.
+// record adds a span between true times; an end of +Inf means that it never ended.
 func (s *sim) record(r int, sp straggler.Span, from, to float64) {
 	sp.Start = s.clock[r] + int64(from*1e6)
 	if !math.IsInf(to, 1) {
@@ -272,5 +272,5 @@ func (s *sim) record(r int, sp straggler.Span, from, to float64) {
 	s.cur[r].Spans = append(s.cur[r].Spans, sp)
 }
 
-// exit is the delay between the end of a collective and the end of its span.
+// exit returns a random delay between the end of a collective and the end of its span.
 func (s *sim) exit() float64 { return 0.1 * s.rng.ExpFloat64() }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// replay replays the job as it was and with each of the repairs. Without any it notes
-// who waited for whom.
+// replay replays the job unchanged and with each of the repairs. Without repairs it also records which rank
+// waited for which.
 func (j *job) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
 	rp := &replayer{w: j, k: k, repairs: append([]repair{{}}, repairs...), meetings: make(map[meetKey]*meeting), sends: make(map[[2]int][]sent)}
@@ -40,7 +40,7 @@ func (j *job) replay(repairs ...repair) *outcome {
 	return rp.out
 }
 
-// round replays one round, and says whether it came to its end.
+// round replays one round and reports whether it finished.
 func (rp *replayer) round(s int, rd *reader) bool {
 	rp.s = s
 	rp.setFactors(s)
@@ -99,7 +99,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 	return true
 }
 
-// setFactors asks the repairs by which factors work changes in a round.
+// setFactors asks the repairs for the factors of work in a round.
 func (rp *replayer) setFactors(s int) {
 	for r := range rp.plain {
 		rp.plain[r] = true
@@ -139,7 +139,7 @@ func (rp *replayer) setFactors(s int) {
 	}
 }
 
-// gather finds the meetings of a round and who takes part.
+// gather finds the meetings of a round and their members.
 func (rp *replayer) gather(rd *reader) {
 	clear(rp.meetings)
 	rp.used, rp.latency = 0, math.MaxInt64
@@ -171,7 +171,8 @@ func (rp *replayer) gather(rd *reader) {
 	}
 }
 
-// meeting returns what a rank comes to next in a group, on a lane; nth says how often it did.
+// meeting returns the next meeting of a rank in a group on a lane. nth counts the meetings of the rank by
+// group.
 func (rp *replayer) meeting(r int, pc *piece, lane uint8, nth []int) *meeting {
 	id, local := rp.groupOf(r, pc)
 	key := meetKey{id, lane, nth[local]}
@@ -251,7 +252,7 @@ func (rp *replayer) host(a *actor, p *program) {
 	}
 }
 
-// launch gives a lane work.
+// launch appends an operation to a lane and runs the lane if it is idle.
 func (rp *replayer) launch(a *actor, op *laneOp) {
 	l := rp.lane(a.rank, op.lane)
 	l.ops = append(l.ops, op)
@@ -264,7 +265,7 @@ func (rp *replayer) launch(a *actor, op *laneOp) {
 	}
 }
 
-// runLane runs what was launched on a lane until it has to wait for others.
+// runLane runs the operations launched on a lane until the lane has to wait for others.
 func (rp *replayer) runLane(l *actor) {
 	for ; l.i < len(l.ops); l.i++ {
 		op := l.ops[l.i]
@@ -292,8 +293,8 @@ func (rp *replayer) runLane(l *actor) {
 	}
 }
 
-// enter lets an actor come to a collective. It says whether it can go on: the last
-// one does, and lets all others go on as well.
+// enter lets an actor arrive at a collective and reports whether it can go on. The last member to arrive goes
+// on and releases all others.
 func (rp *replayer) enter(a *actor, pc *piece) bool {
 	m := rp.meeting(a.rank, pc, a.lane, a.nth)
 	m.came++
@@ -313,7 +314,7 @@ func (rp *replayer) enter(a *actor, pc *piece) bool {
 	return true
 }
 
-// release lets all members of a meeting go on.
+// release completes a meeting and wakes its members.
 func (rp *replayer) release(m *meeting) {
 	if rp.budget {
 		rp.account(m)

@@ -10,49 +10,48 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
-// hang is a job whose ranks wait for one that does not come.
+// hang describes a job whose ranks wait for one that does not arrive.
 type hang struct {
 	step   int64
-	ranks  []int // numbers; empty: all came, and what they meet at never ended
-	waited int64 // nanoseconds; zero where that is not known
+	ranks  []int // rank numbers; empty if all arrived and their meeting never ended
+	waited int64 // nanoseconds; 0 if unknown
 	cause  string
-	causes map[int]string // where ranks stand
-	done   *int64         // the last step of those in ranks, where each of them finished it and began no other
+	causes map[int]string // by rank: the phase or the collective it is in
+	done   *int64         // the last step of ranks, if all of them finished it and started no other; else nil
 }
 
 const (
-	// A job that is killed is not hung: its ranks wait at most as long as they always do.
+	// Least wait in steps. The ranks of a job that was killed, not hung, wait no longer than usual.
 	hangSteps = 2
-	// Of one that goes on it is too early to say before.
+	// Least wait while the job is still running.
 	hangLeast = int64(30 * time.Second)
-	// Where nothing says that ranks wait, they must have been seen for longer than
-	// short pauses last.
+	// Least silence in steps if no span shows a wait. It is longer than short pauses.
 	stoppedSteps = 10
 )
 
-// A pause may take so many times as long as the longest of its kind so far, and the
-// first one this long, before it is taken for a hang.
+// A pause is taken for a hang once it lasts pauseTimes the longest of its kind so far, or firstPause if it is
+// the first.
 const (
 	pauseTimes = 3
 	firstPause = int64(15 * time.Minute)
 )
 
-// SetLive says that the job goes on: what waits is no hang within the first 30 seconds.
+// SetLive marks the job as running: a wait shorter than 30 seconds is not a hang.
 func (s *State) SetLive() { s.live = true }
 
-// stand is where the ranks of a job stand, and where those that are in a meeting do.
+// stand is the last known position of the ranks of a job and of those that are in a meeting.
 type stand struct {
 	ranks map[int]*rankState
-	at    map[int]*openSpan // the meetings, by rank
-	long  int64             // of the rank that waits longest, -1 where that is not known
-	step  int64             // how long a step takes
+	at    map[int]*openSpan // the open meetings, by rank
+	long  int64             // longest wait of a rank in a meeting, in nanoseconds; -1 if unknown
+	step  int64             // nanoseconds of a usual step
 	live  bool
 }
 
-// hung finds ranks that wait for others. Who did not enter as many collectives of the
-// group that waits is the one they wait for; on devices, who did not launch what the
-// others' devices wait in, or whose device did less. Ranks whose files are cut off are left
-// out: where their records end, the rank did not.
+// hung returns the hang of the job, or nil. step is the length of a usual step in nanoseconds. The culprit is
+// the rank that entered fewer collectives of the waiting group. On devices it is the rank whose host did not
+// launch the collective that the other devices wait in, or whose device did less. Ranks with truncated files
+// are left out because their records end before the rank stopped.
 func (s *State) hung(step int64) *hang {
 	st := &stand{ranks: make(map[int]*rankState, len(s.ranks)), at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
 	for r, rs := range s.ranks {
@@ -81,7 +80,7 @@ func (s *State) hung(step int64) *hang {
 			joins++
 		}
 		if seen := st.ranks[r].info.LastSeen; seen > 0 {
-			st.long = max(st.long, seen-o.start, 0) // it may have come after the others were interrupted
+			st.long = max(st.long, seen-o.start, 0) // the last heartbeat may precede the span, so clamp at 0
 		}
 	}
 	var h *hang
@@ -91,7 +90,7 @@ func (s *State) hung(step int64) *hang {
 		h = st.waiting()
 	}
 	if h != nil && len(h.ranks) == 0 && h.cause != finding.CauseMismatch && len(st.ranks) < len(s.ranks) {
-		return nil // one that is not known to have come may be who they wait for
+		return nil // a rank left out for its truncated file may be the culprit
 	}
 	if h != nil {
 		st.where(h)
@@ -99,7 +98,7 @@ func (s *State) hung(step int64) *hang {
 	return h
 }
 
-// enough is how long ranks must wait that wait for so many steps.
+// enough returns the least wait, in nanoseconds, that corresponds to the given number of steps.
 func (st *stand) enough(steps int) int64 {
 	least := int64(steps) * st.step
 	if st.live {
@@ -129,13 +128,14 @@ func (st *stand) pausing() bool {
 	return false
 }
 
-// waiting finds who is missing where ranks were seen in a meeting.
+// waiting finds the missing ranks if some ranks are in an open meeting. It returns nil if the wait is too
+// short or of unknown length.
 func (st *stand) waiting() *hang {
 	if st.long >= 0 && st.long < st.enough(hangSteps) {
 		return nil
 	}
 	out := &hang{step: -1, waited: max(st.long, 0)}
-	furthest := map[string]progress{} // of those who wait, by group
+	furthest := map[string]progress{} // the furthest progress of the waiting ranks, by group
 	for r, o := range st.at {
 		rs := st.ranks[r]
 		out.step = max(out.step, rs.last.step)
@@ -172,17 +172,17 @@ func (st *stand) waiting() *hang {
 	case len(without) > 0:
 		out.ranks = without
 	case len(early) > 0 && 2*len(early) < len(st.at):
-		out.ranks, out.cause = early, finding.CauseMismatch // it is the next one that they stand in
+		out.ranks, out.cause = early, finding.CauseMismatch // they already stand in the next collective
 	default:
 		st.mismatch(out)
 	}
 	if st.long < 0 && len(out.ranks) == 0 {
-		return nil // nothing says that they waited for long
+		return nil // the length of the wait is unknown
 	}
 	return out
 }
 
-// pick returns the ranks with a step of which something holds, in their order.
+// pick returns, in order, the ranks that have a step and for which holds returns true.
 func (st *stand) pick(holds func(r int, rs *rankState) bool) (out []int) {
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
 		if rs := st.ranks[r]; rs.any && holds(r, rs) {
@@ -192,8 +192,8 @@ func (st *stand) pick(holds func(r int, rs *rankState) bool) (out []int) {
 	return out
 }
 
-// position counts the collectives of a group that were entered in the last step; in says
-// whether the rank is of that group.
+// position returns how many collectives of a group the rank entered in its last step; in reports whether the
+// rank belongs to the group.
 func (rs *rankState) position(group string) (p progress, in bool) {
 	p.step = rs.last.step
 	i := slices.IndexFunc(rs.groups, func(g groupName) bool { return g.name == group })
@@ -203,8 +203,8 @@ func (rs *rankState) position(group string) (p progress, in bool) {
 	return p, i >= 0
 }
 
-// mismatch finds ranks that all wait, in different collectives: the place where most of
-// them stand is right, where most do.
+// mismatch handles ranks that all wait, but in different collectives. If a majority is in one of them, the
+// other ranks are the culprits.
 func (st *stand) mismatch(h *hang) {
 	type place struct{ group, op string }
 	at := map[place][]int{}
@@ -214,13 +214,13 @@ func (st *stand) mismatch(h *hang) {
 		}
 		p := place{o.group, o.op}
 		if o.group != "" {
-			p.op, _, _ = strings.Cut(p.op, " ") // the names of the groups of ranks may differ
+			p.op, _, _ = strings.Cut(p.op, " ") // group names may differ between ranks
 		}
 		at[p] = append(at[p], r)
 	}
 	for p := range at {
 		for o := range at {
-			// Ranks of a group that nobody else is of wait by themselves.
+			// The collectives are unrelated if no rank in one belongs to the group of the other.
 			if p.group != o.group && !slices.ContainsFunc(at[o], func(r int) bool { _, in := st.ranks[r].position(p.group); return in }) {
 				return
 			}
@@ -237,7 +237,8 @@ func (st *stand) mismatch(h *hang) {
 	}
 }
 
-// where says in what the ranks stand: those that are named, and of a mismatch all.
+// where fills the phase or collective that ranks are in: the culprits, or all ranks in a meeting for a
+// mismatch.
 func (st *stand) where(h *hang) {
 	h.causes = map[int]string{}
 	h.done = st.finished(h)
@@ -255,8 +256,8 @@ func (st *stand) where(h *hang) {
 	h.cause = inCommon(h.causes, h.ranks)
 }
 
-// finished returns the last step that the ranks of a hang did, where they did all of it
-// and nothing after it.
+// finished returns the last step of the culprits if all of them completed the same step and started nothing
+// after it; else nil.
 func (st *stand) finished(h *hang) (last *int64) {
 	for _, r := range h.ranks {
 		rs := st.ranks[r]
@@ -273,7 +274,7 @@ func (o *openSpan) what() string {
 	return cmp.Or(o.op, "a collective")
 }
 
-// stands is the phase in which a rank was seen last.
+// stands returns the phase in which the rank was seen last.
 func (rs *rankState) stands() string {
 	var in *openSpan
 	for i := range rs.last.open {
@@ -287,7 +288,7 @@ func (rs *rankState) stands() string {
 	return in.phase.String()
 }
 
-// silent is how long nothing was recorded of a rank that is known to live; -1 where that is not known.
+// silent returns for how many nanoseconds a live rank recorded nothing, or -1 if unknown.
 func (rs *rankState) silent() int64 {
 	if rs.info.LastSeen <= 0 {
 		return -1
@@ -299,8 +300,8 @@ func (rs *rankState) silent() int64 {
 	return max(rs.info.LastSeen-last, 0)
 }
 
-// stopped finds ranks that stopped before the others where no span says that these
-// wait: all of them came equally far in the last step, and stayed there.
+// stopped finds ranks that stopped before the others if no span shows that the others wait. All the others
+// must have made the same progress in the last step.
 func (st *stand) stopped(devices bool) *hang {
 	out := &hang{step: -1, waited: -1}
 	for _, r := range st.pick(func(int, *rankState) bool { return true }) {
@@ -323,25 +324,26 @@ func (st *stand) stopped(devices bool) *hang {
 	for _, rs := range st.ranks {
 		if rs.any && rs.last.step == out.step {
 			if rs.last.done {
-				return nil // the step was finished: nobody was waited for
+				return nil // the last step is complete: no rank waited
 			}
 			most = max(most, rs.last.began)
 		}
 	}
 	waits := func(_ int, rs *rankState) bool { return rs.last.step == out.step && rs.last.began == most }
 	out.ranks = st.pick(func(r int, rs *rankState) bool { return !waits(r, rs) })
-	// Most ranks wait: else it is the whole job that was stopped.
+	// A hang needs a majority of waiting ranks; otherwise the whole job was stopped.
 	if len(out.ranks) == 0 || len(out.ranks) > len(st.pick(waits)) {
 		return nil
 	}
 	if slices.ContainsFunc(out.ranks, func(r int) bool { return st.ranks[r].last.step < out.step-1 || st.ranks[r].info.Ended }) {
-		return nil // their records end earlier than the collectives did: these are incomplete, not the rank lost
+		return nil // these ranks stopped more than a step before the others or ended: their records are incomplete
 	}
 	return out
 }
 
-// deviceHang finds whose host did not launch what the devices of the others wait in; else
-// whose device did less than the others'; else all wait in what was launched everywhere.
+// deviceHang finds the culprits by the progress of devices: ranks whose host did not launch what the other
+// devices wait in, else ranks whose device did less. If neither applies but all devices stopped before the
+// hosts, ranks of the result is empty. It returns nil if the devices show no hang.
 func (st *stand) deviceHang() *hang {
 	var furthest progress
 	latest := int64(-1)
@@ -367,7 +369,7 @@ func (st *stand) deviceHang() *hang {
 	return out
 }
 
-// pending is how many collectives were launched that the device is not seen to have ended.
+// pending returns how many launched collectives the device is not known to have finished.
 func (rs *rankState) pending() (n int64) {
 	for i := range rs.groups {
 		n += max(rs.groups[i].launched-rs.groups[i].ran, 0)

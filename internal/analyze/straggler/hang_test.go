@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// halt is a job of 4 ranks that trains 40 steps of 200 ms; then edit says how the spans
-// of the last step are, and all ranks are seen for a time after it.
+// halt is a job of 4 ranks that trains 40 steps of 200 ms. spans returns the spans of the last step, and all
+// ranks are seen for some time after its start.
 type halt struct {
 	seen  time.Duration
 	live  bool
@@ -54,12 +54,12 @@ func (h *halt) verdict() *straggler.Verdict {
 	return st.Verdict()
 }
 
-// open is a span that never ended.
+// open returns a span that never ended.
 func open(phase straggler.Phase, at int64, op, group string) straggler.Span {
 	return straggler.Span{Phase: phase, Start: at, End: at - 1, Op: op, Group: group}
 }
 
-// lost is a job whose rank 2 stops in input, and the others in the collective.
+// lost returns the spans of the last step of a rank: rank 2 stops in input, and the others in the collective.
 func lost(r int, at int64) []straggler.Span {
 	if r == 2 {
 		return []straggler.Span{open(straggler.Input, at, "", "")}
@@ -67,7 +67,7 @@ func lost(r int, at int64) []straggler.Span {
 	return []straggler.Span{{Phase: straggler.Backward, Start: at, End: at + 180e6}, open(straggler.Communication, at+180e6, "all_reduce", "")}
 }
 
-// TestHang: who is named, and from when on.
+// TestHang: the right ranks are named, and only after a wait that is long enough.
 func TestHang(t *testing.T) {
 	reduce := func(r int, at int64, op, group string) []straggler.Span {
 		return []straggler.Span{{Phase: straggler.Backward, Start: at, End: at + 180e6}, open(straggler.Communication, at+180e6, op, group)}
@@ -127,8 +127,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// devices is a job whose hosts run ahead of their devices; launched says how many steps
-// each launches after 40, and done how many its device completes.
+// devices returns the verdict on a job whose hosts run ahead of their devices. By rank, launched is the
+// number of steps launched after step 40, and done the number that its device completes.
 func devices(launched, done map[int]int) *straggler.Verdict {
 	const step = int64(200e6)
 	st := straggler.New(&straggler.Options{WorldSize: 4})
@@ -160,8 +160,7 @@ func devices(launched, done map[int]int) *straggler.Verdict {
 	return st.Verdict()
 }
 
-// TestHangOnDevice: no host stands in a span, and who is to blame follows from what was
-// launched and what was completed.
+// TestHangOnDevice: no host is in a span; the culprit follows from what was launched and what was completed.
 func TestHangOnDevice(t *testing.T) {
 	for name, tt := range map[string]struct {
 		launched, done map[int]int
@@ -181,7 +180,7 @@ func TestHangOnDevice(t *testing.T) {
 	}
 }
 
-// TestWatchNamesAHang: a Watch that is asked when no steps come says it once.
+// TestWatchNamesAHang: a Watch that is checked while no steps arrive reports the hang once.
 func TestWatchNamesAHang(t *testing.T) {
 	s := job{n: 4, m: 60, die: &death{rank: 2, step: 50, open: true}}.run()
 	w := straggler.NewWatch(&straggler.Options{WorldSize: 4}, 5)
@@ -213,7 +212,7 @@ func TestWatchNamesAHang(t *testing.T) {
 	}
 }
 
-// TestNamedByOthers: who did not come is known from elsewhere, with the host.
+// TestNamedByOthers: another source names the culprit and its host.
 func TestNamedByOthers(t *testing.T) {
 	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, FromStep: 7, Cause: "backward"}}
 	v.Blame([]int{3}, []string{"node-b"}, false, "it was killed.")
@@ -226,8 +225,8 @@ func TestNamedByOthers(t *testing.T) {
 	}
 }
 
-// TestUnevenSteps: a rank that ended after fewer steps is what the others wait for, and no
-// network is blamed; of one that goes on it is said where it is.
+// TestUnevenSteps: the others wait for a rank that ended after fewer steps, and the network is not blamed.
+// For a rank that is still running its position is reported.
 func TestUnevenSteps(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -251,8 +250,8 @@ func TestUnevenSteps(t *testing.T) {
 	}
 }
 
-// TestWaitOfUnknownLength: where no rank was seen after it stopped, who is missing is said,
-// and not for how long.
+// TestWaitOfUnknownLength: if no rank was seen after it stopped, the missing rank is reported without the
+// length of the wait.
 func TestWaitOfUnknownLength(t *testing.T) {
 	h := halt{seen: -60 * 365 * 24 * time.Hour, spans: lost}
 	if v := h.verdict(); v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || strings.Contains(v.Sentence, "0.0 s") || !strings.HasSuffix(v.Sentence, "wait.") {

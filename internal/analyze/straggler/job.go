@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// rows is how many kinds of own work there are: each phase on the host, and each on
-// a device. Where a device worked, what the host does of a phase is to launch it.
+// rows is the number of kinds of compute work: each phase on the host and each phase on a device. If a device
+// did the work of a phase, the host row of that phase is the time to launch it.
 const rows = 2 * int(phases)
 
 func rowOf(device bool, p Phase) int {
@@ -21,48 +21,48 @@ func rowOf(device bool, p Phase) int {
 	return int(p)
 }
 
-// graph is what is on record: the steps that all ranks have, and who meets whom in them.
+// graph holds the recorded data: the steps that all ranks have, and which ranks meet in them.
 type graph struct {
 	st      *State
-	ranks   []int // numbers
+	ranks   []int // rank numbers; other fields refer to ranks by index in this list
 	info    []Rank
 	roles   [][]int // ranks of each role, by index
 	roleOf  []int
 	stages  *meet.Stages
-	missing []int   // the first of those without data
-	more    int     // how many more there are
-	steps   []int64 // numbers of all rounds
-	from    int     // the first one that is judged
+	missing []int   // the first mostMissing ranks without data
+	more    int     // how many more ranks without data there are
+	steps   []int64 // step numbers of all rounds
+	from    int     // the first judged round
 	groups  []group
-	gid     [][]int // number of each group of each rank
+	gid     [][]int // by rank and by its own group number: the index in groups
 
 	// How ranks wait for each other.
-	launches  bool  // hosts wait for what they launch, and it takes them no time
-	connected bool  // the meetings on record join all ranks
-	joins     bool  // ranks wait for each other in joins: what they join is not on record
-	hides     Phase // the phase that the meeting of all hides in, Host for none
+	launches  bool  // hosts wait in joins for what they launched, but the waits are short
+	connected bool  // the recorded meetings connect all ranks
+	joins     bool  // ranks wait for each other in joins, because the collectives they join are not recorded
+	hides     Phase // the phase that hides the collective of all ranks; Host if none does
 
-	places [][]float64 // of each role: where in backward the k-th collective of a lane is launched
-	period []float64   // of each round: the median over the ranks
-	usual  float64     // the median of period, of the steps that are judged
+	places [][]float64 // by role and index of the collective: how far into backward it is launched, 0 to 1; NaN if unknown
+	period []float64   // by round: the median duration over the ranks
+	usual  float64     // the median of period over the judged rounds
 }
 
-// job is what is judged: which of it is late, what repairs gain, and what is said of it.
+// job adds the tables of compute work to a graph: which ranks are late, what repairs gain, and the results
+// reported.
 type job struct {
 	*graph
 
-	// What ranks did between their meetings, of each round and rank, round by round,
-	// in microseconds.
-	row    [rows][]float32 // of each kind, nil where nothing has it
+	// Compute work between meetings by round and rank (see stepIndex), in microseconds.
+	row    [rows][]float32 // by kind of work; nil if no rank has any
 	own    []float32       // time in which a rank neither waited nor took part in a transfer
 	over   [][]float64     // see excess
-	t      *Table          // of the replay of the job as it was
+	t      *Table          // of the replay without repairs
 	below  []found         // see findings
-	tokens []float32       // nil where none are recorded
-	slack  [][]float64     // of ranks whose batches come from a queue: see findQueues
-	device bool            // something ran on a device
-	lanes  bool            // something ran beside the hosts
-	ahead  bool            // hosts go on while collectives of their steps last, and nothing says when they wait
+	tokens []float32       // nil if no tokens are recorded
+	slack  [][]float64     // by rank, if its batches come from a queue: see findQueues
+	device bool            // devices recorded work
+	lanes  bool            // lanes other than the hosts recorded work
+	ahead  bool            // hosts run ahead of the collectives of their steps, and the records do not show when they wait
 }
 
 // group is a process group.
@@ -70,16 +70,16 @@ type group struct {
 	name    string
 	size    int
 	members []int // ranks that met in it, by index
-	// unseen says that most of its collectives were launched for a device that is not
-	// seen in them.
+	// unseen reports whether most of its collectives were launched for a device but the device's records do
+	// not show them.
 	unseen bool
-	device bool // it meets on devices
+	device bool // its collectives run on devices
 }
 
-// rounds is how many are judged.
+// rounds returns the number of judged rounds.
 func (g *graph) rounds() int { return len(g.steps) - g.from }
 
-// expected is how many ranks the job has: those before the highest one as well.
+// expected returns the number of ranks of the job: the world size, or more if a higher rank has data.
 func (s *State) expected() int {
 	n := s.opt.WorldSize
 	for r := range s.ranks {
@@ -88,7 +88,7 @@ func (s *State) expected() int {
 	return n
 }
 
-// stepsPerRound is how many steps a round is the mean of.
+// stepsPerRound returns how many steps a round averages.
 func (g *graph) stepsPerRound() int64 {
 	if g.st.windowed {
 		return WindowSteps
@@ -96,15 +96,15 @@ func (g *graph) stepsPerRound() int64 {
 	return 1
 }
 
-// number is that of the step of a round.
+// number returns the step number of a round.
 func (g *graph) number(s int) int64 { return g.steps[s] * g.stepsPerRound() }
 
 func (g *graph) stepIndex(s, r int) int { return s*len(g.ranks) + r }
 
-// mostMissing is how many ranks without data are listed.
+// mostMissing is the maximum number of ranks without data that are listed.
 const mostMissing = 64
 
-// newJob finds the ranks and steps that can be judged.
+// newGraph returns the graph of the ranks and steps that can be judged.
 func newGraph(st *State) *graph {
 	st.Pack()
 	g := &graph{st: st}
@@ -151,7 +151,7 @@ func (g *graph) commonSteps() {
 		}
 	}
 	for step, n := range count {
-		// Where devices are seen, steps in which they are not say nothing.
+		// If devices are recorded, steps without device records are skipped.
 		if n == len(g.ranks) && (len(worked) == 0 || worked[step] == n) {
 			g.steps = append(g.steps, step)
 		}
@@ -188,12 +188,12 @@ func (g *graph) nameGroups() {
 	}
 }
 
-// load fills the tables of own work.
+// load fills the tables of compute work.
 func (j *job) load() {
 	n, m := len(j.ranks), len(j.steps)
 	j.period = make([]float64, m)
 	took := make([]float64, n)
-	behindBy := make([]float64, n) // in so many steps
+	behindBy := make([]float64, n) // by rank: in how many steps the communication lane ends after the step
 	rd := j.read()
 	for s := range m {
 		rd.round()
@@ -228,7 +228,7 @@ func (j *job) load() {
 		j.period[s] = stats.Median(took)
 	}
 	j.ahead = !j.device && stats.Median(behindBy) > float64(m)/2
-	// What the first step of an attempt takes says nothing of the others.
+	// The first step of an attempt is not representative, so it is never judged.
 	from := 0
 	if m > 1 {
 		rest := j.period[1:]
@@ -244,21 +244,21 @@ func (j *job) addRow(row, at int, d int64) {
 	j.row[row][at] += float32(d)
 }
 
-// reader goes through the rounds of a job.
+// reader iterates over the rounds of a job.
 type reader struct {
 	g        *graph
 	cursors  []*cursor
 	programs []*program
-	before   []int64   // end of the step before
-	done     []int64   // the same, with what a device did
-	took     []int64   // how long the round took each rank, with what a device did
+	before   []int64   // end of the previous step
+	done     []int64   // the same, including device work
+	took     []int64   // duration of the round by rank, including device work
 	ends     [][]ended // of lanes
 	s        int
-	follows  bool // the step before is the round before
+	follows  bool // the previous round is the previous step
 }
 
-// ended is something of a lane, on the own clock. Of what waited for another one on its
-// lane it is not known when it was launched: at the earliest with that one.
+// ended is a lane operation on the clock of its rank. If an operation queued behind another one on its lane,
+// its launch time is unknown; launch is then that of the other operation, the earliest possible.
 type ended struct {
 	launch, start, end int64
 	device             bool
@@ -273,7 +273,7 @@ func (g *graph) read() *reader {
 	return rd
 }
 
-// round takes the next round.
+// round reads the next round.
 func (rd *reader) round() {
 	rd.s++
 	step := rd.g.steps[rd.s]
@@ -306,7 +306,7 @@ func (rd *reader) round() {
 	}
 }
 
-// measure finds how long a round took a rank.
+// measure sets the duration of a round of a rank.
 func (rd *reader) measure(r int, p *program) {
 	from := p.start
 	if rd.follows && !rd.g.st.windowed {
@@ -321,8 +321,8 @@ func (rd *reader) measure(r int, p *program) {
 	rd.took[r] = rd.done[r] - from
 }
 
-// joins finds where the host waits for a lane that nothing says it does: it goes on
-// soon after what was launched last has ended.
+// joins finds host work that is really a wait for a lane without a span for it: the host goes on shortly
+// after the last launched operation ended.
 func (rd *reader) joins(r int, p *program) {
 	if len(p.lanes) == 0 && len(rd.ends[r]) == 0 {
 		return
@@ -336,16 +336,16 @@ func (rd *reader) joins(r int, p *program) {
 		}
 		list = append(list, e)
 	}
-	at, next, last := p.start, 0, ended{launch: math.MinInt64} // a lane runs in the order of launches
+	at, next, last := p.start, 0, ended{launch: math.MinInt64} // a lane runs in launch order
 	for i := 0; i < len(p.host); i++ {
 		pc := &p.host[i]
 		end := at + pc.dur
 		if pc.kind == work && pc.dur > joinLeast && pc.phase == Host {
-			// The last one that was launched before it, or inside of it.
+			// Find the last operation launched before the end of this piece.
 			for ; next < len(list) && list[next].launch < end; next++ {
 				last = list[next]
 			}
-			rest := end - last.end // what the host does before its next span begins
+			rest := end - last.end // host work between the wait and the next span
 			within := max(joinWithin, pc.dur/joinPart)
 			switch {
 			case last.end-end > joinWithin && last.device && pc.dur*heldPart > p.end-p.start:
@@ -365,7 +365,7 @@ func (rd *reader) joins(r int, p *program) {
 	rd.ends[r] = slices.DeleteFunc(list, func(e ended) bool { return e.end < p.end-joinWithin })
 }
 
-// meet makes meetings of joins of nothing that is on record.
+// meet turns joins of unrecorded work into meetings if ranks wait for each other in them.
 func (rd *reader) meet(p *program) {
 	for i := range p.host {
 		if pc := &p.host[i]; rd.g.joins && len(p.lanes) == 0 && pc.kind == join {
@@ -374,7 +374,7 @@ func (rd *reader) meet(p *program) {
 	}
 }
 
-// hide makes the phase in which the meeting of all hides that meeting.
+// hide turns the phase that hides the collective of all ranks into that collective.
 func (rd *reader) hide(p *program) {
 	if rd.g.hides == Host {
 		return
@@ -387,10 +387,10 @@ func (rd *reader) hide(p *program) {
 	}
 }
 
-// hiddenGroup is the number of the group of all ranks that no span names.
+// hiddenGroup is the number of the group of all ranks whose collective no span shows.
 const hiddenGroup = math.MaxUint16
 
-// sumOwn makes own work the sum of its kinds, where no replay tells.
+// sumOwn sets own to the sum of all kinds of work. It is used if the replay does not finish.
 func (j *job) sumOwn() {
 	clear(j.own)
 	for row := range rows {
@@ -400,10 +400,10 @@ func (j *job) sumOwn() {
 	}
 }
 
-// judgeFrom leaves out the steps before one.
+// judgeFrom excludes the rounds before step from the judgment.
 func (g *graph) judgeFrom(step int) {
 	g.from, g.usual = step, stats.Median(slices.Clone(g.period[step:]))
 }
 
-// typical is the length of a usual step.
+// typical returns the median length of a judged step in microseconds.
 func (g *graph) typical() float64 { return g.usual }

@@ -9,7 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
-// Judge returns the verdict and the table that it was made of.
+// Judge returns the verdict and the table it is based on. The table is nil if there are too few steps or
+// ranks.
 func (s *State) Judge() (*Verdict, *Table) {
 	s.trim()
 	j := &job{graph: newGraph(s)}
@@ -64,8 +65,8 @@ func (s *State) Judge() (*Verdict, *Table) {
 	return v, t
 }
 
-// Verdict judges what the State holds. It changes nothing but may forget the oldest
-// steps; more steps can be added afterwards.
+// Verdict returns the verdict on the steps that the State holds. It may discard the oldest steps to stay
+// within its bound; more steps can be added afterwards.
 func (s *State) Verdict() *Verdict {
 	v, _ := s.Judge()
 	return v
@@ -75,7 +76,7 @@ func (v *Verdict) unknown(reason string) {
 	v.Kind, v.Reason = finding.Unknown, reason
 }
 
-// verdict says what holds the job up.
+// verdict fills v with the cause that slows the job down.
 func (j *job) verdict(v *Verdict, was *outcome) {
 	if h := j.st.hung(int64(j.typical() * 1e3)); h != nil {
 		j.hangs(v, h)
@@ -110,7 +111,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	}
 	all, below := j.findings(was)
-	// What saves many times as much as the replay is off is not made of what it leaves out.
+	// A repair that saves many times the error of the replay cannot be an artifact of that error.
 	believed := func(f found) bool {
 		return v.Coverage.ReplayError <= replayError || f.Cost >= errorTimes*v.Coverage.ReplayError
 	}
@@ -139,7 +140,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	best := slices.MaxFunc(all, func(a, b found) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
 	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
 	if !believed(all[head]) {
-		v.unknown(reasonReplay) // and a wider repair that saves more is not what it is
+		v.unknown(reasonReplay) // a wider repair that saves more is not credible either
 		return
 	}
 	if f := &all[head]; f.Kind == finding.SlowRanks && j.hiddenAmong(f.Ranks) {
@@ -152,17 +153,17 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	}
 	if j.hides != Host && all[head].Kind == finding.Drift {
-		v.unknown(reasonHidden) // it may be the wait
+		v.unknown(reasonHidden) // the drift may be the hidden wait
 		return
 	}
 	v.Finding = all[head].Finding
 	if v.Kind == finding.Imbalance && len(v.Ranks) == 0 {
-		v.suspect(j.doubtful(nil)) // one may have most of it
+		v.suspect(j.doubtful(nil)) // one rank may have most of the imbalance
 	}
 	if j.hides == Backward && slices.ContainsFunc(slices.Collect(maps.Values(v.Causes)), func(c string) bool {
 		return c == Forward.String() || c == finding.CauseMixed
 	}) {
-		// A rank that is slow in forward is often slow in backward as well, which is not seen.
+		// A rank that is slow in forward is often slow in backward too, where the hidden waits mask it.
 		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
 		v.Finding.NotKnown = append(v.Finding.NotKnown, "how much more the run would gain: backward also holds the waits")
 	}
@@ -179,15 +180,15 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}
 }
 
-// suspect notes what would cost time if it is no chance; nil is nothing.
+// suspect records a finding that may be chance; nil does nothing.
 func (v *Verdict) suspect(f *found) {
 	if f != nil {
 		v.Suspects, v.Suspected = f.Ranks, &f.Finding
 	}
 }
 
-// anyCut reports whether records of one of these ranks are missing or wrong: what it is
-// late by may be what was lost.
+// anyCut reports whether records of one of these ranks are missing or wrong, so that its lag may be an
+// artifact of the lost records.
 func (j *job) anyCut(ranks []int) bool {
 	return slices.ContainsFunc(ranks, func(r int) bool { return j.st.ranks[r].info.Cut })
 }

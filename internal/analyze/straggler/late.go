@@ -11,33 +11,32 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// A rank is late when its own work takes longer than that of the other ranks of its
-// role, by more than chance explains. If no rank is late, the labels of the ranks say nothing:
-// means of blocks of steps are taken, the labels are permuted within each block, and the search
-// is repeated, for the largest mean of any rank and for the largest rise of any rank over some
-// rounds. The work of ranks wanders, so that blocks last twice as long as the correlation of
-// the noise (L of Politis and White for AR(1)). Few blocks are too short for that: the mean must
-// also be beyond Student's quantile for as many degrees of freedom as there are independent
-// values.
+// A rank is late if its compute time exceeds that of the other ranks of its role by more than chance
+// explains. Under the null hypothesis that no rank is late, the labels of the ranks are exchangeable: the
+// search takes means of blocks of steps, permutes the labels within each block, and compares the largest mean
+// of any rank and the largest rise of any rank over some rounds. Compute times are autocorrelated, so blocks
+// last twice the correlation length of the noise (L of Politis and White for AR(1)). With few blocks that is
+// too short: the mean must also exceed Student's quantile for as many degrees of freedom as there are
+// independent values.
 const (
 	permutations = 5000
 
 	leastPermutations = 1000
 	leastBlocks       = 6
 	mostBlocks        = 50
-	lateShare         = 0.01 // of a step: less is nobody's concern
-	stallShare        = 0.5  // of a step: an excess of one round that is a stall
-	largeShare        = 0.05 // so much is believed of noise that is as correlated as it seems, without labels
-	plainShare        = 0.25 // noise that wanders does not make so much of all steps
-	steadyPart        = 0.9  // of the steps: who is late by so much in nearly all of them is late, however it varies
+	lateShare         = 0.01 // of a step: least excess
+	stallShare        = 0.5  // of a step: an excess of one round above this is a stall
+	largeShare        = 0.05 // of a step: with this excess the noise estimate suffices, without permuted labels
+	plainShare        = 0.25 // of a step: autocorrelated noise does not reach this mean
+	steadyPart        = 0.9  // of the steps: a rank with an excess in this fraction of steps is late, however the excess varies
 )
 
-// levels are the chances below which a test holds: of the mean of all judged rounds, of what
-// stalls add to it, and of a part of the run, which is chosen after looking.
+// levels are significance levels: for the mean of all judged rounds, for the contribution of stalls, and for
+// a part of the run, which is selected after looking at the data.
 type levels struct {
 	mean, stall, part float64
 
-	// doubt asks who may be late: also by what is too seldom for any test.
+	// doubt also accepts ranks that may be late but occur too rarely for any test.
 	doubt bool
 }
 
@@ -46,8 +45,8 @@ var (
 	perhaps      = levels{mean: 0.05, stall: 0.05, part: 0.05, doubt: true}
 )
 
-// excess is own work less the median of the other ranks of the role, of the judged
-// rounds, by rank. It is nil for a rank that is alone in its role.
+// excess returns, by rank and judged round, compute time minus the median of the other ranks of the role. It
+// is nil for a rank that is alone in its role. The result is cached.
 func (j *job) excess() [][]float64 {
 	if j.over != nil {
 		return j.over
@@ -77,7 +76,7 @@ func (j *job) excess() [][]float64 {
 	return out
 }
 
-// medianWithout returns the median of x without one of its values. It is in order.
+// medianWithout returns the median of sorted x without one value equal to v.
 func medianWithout(x []float64, v float64) float64 {
 	at := func(i int) float64 {
 		if x[i] < v {
@@ -89,7 +88,7 @@ func medianWithout(x []float64, v float64) float64 {
 	return (at((n-1)/2) + at(n/2)) / 2
 }
 
-// correlation is that of neighbours in x.
+// correlation returns the lag-1 autocorrelation of x, or 0 if x is constant.
 func correlation(x []float64) float64 {
 	mean, before := stats.Mean(x), 0.0
 	var a, b float64
@@ -103,8 +102,8 @@ func correlation(x []float64) float64 {
 	return b / a
 }
 
-// blockLength is twice the length over which n values with a correlation depend on
-// each other, within bounds that leave enough blocks.
+// blockLength returns twice the length over which n values with autocorrelation rho depend on each other,
+// limited so that least to mostBlocks blocks remain.
 func blockLength(n int, rho float64, least int) int {
 	l := 1.0
 	if rho = min(rho, 0.99); rho > 0 {
@@ -114,21 +113,22 @@ func blockLength(n int, rho float64, least int) int {
 	return max(min(b, n/least), (n+mostBlocks-1)/mostBlocks, 1)
 }
 
-// noise is how series of the same length vary, as the excess of the ranks of a role.
+// noise describes the variation of several series of the same length, such as the excess of the ranks of a
+// role.
 type noise struct {
-	rho float64   // correlation of neighbours
-	sd  []float64 // of each series, from four on the median of the others: a fault of its own does not make it larger
-	own []float64 // of each series itself
-	df  float64   // degrees of freedom of a deviation
+	rho float64   // lag-1 autocorrelation
+	sd  []float64 // standard deviation by series; with four or more series the median of the others, so that a fault does not inflate its own threshold
+	own []float64 // standard deviation of each series itself
+	df  float64   // degrees of freedom of the standard deviation
 
-	block int // values in a row that depend on each other
+	block int // length of a block of dependent values
 }
 
 func noiseOf(series [][]float64) noise {
 	const (
 		pool       = 4
 		rhoErrors  = 1.5
-		shortLevel = 5 // values of a level that is beyond doubt
+		shortLevel = 5 // values of a level shift that is certain
 		surely     = 2
 	)
 	n, m := len(series), len(series[0])
@@ -137,7 +137,7 @@ func noiseOf(series [][]float64) noise {
 	for i, x := range series {
 		mean := stats.Mean(x)
 		out.own[i], rhos[i] = deviation(level(x, 0, m, mean, 0), 1)
-		// A stall is no level, and what wanders has levels by chance.
+		// A stall is not a level shift, and an autocorrelated series shifts by chance.
 		from, to, in, rest, z := interval(x)
 		if shorter := min(to-from, m-(to-from)); z <= changeErrors || shorter < shortSegment && (shorter < shortLevel || z <= surely*changeErrors) {
 			continue
@@ -145,11 +145,11 @@ func noiseOf(series [][]float64) noise {
 		sd, rho := deviation(level(x, from, to, in, rest), 2)
 		out.own[i] = sd
 		if n < pool {
-			rhos[i] = rho // more ranks have it from those that did not change
+			rhos[i] = rho // with more ranks, the unchanged ones provide the estimate
 		}
 	}
 	copy(out.sd, out.own)
-	// What is estimated of few values may be more.
+	// An estimate from few values may be too low, so use its upper bound.
 	rho := stats.Median(rhos)
 	out.block = blockLength(m, rho, leastBlocks)
 	out.rho = min(rho+rhoErrors*math.Sqrt((1-rho*rho)/float64(m*max(n-1, 1))), 0.99)
@@ -164,18 +164,20 @@ func noiseOf(series [][]float64) noise {
 	return out
 }
 
-// quantile returns how many standard errors are exceeded with probability p in any of so many tests.
+// quantile returns the number of standard errors that any of the given number of tests exceeds with
+// probability p.
 func (n noise) quantile(p, tests float64) float64 {
 	return student.Quantile(1-p/tests, n.df)
 }
 
-// mean returns the standard error of the mean of k values of the i-th series: as the others have
-// it, and as it has it itself if that is more.
+// mean returns the standard error of the mean of k values of the i-th series: with the deviation of the other
+// series, and with its own if that is larger.
 func (n noise) mean(i, k int) (others, own float64) {
 	return n.errors(i, meanVariance(k, n.rho))
 }
 
-// difference returns those of the difference of the means of k values in a row and of the rest of m.
+// difference returns the standard errors, as mean does, of the difference between the mean of k
+// consecutive values and the mean of the rest of m.
 func (n noise) difference(i, k, m int) (others, own float64) {
 	a, b := float64(k), float64(m-k)
 	in, out := meanVariance(k, n.rho), meanVariance(m-k, n.rho)
@@ -188,18 +190,18 @@ func (n noise) errors(i int, variance float64) (others, own float64) {
 	return others, max(n.own[i]*math.Sqrt(variance), others)
 }
 
-// independent is how many independent values say as much of a mean as n correlated ones.
+// independent returns the effective sample size of n values with autocorrelation rho.
 func independent(n int, rho float64) float64 { return 1 / meanVariance(n, rho) }
 
-// meanVariance is the variance of the mean of k values of AR(1) with a variance of 1.
+// meanVariance returns the variance of the mean of k values of an AR(1) series with variance 1.
 func meanVariance(k int, rho float64) float64 {
 	n := float64(k)
 	return ((1+rho)/(1-rho) - 2*rho*(1-math.Pow(rho, n))/(n*(1-rho)*(1-rho))) / n
 }
 
-// deviation returns the standard deviation of x and the correlation of its neighbours, of which
-// so many levels were taken. What follows a level less than it wanders seems to wander
-// less (Kendall): both are corrected for that.
+// deviation returns the standard deviation and the lag-1 autocorrelation of x, from which the given number of
+// level means was subtracted. Subtracting fitted levels biases both downwards (Kendall); the results are
+// corrected for it.
 func deviation(x []float64, levels int) (sd, rho float64) {
 	n := float64(len(x))
 	rho = correlation(x)
@@ -211,8 +213,8 @@ func deviation(x []float64, levels int) (sd, rho float64) {
 	return math.Sqrt(sum / n / max(1-meanVariance(max(len(x)/levels, 1), rho), 0.1)), rho
 }
 
-// lateRank is a rank that is late, by how much in the mean, and how often labels that are
-// drawn show as much; 0 where no chance is involved.
+// lateRank is a late rank, its mean excess, and the probability that permuted labels show as much; 0 if no
+// test was needed.
 type lateRank struct {
 	rank   int
 	mean   float64
@@ -228,14 +230,14 @@ func (j *job) late(e [][]float64, role []int, from, to int, lv levels) []lateRan
 	return append(out, j.lateInKind(e, role, out, from, to, lv)...)
 }
 
-// lateInKind returns the ranks of a role, besides those that are known, that are late in one
-// kind of work, and in all together. The noise of one kind is less than that of all, so that a
-// fault that several ranks share is seen where labels that are permuted say little. What a rank
-// has more of one kind and less of another is the wait for others that no span shows.
+// lateInKind returns the ranks of a role, besides the known ones, that are late in one kind of work and also
+// in total. One kind has less noise than the total, so a fault that several ranks share is visible where
+// permuted labels lack power. A rank with more of one kind but not in total only waits for others without a
+// span.
 func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to int, lv levels) (out []lateRank) {
 	const (
-		least = 4 // ranks: the median of the others is that of ranks without the fault
-		times = 2 // the standard errors that one test takes
+		least = 4 // ranks: the median of the others must come from ranks without the fault
+		times = 2 // multiple of the quantile of a single test
 	)
 	n := len(role)
 	if n < least {
@@ -284,9 +286,9 @@ func (j *job) lateInKind(e [][]float64, role []int, known []lateRank, from, to i
 	return out
 }
 
-// worksAlone reports whether only one rank of a role has recorded work of a kind, in several rounds:
-// it has another task, as one that saves for all, and no chance is involved. Time in no span
-// and waiting for data are no task.
+// worksAlone reports whether only one rank of a role recorded a kind of work, in several rounds. Such a rank
+// has another task, for example saving for all ranks, so no test is needed. Time in no span and waiting for
+// data do not count as tasks.
 func (j *job) worksAlone(row, rank int, role []int, from, to int) bool {
 	const least = 3 // rounds
 	if p := Phase(row % int(phases)); p == Host || p == Input {
@@ -307,7 +309,7 @@ func (j *job) worksAlone(row, rank int, role []int, from, to int) bool {
 	return n >= least
 }
 
-// split divides the excess of ranks into what stalls have beyond others, and the rest.
+// split divides the excess of ranks into the part up to the stall threshold and the part above it.
 func (j *job) split(e [][]float64, role []int, from, to int) (usual, stalls [][]float64) {
 	most := stallShare * j.typical()
 	for _, r := range role {
@@ -320,13 +322,13 @@ func (j *job) split(e [][]float64, role []int, from, to int) (usual, stalls [][]
 	return usual, stalls
 }
 
-// lateInAll returns the ranks that are late in all work together: usually, or by rare stalls. A mean
-// says little of stalls, so that only the labels of those who had them are asked.
+// lateInAll returns the ranks that are late in total compute time, either usually or by rare stalls. A mean
+// has little power for stalls, so only permuted labels test them.
 func (j *job) lateInAll(e [][]float64, role []int, from, to int, lv levels) (out []lateRank) {
 	usual, stalls := j.split(e, role, from, to)
 	noise := noiseOf(usual)
 	least, alone := noise.quantile(lv.mean, float64(len(role))), noise.quantile(lv.part, float64(len(role)))
-	large := func(x []float64) float64 { // the mean, if that is large
+	large := func(x []float64) float64 { // the mean, or 0 if it is small
 		if mean := stats.Mean(x); mean >= lateShare*j.typical() {
 			return mean
 		}
@@ -342,7 +344,7 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to int, lv levels) (out
 	most, means := lv, blockMeans(usual, noise.block)
 	untested := false
 	if lv.doubt {
-		most.mean, most.stall = 1, 1 // a doubt has its chance
+		most.mean, most.stall = 1, 1 // a doubt reports its own chance
 		untested = untestable(len(role), len(means[0]), beyondChance.mean)
 		if untestable(len(role), countStalls(stalls), beyondChance.stall) {
 			lv.stall = 1
@@ -358,7 +360,7 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to int, lv levels) (out
 	for i, r := range role {
 		own, mean := stats.Mean(e[r][from:to]), level[i]
 		plain := own >= plainShare*j.typical()
-		// The mean of what is skewed is above none on each rank.
+		// The mean of a skewed series is above 0 on every rank, so subtract the median of the others.
 		more := mean - max(medianWithout(sorted, level[i]), 0)
 		errors, errorsAlone := noise.mean(i, to-from)
 		chance := min(p[i], stalled[i])
@@ -372,13 +374,13 @@ func (j *job) lateInAll(e [][]float64, role []int, from, to int, lv levels) (out
 	return out
 }
 
-// untestable reports whether labels of so many ranks that are permuted in so many places cannot show
-// that a rank is late: if it were the same one in all of them, that would still be chance.
+// untestable reports whether labels permuted over the given ranks and places cannot be significant: even the
+// same rank in all places has a higher probability than chance.
 func untestable(ranks, places int, chance float64) bool {
 	return math.Pow(float64(ranks), float64(1-places)) > chance
 }
 
-// countStalls is how many rounds of ranks have a stall.
+// countStalls returns the number of rank-rounds with a stall.
 func countStalls(stalls [][]float64) (n int) {
 	for _, x := range stalls {
 		for _, v := range x {
@@ -390,8 +392,9 @@ func countStalls(stalls [][]float64) (n int) {
 	return n
 }
 
-// latePart finds the part of the run in which ranks are late, by the rank of the role whose excess changes
-// most; ok is false if none changes by more than chance explains.
+// latePart returns the part of the run in which a rank of the role is late, chosen by the rank whose excess
+// changes most, with that change in standard errors. If no change exceeds chance, it returns the whole run
+// and 0 errors.
 func (j *job) latePart(e [][]float64, role []int, lv levels) (from, to int, errors float64) {
 	m := j.rounds()
 	if len(role) < 2 || m < leastBlocks {
@@ -407,7 +410,7 @@ func (j *job) latePart(e [][]float64, role []int, lv levels) (from, to int, erro
 		own      float64
 	}
 	parts := make([]part, len(role))
-	smoothed := make([][]float64, len(role)) // stalls, which are no level, end in the medians
+	smoothed := make([][]float64, len(role)) // running medians, which remove stalls
 	for i, x := range series {
 		smoothed[i] = smooth(x)
 		from, to, _, _, _ := interval(smoothed[i])
@@ -439,7 +442,7 @@ func (j *job) latePart(e [][]float64, role []int, lv levels) (from, to int, erro
 	return from, to, errors
 }
 
-// blockMeans returns the means of blocks of so many values of series.
+// blockMeans returns the means of consecutive blocks of size values of each series.
 func blockMeans(series [][]float64, size int) [][]float64 {
 	m := len(series[0])
 	out := make([][]float64, len(series))
@@ -448,7 +451,7 @@ func blockMeans(series [][]float64, size int) [][]float64 {
 		for b := range out[i] {
 			end := (b + 1) * size
 			if b == len(out[i])-1 {
-				end = m // the last one takes what is left
+				end = m // the last block takes the remainder
 			}
 			out[i][b] = stats.Mean(x[b*size : end])
 		}
@@ -456,9 +459,9 @@ func blockMeans(series [][]float64, size int) [][]float64 {
 	return out
 }
 
-// chances returns for each series how often any of them has as large a statistic if their values
-// are permuted among them, position by position; 1 where that is certain to be more often than most, or its
-// own statistic is not above 0. prepare gets the values of each position.
+// chances returns for each series the probability that any series has at least its statistic if values are
+// permuted among the series at each position. The result is 1 if the probability certainly exceeds most, or
+// if the statistic is not positive. prepare receives the values of each position.
 func chances(series [][]float64, own []float64, most float64, prepare func(positions [][]float64) permuted) []float64 {
 	n := len(series)
 	p, hits := make([]float64, n), make([]int, n)
@@ -507,23 +510,23 @@ func chances(series [][]float64, own []float64, most float64, prepare func(posit
 	return p
 }
 
-// permuted returns the largest statistic of any series after the values of each position are
-// permuted among them, or any lower value if it is less than least.
+// permuted permutes the values of each position among the series and returns the largest statistic of any
+// series. If that is less than least, it may return any lower value.
 type permuted func(rng *rand.Rand, least float64) float64
 
-// permutedMeans is for the mean of a series. Series that cannot reach the least mean any more are
-// dropped position by position, and the positions with the largest values come first: few series
-// are left after two or three of them, so that thousands of ranks cost little.
+// permutedMeans tests the mean of a series. It drops series that cannot reach the least mean any more,
+// position by position, starting with the positions of the largest values. Few series remain after two or
+// three positions, so thousands of ranks are cheap.
 func permutedMeans(positions [][]float64) permuted {
 	slices.SortStableFunc(positions, func(a, b []float64) int { return cmp.Compare(slices.Max(b), slices.Max(a)) })
 	n, m := len(positions[0]), len(positions)
-	rest := make([]float64, m+1) // the most that the positions from here on add
+	rest := make([]float64, m+1) // the most that the positions from here on can add
 	for b := m - 1; b >= 0; b-- {
 		rest[b] = rest[b+1] + slices.Max(positions[b])
 	}
 	sums := make([]float64, n)
 	return func(rng *rand.Rand, least float64) float64 {
-		left := append(sums[:0], positions[0]...) // which series has which of the first values is irrelevant
+		left := append(sums[:0], positions[0]...) // the first position needs no permutation
 		for b := range positions {
 			bound := least*float64(m) - rest[b+1]
 			bound -= 1e-12 * math.Abs(bound)
@@ -548,7 +551,7 @@ func permutedMeans(positions [][]float64) permuted {
 	}
 }
 
-// permutedRises is for the largest rise of a series, which is that of largestRise.
+// permutedRises tests the largest rise of a series, as largestRise defines it.
 func permutedRises(positions [][]float64) permuted {
 	n := len(positions[0])
 	mean, sum, low, best := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
@@ -579,7 +582,7 @@ func permutedRises(positions [][]float64) permuted {
 	}
 }
 
-// largestRise is how far the cumulative sum of x, less its mean, rises between any two places.
+// largestRise returns the largest rise, between any two positions, of the cumulative sum of x minus its mean.
 func largestRise(x []float64) float64 {
 	mean := stats.Mean(x)
 	sum, low, best := 0.0, 0.0, 0.0
@@ -601,8 +604,8 @@ func steady(x []float64) bool {
 	return float64(n) >= steadyPart*float64(len(x))
 }
 
-// interval finds the rounds in which x lies highest above the rest, by the extremes of
-// its cumulative sum.
+// interval returns the rounds in which x is highest above the rest, found by the extremes of its cumulative
+// sum, with the means inside and outside and their difference in standard errors.
 func interval(x []float64) (from, to int, in, out, z float64) {
 	mean := stats.Mean(x)
 	sum, low, best := 0.0, 0.0, 0.0
@@ -622,7 +625,8 @@ func interval(x []float64) (from, to int, in, out, z float64) {
 	return from, to, in, out, max(z, 0)
 }
 
-// change finds where the mean of x changes most, by the cumulative sum.
+// change returns the position at which the mean of x changes most, found by the cumulative sum, with the
+// means before and after and their difference in standard errors. Both sides have at least least values.
 func change(x []float64, least int) (at int, before, after, z float64) {
 	n := len(x)
 	if n < 2*least {
@@ -644,8 +648,8 @@ func change(x []float64, least int) (at int, before, after, z float64) {
 	return at, before, after, z
 }
 
-// meansInAndOut returns the mean of x in an interval and that of the rest; z is how far they lie
-// apart in standard errors of series as correlated as x is.
+// meansInAndOut returns the mean of x inside and outside an interval. z is their difference in standard
+// errors, corrected for the autocorrelation of x.
 func meansInAndOut(x []float64, from, to int) (in, out, z float64) {
 	n, k := float64(len(x)), float64(to-from)
 	in = stats.Mean(x[from:to])
@@ -656,7 +660,7 @@ func meansInAndOut(x []float64, from, to int) (in, out, z float64) {
 	return in, out, (in - out) / (wander(level(x, from, to, in, out)) * math.Sqrt(1/k+1/(n-k)))
 }
 
-// level returns x without the mean of an interval, and without that of the rest.
+// level returns x with in subtracted inside the interval and out subtracted outside it.
 func level(x []float64, from, to int, in, out float64) []float64 {
 	rest := slices.Clone(x)
 	for i := range rest {
@@ -669,8 +673,8 @@ func level(x []float64, from, to int, in, out float64) []float64 {
 	return rest
 }
 
-// wander is the standard deviation that x, whose mean is none, would have for the mean of
-// many values to lie as far from none if they were independent.
+// wander returns the standard deviation of zero-mean x, inflated for its autocorrelation, so that the mean of
+// n values has a standard error of wander/sqrt(n).
 func wander(x []float64) float64 {
 	rho := min(max(correlation(x), 0), 0.99)
 	sum := 0.0
@@ -681,6 +685,6 @@ func wander(x []float64) float64 {
 }
 
 const (
-	changeErrors = 6  // standard errors that a change of level of all must have
-	changeLeast  = 10 // rounds on either side of it
+	changeErrors = 6  // least standard errors of a level change that all ranks share
+	changeLeast  = 10 // least rounds on either side of it
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// withLaunches returns what a host does, with the launches of what runs on lanes at their
-// places. A lane runs in the order of its launches.
+// withLaunches appends to out the pieces of a host, with the launches of lane operations inserted. A lane
+// runs in launch order.
 func (g *graph) withLaunches(out []piece, r int, p *program) []piece {
 	if len(p.lanes) == 0 {
 		return append(out, p.host...)
@@ -45,8 +45,8 @@ func (g *graph) withLaunches(out []piece, r int, p *program) []piece {
 	return out
 }
 
-// launchOf estimates when the k-th collective of a lane was launched: as far into
-// backward as in the steps in which the lane was free.
+// launchOf estimates when the k-th collective of a lane was launched, from how far into backward it is
+// launched in steps in which the lane is free. It returns latest if no estimate exists.
 func (g *graph) launchOf(r, k int, p *program, latest int64) int64 {
 	if g.places == nil || k >= len(g.places[g.roleOf[r]]) {
 		return latest
@@ -71,13 +71,13 @@ func (g *graph) launchOf(r, k int, p *program, latest int64) int64 {
 	return latest
 }
 
-// mostPlaces and mostSteps bound what findPlaces looks at: collectives of a step, and steps.
+// mostPlaces and mostSteps bound the collectives per step and the steps that findPlaces inspects.
 const (
 	mostPlaces = 256
 	mostSteps  = 4096
 )
 
-// findPlaces measures where in backward collectives of lanes are launched.
+// findPlaces measures how far into backward the collectives of lanes are launched.
 func (g *graph) findPlaces() {
 	found := make([][][]float64, len(g.roles))
 	rd := g.read()
@@ -111,7 +111,8 @@ func (g *graph) findPlaces() {
 	}
 }
 
-// backwardBy returns how much of backward was done at a moment of a step, and all of it.
+// backwardBy returns how much of backward was done by a time relative to the start of the step, and the total
+// of backward.
 func (p *program) backwardBy(at int64) (done, all int64) {
 	var from int64
 	for i := range p.host {

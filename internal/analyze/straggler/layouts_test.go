@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// step runs one step of all ranks; it says whether the job ends in it.
+// step runs one step of all ranks and reports whether the job ends in it.
 func (s *sim) step(i int) (over bool) {
 	dying := s.die != nil && s.die.step == i
 	for r := range s.n {
@@ -41,9 +41,9 @@ func (s *sim) step(i int) (over bool) {
 	return false
 }
 
-// plain is data parallel training whose collective comes after backward.
+// plain simulates data parallel training with a collective after backward.
 func (s *sim) plain(i int, dying bool) (over bool) {
-	last := make([]float64, s.n) // start of the span that waits in hidden layouts
+	last := make([]float64, s.n) // start of the span that contains the wait in hidden layouts
 	for r := range s.n {
 		f, b := s.dur[straggler.Forward][r][i]/float64(s.accum), s.dur[straggler.Backward][r][i]/float64(s.accum)
 		if dying && r == s.die.rank {
@@ -54,7 +54,7 @@ func (s *sim) plain(i int, dying bool) (over bool) {
 		}
 		for k := range s.accum {
 			fs, bs := straggler.Span{Phase: straggler.Forward}, straggler.Span{Phase: straggler.Backward}
-			if s.layout == "async" { // the host launches, and waits in the optimizer
+			if s.layout == "async" { // the host only launches, and waits in the optimizer
 				at := max(last[r], s.now[r])
 				if k > 0 {
 					at = last[r]
@@ -119,7 +119,7 @@ func (s *sim) everyone() []int {
 	return out
 }
 
-// collective lets ranks wait for each other on the training thread.
+// collective synchronizes ranks on the training thread.
 func (s *sim) collective(ranks []int, group string, transfer float64, step int, record bool) {
 	if f := s.slow[group]; f != nil {
 		transfer *= f[step]
@@ -142,8 +142,7 @@ func (s *sim) collective(ranks []int, group string, transfer float64, step int, 
 	}
 }
 
-// overlapped reduces backward's gradients in four buckets on a stream of its
-// own, while backward goes on.
+// overlapped reduces the gradients of backward in four buckets on a separate stream while backward continues.
 func (s *sim) overlapped(i int) {
 	const buckets = 4
 	start := slices.Clone(s.now)
@@ -216,15 +215,14 @@ func (s *sim) fsdp(i int) {
 	}
 }
 
-// pipeline runs four micro-batches through the stages, forward and then
-// backward; the last stage has half as much again to do. The data parallel
-// ranks of a stage reduce among themselves, then all ranks agree on a norm.
+// pipeline runs four micro-batches through the stages, forward and then backward. The last stage has 1.5
+// times the work. The data parallel ranks of a stage reduce among themselves; then all ranks agree on a norm.
 func (s *sim) pipeline(i int) {
 	const micro = 4
 	stages, replicas := s.stages, s.n/s.stages
 	pass := func(p straggler.Phase, order func(k int) int) {
 		for d := range replicas {
-			from := make([]float64, micro) // when the stage before was done
+			from := make([]float64, micro) // when the previous stage finished each micro-batch
 			for k := range stages {
 				stage := order(k)
 				r := d*stages + stage
@@ -261,7 +259,7 @@ func (s *sim) pipeline(i int) {
 	s.collective(s.everyone(), "", 1, i, true)
 }
 
-// TestHalfOfManyRanks: more ranks are late than are told apart one by one.
+// TestHalfOfManyRanks: more ranks are late than smallest examines one by one.
 func TestHalfOfManyRanks(t *testing.T) {
 	var slowOnes []int
 	for r := range 32 {

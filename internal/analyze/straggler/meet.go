@@ -7,7 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// meet looks at who meets whom.
+// meet finds the groups in which ranks meet and, if they do not connect all ranks, the phase that hides a
+// collective of all.
 func (j *job) meet() {
 	if len(j.ranks) < 2 {
 		return
@@ -18,15 +19,14 @@ func (j *job) meet() {
 	}
 }
 
-// findMeetings finds the groups in which ranks meet in most rounds, and whether these join
-// all ranks. It also finds out whether ranks wait for each other in joins of what is not on
-// record, as in the wait for gradients after backward: then some of them wait much longer
-// than others, or all of them for long, and these are meetings as well. A host that launches
-// work for a device waits for nobody there.
+// findMeetings finds the groups in which ranks meet in most rounds, and whether these connect all ranks. It
+// also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients
+// after backward: then some of them wait much longer than others, or all wait for long, and the joins count
+// as meetings. A host that only launches work for a device does not wait for other ranks there.
 func (g *graph) findMeetings() {
 	const least = 0.01 // of a step
 	var spreads, lows []float64
-	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without joins, and with
+	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without and with joins
 	rd := g.read()
 	for s := range g.steps {
 		rd.round()
@@ -66,7 +66,7 @@ func (g *graph) findMeetings() {
 	})
 }
 
-// tally counts in how many rounds groups meet.
+// tally counts in how many rounds each group meets.
 type tally struct{ count, round []int }
 
 func newTally(groups int) tally {
@@ -80,9 +80,9 @@ func (t *tally) add(group, round int) {
 	}
 }
 
-// connect finds out whether groups that meet join all ranks.
+// connect sets connected: whether the groups that meet connect all ranks.
 func (g *graph) connect(meets func(group int) bool) {
-	with, n := make([]bool, len(g.ranks)), 0 // the first rank, and who meets those
+	with, n := make([]bool, len(g.ranks)), 0 // ranks reachable from the first one
 	with[0] = true
 	for is := 1; is > n; {
 		n, is = is, 0
@@ -103,11 +103,10 @@ func (g *graph) connect(meets func(group int) bool) {
 	g.connected = n == len(with)
 }
 
-// findHidden looks for the phase at whose end all ranks go on together: the meeting
-// that no span shows hides in it. It is the one whose ends lie equally far apart on all
-// ranks.
+// findHidden looks for the phase that hides a collective of all ranks that no span shows: all ranks leave
+// this phase together, so its ends are equally far apart on all ranks.
 func (j *job) findHidden() {
-	const most = 0.03 // of a step: ranks that nothing holds together differ by more
+	const most = 0.03 // of a step: ranks without a common collective differ by more
 	back, step := j.endsApart(Backward), j.endsApart(Optimizer)
 	if min(back, step) > most {
 		return
@@ -121,8 +120,8 @@ func (j *job) findHidden() {
 	j.judgeFrom(from)
 }
 
-// endsApart returns by how much the times between the ends of a phase differ among ranks,
-// as the part of a step: infinite where not all of them have it in all steps.
+// endsApart returns the median spread over ranks of the time between the ends of a phase, as a fraction of a
+// step. It is infinite if some rank lacks the phase in some step.
 func (j *job) endsApart(p Phase) float64 {
 	last := make([]int64, len(j.ranks))
 	var spreads []float64
@@ -152,10 +151,9 @@ func (j *job) endsApart(p Phase) float64 {
 	return stats.Median(spreads)
 }
 
-// hiddenAmong reports whether two of the ranks meet on their devices in a group of fewer
-// than all: what a device did for a phase holds the waits for such meetings that are not
-// on record by themselves, so that one of them may wait for the other in what looks like
-// work.
+// hiddenAmong reports whether two of the ranks meet on their devices in a group smaller than all ranks.
+// Device times of a phase include waits for such meetings that are not recorded separately, so what looks
+// like work of one rank may be a wait for the other.
 func (g *graph) hiddenAmong(ranks []int) bool {
 	for k := range g.groups {
 		if len(g.groups[k].members) == len(g.ranks) || !g.groups[k].unseen && !g.groups[k].device {
@@ -174,9 +172,8 @@ func (g *graph) hiddenAmong(ranks []int) bool {
 	return false
 }
 
-// mayWaitForMissing reports whether the ranks on record may wait for one that is not: transfers take
-// a large part of a step or more than before, or the shorter the later the slowest of
-// these ranks comes, as the wait for another one is.
+// mayWaitForMissing reports whether the ranks on record may wait for one without data. Then transfers take a
+// large part of a step, or more than before, or they are shorter the later the slowest recorded rank arrives.
 func (j *job) mayWaitForMissing(was *outcome) bool {
 	const some, large, slope = 0.05, 0.1, -0.2
 	m := j.rounds()
@@ -209,9 +206,8 @@ func (j *job) mayWaitForMissing(was *outcome) bool {
 	return b < slope && b < -2*se
 }
 
-// unseenWaits reports whether ranks of different roles spend a tenth of the step in no
-// span where they may wait for each other, and nothing of what they exchange is on
-// record.
+// unseenWaits reports whether ranks of different roles spend a tenth of the step in no span. They may wait
+// for each other there, since what they exchange is not recorded.
 func (j *job) unseenWaits() bool {
 	if j.device || j.row[Host] == nil {
 		return false
@@ -219,11 +215,11 @@ func (j *job) unseenWaits() bool {
 	return len(j.roles) > 1 && stats.Median(j.means(int(Host))) > 0.1*j.typical()
 }
 
-// The n-th message that a rank sends to a neighbour of its pipeline is the n-th that this one
-// receives from it: see [meet.Stages].
+// The n-th message that a rank sends to a pipeline neighbor is the n-th that this neighbor receives from it:
+// see [meet.Stages].
 
-// way says to which side a message goes: the phase of the work that it follows, or
-// comes before.
+// way returns the direction of a message, 1 for the next stage and -1 for the previous one, or 0 if unknown.
+// by selects whether the work before (-1) or after (1) the message decides: forward or backward.
 func (a *actor) way(by int) int {
 	for k := a.i + by; k >= 0 && k < len(a.todo); k += by {
 		if a.todo[k].kind != work {
@@ -251,7 +247,7 @@ func (rp *replayer) post(a *actor) {
 	}
 }
 
-// receive lets a host wait for the next message of a neighbour.
+// receive lets a host take the next message of a neighbor. It reports false if the host has to wait for it.
 func (rp *replayer) receive(a *actor) bool {
 	from := rp.w.stages.Peer(a.rank, -a.way(1))
 	if from < 0 {

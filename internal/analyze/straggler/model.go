@@ -1,17 +1,18 @@
-// Package straggler reports what holds a training job up, and what a repair would gain.
+// Package straggler reports which ranks, links or phases slow a training job down, and what
+// fixing them would gain.
 //
 //	st := straggler.New(&straggler.Options{WorldSize: 8})
 //	st.SetRank(3, straggler.Rank{Host: "node-b"})
 //	st.Add(&straggler.Step{Rank: 3, Number: 17, Spans: spans}) // of every rank and step, in any order
 //	fmt.Println(st.Verdict().Sentence)
 //
-// Each step of a rank is kept as a program: its own work, and the meetings with other
-// ranks in the order in which the rank came to them. The programs of all ranks are
-// replayed as they were, which must take the recorded times, and again with something
-// repaired. The difference is the gain of the repair. Times of two ranks are never
-// subtracted, because their clocks may be days apart.
+// Each step of a rank is stored as a program: its compute work, and its meetings with other
+// ranks (collectives and messages) in order. The programs of all ranks are replayed
+// unchanged, which must reproduce the recorded times, and again with a repair applied. The
+// difference is the gain of the repair. Times of two ranks are never subtracted, because
+// their clocks may be days apart.
 //
-// A [State] holds the steps of one attempt, and a [Watch] judges a run while it lasts.
+// A [State] holds the steps of one attempt. A [Watch] judges a run while it lasts.
 package straggler
 
 import "github.com/trainspan/trainspan/internal/platform/extsort"
@@ -19,20 +20,19 @@ import "github.com/trainspan/trainspan/internal/platform/extsort"
 // Phase is what a rank does during a span.
 type Phase uint8
 
-// The phases of a step. Host is the time that no span covers; it is measured,
-// never passed in.
+// The phases of a step. Host is time that no span covers; it is measured, not passed in.
 const (
-	Host       Phase = iota // in no recorded span, or in one that is Other
-	Input                   // waiting for the next batch, or making it
+	Host       Phase = iota // in no recorded span, or in a span of phase Other
+	Input                   // waiting for the next batch, or loading it
 	Transfer                // copying the batch to the device
 	Forward                 // model forward
 	Backward                // model backward
 	Optimizer               // optimizer update
-	Checkpoint              // a blocking save
-	phases                  // how many phases own work is split into
+	Checkpoint              // blocking save
+	phases                  // number of phases of compute work
 
-	Communication // a collective, a message, or the wait for one
-	Other         // anything else that is worth a span: counted as Host
+	Communication // a collective, a message, or the wait for either
+	Other         // any other span; counted as Host
 )
 
 var phaseNames = [...]string{
@@ -40,7 +40,7 @@ var phaseNames = [...]string{
 	Optimizer: "optimizer", Checkpoint: "checkpoint", phases: "", Communication: "communication", Other: "other",
 }
 
-// String returns the phase as a verdict spells it.
+// String returns the name of the phase in verdicts.
 func (p Phase) String() string {
 	if int(p) < len(phaseNames) {
 		return phaseNames[p]
@@ -48,99 +48,93 @@ func (p Phase) String() string {
 	return "unknown"
 }
 
-// Phases are those that own work is split into.
+// Phases returns the phases of compute work.
 func Phases() []Phase {
 	return []Phase{Host, Input, Transfer, Forward, Backward, Optimizer, Checkpoint}
 }
 
-// Meeting is what kind of communication a span is.
+// Meeting is the kind of a communication span.
 type Meeting uint8
 
 // The kinds of communication.
 const (
 	Collective Meeting = iota // all members of the group enter, and leave together
-	Send                      // of a message, by the order of messages of two ranks
-	Receive                   //
-	Join                      // the wait for what runs on other lanes
-	Launch                    // of a collective that a device runs: nobody waits in it
+	Send                      // a message; messages between two ranks match in order
+	Receive
+	Join   // wait for work on other lanes
+	Launch // launch of a collective that a device runs; the host does not wait
 )
 
-// Span is one recorded piece of a step. Its times are nanoseconds of the clock
-// of the rank that recorded it.
+// Span is one recorded interval of a step. Times are nanoseconds of the clock of the recording rank.
 type Span struct {
 	Phase   Phase
-	Meeting Meeting // of Communication
+	Meeting Meeting // for Communication
 	Start   int64
-	End     int64 // before Start: the span never ended, the process or the run died in it
-	// Group is, of a collective, the process group; empty when all ranks take
-	// part. GroupSize is how many ranks it has, zero where that is not known.
+	End     int64 // before Start if the span never ended because the process or the run died in it
+	// Group is the process group of a collective; empty if all ranks take part. GroupSize is its number of
+	// ranks, 0 if unknown.
 	Group     string
 	GroupSize int
-	// Lane is 0 for the thread that trains. A collective of another lane (a
-	// communication stream or thread) runs beside it. On the lane [Device] lies
-	// what a device did, of all phases; Launch is when the host asked for it.
+	// Lane is 0 for the training thread. A collective on another lane (a communication stream or thread) runs
+	// concurrently. The lane [Device] holds the work of a device, of all phases; Launch is then the time at
+	// which the host launched it.
 	Lane   int
 	Launch int64
-	// Op is what a collective that never ended was, empty where that is not known:
-	// all_reduce, or all_reduce of group 3.
+	// Op is the operation of a collective that never ended, such as "all_reduce" or "all_reduce of group 3";
+	// empty if unknown.
 	Op string
 }
 
-// Device is the lane of what a device did.
+// Device is the lane for device work.
 const Device = 2
 
-// Step is one training step of one rank. Its time is from the first to the last of
-// Start, End and the spans; what lies between the steps of a rank counts as host.
+// Step is one training step of one rank. It lasts from the earliest to the latest of Start, End and the span
+// times. Time between the steps of a rank counts as host.
 type Step struct {
 	Rank       int
-	Number     int64 // of the step, the same on all ranks
-	Tokens     int64 // work that the rank did in it: tokens or samples; 0 where that is not recorded
-	Start, End int64 // of the iteration, zero where that is not known; with Start alone it never ended
+	Number     int64 // step number, the same on all ranks
+	Tokens     int64 // tokens or samples that the rank processed; 0 if not recorded
+	Start, End int64 // of the iteration, 0 if unknown; Start without End means that it never ended
 	Spans      []Span
 }
 
-// Rank is what is known of a rank besides its steps.
+// Rank describes a rank.
 type Rank struct {
 	Host string
-	// Role tells ranks apart that do different work, such as the stages of a
-	// pipeline: ranks are compared within a role only.
+	// Role distinguishes ranks that do different work, such as the stages of a pipeline. Ranks are compared
+	// only within a role.
 	Role string
-	// LastSeen is the last sign of life, nanoseconds of the rank's own clock; 0
-	// where that is not known.
+	// LastSeen is the last heartbeat, in nanoseconds of the rank's own clock; 0 if unknown.
 	LastSeen int64
-	// Ended says that the process ended by itself, in good order.
+	// Ended reports whether the process ended by itself without an error.
 	Ended bool
-	// Cut says that damage has taken or changed records: it is never named, and where
-	// it stood at last is known only if it Ended.
+	// Cut reports whether records are damaged or missing. Such a rank is never named, and its last position
+	// is trusted only if it Ended.
 	Cut bool
-	// Pauses are those that others wait for without a hang.
+	// Pauses are the pauses during which waiting ranks do not count as hung.
 	Pauses [PauseKinds]Pause
-	// Loader is how its batches come. Where that is not known, the times of its fetches
-	// decide.
+	// Loader is how the rank gets its batches. If it is unknown, the durations of the fetches decide.
 	Loader Loader
 }
 
-// Loader is how batches come to a rank: zero is not known.
+// Loader is how a rank gets its batches. The zero value means unknown.
 type Loader uint8
 
-// A loader fetches a batch when it is asked for, or its workers fetch batches ahead of the
-// training.
+// LoaderDirect fetches a batch on request; with LoaderAhead workers prefetch batches.
 const (
 	LoaderDirect Loader = 1 + iota
 	LoaderAhead
 )
 
-// Options of a State. Nil and the zero value are valid.
+// Options configures a State. A nil pointer and the zero value are valid.
 type Options struct {
-	// WorldSize is the number of ranks that the job was started with; 0 means
-	// the ranks that have data.
+	// WorldSize is the number of ranks that the job was started with; 0 means the ranks that have data.
 	WorldSize int
-	// MaxCells bounds the memory: the number of steps that are held, times the
-	// number of ranks. When there are more, the oldest steps of all ranks are
-	// forgotten. 0 means 4,000,000.
+	// MaxCells bounds memory: the number of steps held, summed over ranks. When it is exceeded, the oldest
+	// steps of all ranks are discarded. 0 means 4,000,000.
 	MaxCells int
-	// Spill holds the packed steps. If it is nil they stay in memory. Once it has an error a
-	// State lacks steps.
+	// Spill stores the packed steps. If it is nil they stay in memory. After an error of Spill the State
+	// lacks steps.
 	Spill *extsort.Blocks
 }
 
@@ -155,22 +149,21 @@ func (o *Options) orDefault() Options {
 	return out
 }
 
-// PauseKind is something that all ranks may wait for without one of them hanging.
+// PauseKind is a kind of pause that other ranks may wait for without a hang.
 type PauseKind uint8
 
 // The kinds of pauses.
 const (
-	PauseSave       PauseKind = iota // of a checkpoint
-	PauseLoad                        //
-	PauseCompile                     //
-	PauseEvaluation                  // or testing
-	PauseStartUp                     // of the program, its model or process groups
-	PauseKinds                       // how many there are
+	PauseSave PauseKind = iota // saving a checkpoint
+	PauseLoad                  // loading a checkpoint
+	PauseCompile
+	PauseEvaluation // evaluation or testing
+	PauseStartUp    // start-up of the program, its model or its process groups
+	PauseKinds      // number of kinds
 )
 
-// Pause is what is known of the pauses of one kind of a rank: the longest of those
-// that ended, and when the one began that has not, zero where there is none. Times
-// are nanoseconds.
+// Pause describes the pauses of one kind on one rank: the duration of the longest finished one, and the start
+// of the open one (0 if no pause is open). Times are nanoseconds.
 type Pause struct {
 	Longest int64
 	Since   int64

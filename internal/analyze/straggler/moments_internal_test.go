@@ -8,8 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// TestMoments: the correlation of pairs that come one by one is that of their columns,
-// also far from zero.
+// TestMoments: the correlation of pairs added one by one equals that of their columns, also far from zero.
 func TestMoments(t *testing.T) {
 	for _, tt := range []struct{ at, follows float64 }{{0, 0}, {1e9, 0.5}, {-1e6, 1}} {
 		rng := rand.New(rand.NewPCG(1, 2))

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// noise draws factors of the times of one rank, of mean 1 or nearly so.
+// noise returns a generator of factors for the times of one rank, with a mean of about 1.
 type noise func(rng *rand.Rand) func() float64
 
 func iidNoise(part float64) noise {
@@ -37,12 +37,12 @@ func wanderingNoise(part, rho float64) noise {
 	}
 }
 
-// healthyKind is a kind of job in which no rank is slower than others and nothing changes.
+// healthyKind is a kind of job in which no rank is slower than the others and nothing changes.
 type healthyKind struct {
 	name   string
 	noise  noise
-	static float64 // by how much the speeds of the ranks differ
-	pauses float64 // chance of one of 350 ms, of each rank and step
+	static float64 // standard deviation of the speeds of the ranks
+	pauses float64 // probability of a pause of 350 ms for each rank and step
 }
 
 var healthyKinds = []healthyKind{
@@ -62,7 +62,7 @@ var healthyKinds = []healthyKind{
 // drawnStep is the usual length of a step of a drawn job, in milliseconds.
 const drawnStep = 136.0
 
-// drawJob returns the state of a drawn job.
+// drawJob returns the state of a random job.
 func drawJob(kind int, seed uint64, more func(rank int, at, draw float64) float64) *straggler.State {
 	st := straggler.New(nil)
 	for _, step := range drawSteps(kind, seed, more) {
@@ -73,10 +73,10 @@ func drawJob(kind int, seed uint64, more func(rank int, at, draw float64) float6
 	return st
 }
 
-// drawSteps draws the steps of all ranks of a job: two pieces of forward around a collective, backward, and a collective
-// whose transfers are as noisy as the work. If more is set, it returns what the work of a rank
-// takes longer in a step, in milliseconds; at is the place of the step in the run, from 0 to 1,
-// and draw a number from 0 to 1.
+// drawSteps draws the steps of all ranks of a job: two pieces of forward around a collective, then backward
+// and a collective whose transfers are as noisy as the work. If more is set, it returns the milliseconds by
+// which the work of a rank takes longer in a step; at is the position of the step in the run from 0 to 1, and
+// draw is a random number from 0 to 1.
 func drawSteps(kind int, seed uint64, more func(rank int, at, draw float64) float64) (drawn [][]straggler.Step) {
 	k := healthyKinds[kind]
 	rng := rand.New(rand.NewPCG(seed, uint64(1000+kind)))
@@ -142,9 +142,9 @@ func drawSteps(kind int, seed uint64, more func(rank int, at, draw float64) floa
 	return drawn
 }
 
-// TestNoiseIsNoFinding draws healthy jobs, names no rank of them and invents nothing that
-// all ranks lose. TRAINSPAN_STRAGGLER_NOISE is the number of jobs of each kind of noise,
-// TRAINSPAN_STRAGGLER_SEED the first seed.
+// TestNoiseIsNoFinding draws healthy jobs and checks that at most a few verdicts name a rank or a slowdown of
+// all ranks. TRAINSPAN_STRAGGLER_NOISE is the number of jobs of each kind of noise, TRAINSPAN_STRAGGLER_SEED
+// the first seed.
 func TestNoiseIsNoFinding(t *testing.T) {
 	jobs, first := 200, uint64(1)
 	if testing.Short() {
@@ -181,7 +181,7 @@ func TestNoiseIsNoFinding(t *testing.T) {
 			t.Logf("| %s | %d of %d | %d of %d | %d of %d |", k.name, named, jobs, common, jobs, unknown, jobs)
 			mostNamed, mostCommon, mostUnknown := 1+jobs/100, 1+jobs/50, 2+jobs/10
 			if k.pauses > 0 {
-				mostUnknown = 2 + jobs/2 // two pauses of one rank may be its own
+				mostUnknown = 2 + jobs/2 // two pauses of one rank may be its own fault
 			}
 			if named > mostNamed || common > mostCommon || unknown > mostUnknown {
 				t.Errorf("%d jobs with an innocent rank, %d with an invented loss and %d unknown of %d, want at most %d, %d and %d", named, common, unknown, jobs, mostNamed, mostCommon, mostUnknown)
@@ -190,7 +190,7 @@ func TestNoiseIsNoFinding(t *testing.T) {
 	}
 }
 
-// guilty are faults of rank 1. In least of 100 jobs or more it is named alone.
+// guilty lists faults of rank 1 and the least number of jobs, in 100, in which it is named alone.
 var guilty = []struct {
 	name  string
 	kind  string // of healthyKinds
@@ -259,8 +259,9 @@ func namedIn(v *straggler.Verdict) (ranks []int) {
 	return ranks
 }
 
-// TestGuiltyRanksAreNamed draws jobs with a slow rank, which is named in most of them where the
-// fault is clear, and logs how often, alone, with others, and suspected. TRAINSPAN_STRAGGLER_GUILTY is the number of jobs of each fault.
+// TestGuiltyRanksAreNamed draws jobs with a slow rank, which must be named in most of them if the fault is
+// clear. It logs how often the rank is named alone, with others, and suspected. TRAINSPAN_STRAGGLER_GUILTY is
+// the number of jobs of each fault.
 func TestGuiltyRanksAreNamed(t *testing.T) {
 	jobs := 20
 	if testing.Short() {
@@ -303,8 +304,8 @@ func kindOf(name string) int {
 	return slices.IndexFunc(healthyKinds, func(k healthyKind) bool { return k.name == name })
 }
 
-// TestPermutedLabelsNameNobody: what names a rank is that it is the same one each time. Where
-// the labels of the ranks are permuted in each step, the times are the same and nobody is named.
+// TestPermutedLabelsNameNobody: a rank is named because it is late repeatedly. If the labels of the ranks are
+// permuted in each step, the times are the same but no rank is named.
 func TestPermutedLabelsNameNobody(t *testing.T) {
 	jobs := 3
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// noises are series with a mean of 0 and a deviation of 1.
+// noises are generators of series with mean 0 and standard deviation 1.
 var noises = map[string]func(*rand.Rand) func() float64{
 	"iid": func(rng *rand.Rand) func() float64 { return rng.NormFloat64 },
 	"t3": func(rng *rand.Rand) func() float64 {
@@ -34,8 +34,8 @@ var noises = map[string]func(*rand.Rand) func() float64{
 	},
 }
 
-// stepsUntilNamed feeds a job of which one rank takes 10 % of a step more from a step on, and gives
-// how many steps later it is named; -1 if it is not, or something else is said before.
+// stepsUntilNamed feeds a job in which rank 1 takes slow of a step longer from step onset on. It returns how
+// many steps later the rank is named, or -1 if it is not named or another finding comes first.
 func stepsUntilNamed(t *testing.T, ranks int, noise string, seed uint64, onset int, slow float64) int {
 	const step = 200e6 // ns
 	rng := rand.New(rand.NewPCG(seed, 11))
@@ -80,9 +80,10 @@ func stepsUntilNamed(t *testing.T, ranks int, noise string, seed uint64, onset i
 	return -1
 }
 
-// TestNamedWithin30Steps: a rank that takes 10 % of a step more is named within 30 steps in nine of ten jobs,
-// under noise of 2 %, also after a long time in which all was well. An answer counts when the next judgement
-// confirms it, five steps later. Under noise that wanders, twenty steps are as few as two: it takes 45.
+// TestNamedWithin30Steps: a rank that takes 10 % of a step longer is named within 30 steps in nine of ten
+// jobs with 2 % noise, also after a long healthy period. A finding is returned once the next judgment, five
+// steps later, confirms it. With autocorrelated noise twenty steps are worth about two independent ones, so
+// it takes 45 steps.
 func TestNamedWithin30Steps(t *testing.T) {
 	const onset = 300
 	seeds := uint64(3)
@@ -90,7 +91,7 @@ func TestNamedWithin30Steps(t *testing.T) {
 	for _, noise := range []string{"iid", "t3", "AR 0.9"} {
 		for _, ranks := range []int{2, 8} {
 			if noise == "AR 0.9" && ranks == 2 {
-				continue // two ranks do not say which of them wanders
+				continue // with two ranks it is unknown which one deviates
 			}
 			t.Run(fmt.Sprintf("%s, %d ranks", noise, ranks), func(t *testing.T) {
 				var delays []int

@@ -1,25 +1,24 @@
 package straggler
 
-// likeness is how the ranks of a role split their work between the meetings of a round:
-// what a repair gives the ranks that it changes. Without it a repair changes each piece of
-// a kind of work by the same factor, and pieces that are uneven stay uneven.
+// likeness describes how the ranks of a role split their work among the intervals between the meetings of a
+// round. A repair uses it to redistribute the work of the ranks that it changes. Without a likeness, a repair
+// scales every interval by the same factor, so uneven intervals stay uneven.
 type likeness struct {
-	but []bool // ranks that are no example, nil for none
+	but []bool // ranks that are excluded as examples; nil for none
 
-	// Of this round, by role, of hosts and then of devices.
-	pieces [][]float64 // by piece and phase: the sum over the ranks
+	// For the current round, indexed by 2*role for hosts and 2*role+1 for devices.
+	pieces [][]float64 // by interval and phase: sum over the ranks
 	totals []float64   // by phase
-	cuts   []int       // pieces of a rank; uneven where ranks differ
+	cuts   []int       // intervals of a rank; uneven if ranks differ
 }
 
-// uneven stands for a number of pieces that is not the same on all ranks.
+// uneven marks a number of intervals that differs between ranks.
 const uneven = -1
 
-// isCut reports whether the work before a piece of a program is evened apart from the work
-// after it: the rank goes on together with others.
+// isCut reports whether a piece ends an interval: after it the rank continues together with others.
 func (pc *piece) isCut() bool { return pc.kind == collective || pc.kind == receive }
 
-// likeOthers is the likeness of all ranks but some.
+// likeOthers returns the likeness of all ranks except the given ones.
 func (j *job) likeOthers(ranks []int) *likeness {
 	l := &likeness{}
 	if len(ranks) > 0 {
@@ -31,7 +30,8 @@ func (j *job) likeOthers(ranks []int) *likeness {
 	return l
 }
 
-// measure adds up the pieces of a round. It numbers the pieces of devices by their lead.
+// measure sums the work of a round by interval. It numbers the intervals of device operations in their lead
+// field.
 func (l *likeness) measure(j *job, programs []*program) {
 	if l.cuts == nil {
 		l.pieces, l.cuts = make([][]float64, 2*len(j.roles)), make([]int, 2*len(j.roles))
@@ -79,7 +79,7 @@ func (l *likeness) add(at, n int, pc *piece) {
 	l.totals[at*int(phases)+int(pc.phase)] += float64(pc.dur)
 }
 
-// count notes that a rank has so many cuts.
+// count records the number of cuts of a rank.
 func (l *likeness) count(at, n int) {
 	if n++; l.cuts[at] == 0 {
 		l.cuts[at] = n
@@ -89,8 +89,8 @@ func (l *likeness) count(at, n int) {
 	}
 }
 
-// part is which part of their work of a phase the examples do in a piece; ok says that it
-// is known.
+// part returns the fraction of their work of a phase that the examples do in interval n; ok reports whether
+// it is known.
 func (l *likeness) part(role int, device bool, n int, p Phase) (part float64, ok bool) {
 	at := 2 * role
 	if device {
@@ -106,8 +106,8 @@ func (l *likeness) part(role int, device bool, n int, p Phase) (part float64, ok
 	return part, true
 }
 
-// measureLikeness prepares the repairs of a round that change pieces. The factors of its
-// rows are set.
+// measureLikeness prepares the repairs that have a likeness for a round. The factors by row must already be
+// set.
 func (rp *replayer) measureLikeness(programs []*program) {
 	rp.programs = programs
 	if !rp.splits() {
@@ -119,7 +119,7 @@ func (rp *replayer) measureLikeness(programs []*program) {
 	copy(rp.byRow, rp.factor)
 }
 
-// splits reports whether a repair tells the pieces of this round apart.
+// splits reports whether a repair distinguishes intervals in this round.
 func (rp *replayer) splits() bool { return len(rp.likes) > 0 && rp.s >= rp.w.from }
 
 // cutHost sets the factors of a host for its work up to the next cut.
@@ -135,7 +135,7 @@ func (rp *replayer) cutHost(a *actor) {
 	a.piece, a.until = a.piece+1, i+1
 }
 
-// cutDevice sets the factors of a device for the piece that an operation is in.
+// cutDevice sets the factors of a device for the interval of an operation.
 func (rp *replayer) cutDevice(l *actor, op *laneOp) {
 	if l.until == int(op.lead)+1 {
 		return
@@ -150,7 +150,7 @@ func (rp *replayer) cutDevice(l *actor, op *laneOp) {
 	l.until = int(op.lead) + 1
 }
 
-// setPiece sets the factors of a rank for its n-th piece; own is its work there by phase.
+// setPiece sets the factors of a rank for its n-th interval. own is its work in that interval by phase.
 func (rp *replayer) setPiece(a *actor, n int, own *[phases]float64) {
 	r, device := a.rank, a.lane == Device
 	if rp.plain[r] {

@@ -10,15 +10,15 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// piecewise is a job whose ranks do a piece of forward, meet, do another one, and meet
-// again. work gives the times of the two pieces in milliseconds.
+// piecewise is a job whose ranks alternate two pieces of forward with two meetings. work returns the times of
+// the two pieces in milliseconds.
 type piecewise struct {
 	ranks, steps int
-	device       bool // a device does the work and meets
+	device       bool // the work and the meetings are on devices
 	work         func(rank, step int) [2]float64
 }
 
-// state returns the job and the milliseconds that its steps took.
+// state returns the State of the job and the duration of its steps in milliseconds.
 func (j piecewise) state() (*straggler.State, float64) {
 	const meets, launch = 2.0, 0.1
 	st := straggler.New(nil)
@@ -60,9 +60,8 @@ func (j piecewise) state() (*straggler.State, float64) {
 	return st, now
 }
 
-// TestUnevenPieces: pieces of work between two meetings are evened, not their sum. Ranks
-// have other experts in each step, and what one has more in the first piece it has less in
-// the second.
+// TestUnevenPieces: balancing applies to each piece of work between two meetings, not to their sum. Ranks
+// have different experts in each step: what a rank has more in the first piece it has less in the second.
 func TestUnevenPieces(t *testing.T) {
 	for name, device := range map[string]bool{"host": false, "device": true} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +83,8 @@ func TestUnevenPieces(t *testing.T) {
 	}
 }
 
-// TestLatePiece: a rank that is late before one meeting and early before the next one is
-// given the pieces of the others.
+// TestLatePiece: a rank that is late before one meeting and early before the next one is repaired with the
+// pieces of the other ranks.
 func TestLatePiece(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	j := piecewise{ranks: 8, steps: 80, work: func(r, _ int) [2]float64 {
@@ -96,7 +95,7 @@ func TestLatePiece(t *testing.T) {
 		return w
 	}}
 	st, took := j.state()
-	want := took / (80 * 104.6) // eight ranks differ a little
+	want := took / (80 * 104.6) // the eight ranks differ slightly
 	v := st.Verdict()
 	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{5}) || math.Abs(v.Gain-want) > 0.02 {
 		t.Errorf("Verdict() = %s %v with gain %.3f, want slow_ranks [5] with %.3f: %s", v.Kind, v.Ranks, v.Gain, want, v.Sentence)

@@ -1,7 +1,7 @@
 package straggler
 
-// program is one step of one rank: what its host did, piece after piece without a
-// gap, and what ran on other lanes. Times are microseconds.
+// program is the timeline of one step of one rank: the consecutive pieces of its host and the operations on
+// other lanes. Times are microseconds.
 type program struct {
 	step       int64
 	start, end int64 // of the rank's own clock
@@ -10,14 +10,14 @@ type program struct {
 	lanes      []laneOp
 }
 
-// piece is own work of a phase, or a meeting.
+// piece is compute work of a phase, or a meeting.
 type piece struct {
 	kind  pieceKind
-	phase Phase  // of work; of a meeting that hides in work, the phase it hides in
-	group uint16 // number of the group, as the rank met them; of a join as well
+	phase Phase  // of work; for a meeting that is hidden in work, the phase that hides it
+	group uint16 // number of the group by rank, in order of first use; joins have one too
 	dur   int64
-	// lead is, of a join, how long before all has ended that was launched; of a launch, what
-	// of the lanes it is of; of work, 1 where it goes on after a launch.
+	// lead depends on the kind. For a join: how long before the end of all launched work it ends. For a
+	// launch: the index in lanes. For work: 1 if it continues after a launch.
 	lead int64
 }
 
@@ -28,32 +28,32 @@ const (
 	collective
 	send
 	receive
-	join // until all that was launched has ended
+	join // wait until all launched work has ended
 	pieceKinds
-	launch = pieceKinds // of what runs on a lane, in a replay only
+	launch = pieceKinds // start of a lane operation; exists only in a replay
 )
 
-// laneOp is a piece that ran beside the host: launched at a place of the host's
-// program, after the one before it on its lane.
+// laneOp is an operation that runs concurrently with the host. It starts after its launch and after the
+// previous operation on its lane.
 type laneOp struct {
 	piece
-	lane   uint8 // 1: collectives only; Device
-	launch int64 // after the start of the step; may be before it
-	start  int64 // after the start of the step
+	lane   uint8 // 1 (collectives only) or Device
+	launch int64 // relative to the start of the step; may be negative
+	start  int64 // relative to the start of the step
 }
 
-// tail is what is known of the last step of a rank.
+// tail is the last known position of a rank.
 type tail struct {
 	step    int64
 	open    []openSpan
-	entered []int // by group of the rank: how many collectives the host entered or launched, open ones included
-	lastEnd int64 // own clock: the end of the last span that ended
+	entered []int // by group of the rank: collectives that the host entered or launched, including open ones
+	lastEnd int64 // end of the last finished span, on the clock of the rank
 	done    bool  // the step is complete
-	began   int   // how many spans of the training thread were begun
-	device  int   // how much a device did of it
+	began   int   // number of spans started on the training thread
+	device  int   // number of device operations
 }
 
-// openSpan never ended.
+// openSpan is a span that never ended.
 type openSpan struct {
 	phase   Phase
 	meeting Meeting
@@ -70,11 +70,11 @@ func micro(ns int64) int64 {
 	return ns / 1000
 }
 
-// behind is how soon after another one a collective begins on its lane when it
-// waited for that one: then nothing says when it was launched.
+// behind is the largest gap between two collectives on a lane for which the second is assumed to have waited
+// for the first. Its launch time is then unknown.
 const behind = 60 // us
 
-// endOf returns when a piece of the host ended.
+// endOf returns the end of the i-th piece of the host.
 func (p *program) endOf(i int) int64 {
 	at := p.start
 	for k := range i + 1 {
@@ -83,7 +83,7 @@ func (p *program) endOf(i int) int64 {
 	return at
 }
 
-// eachPiece calls fn with every piece, of the host and of lanes.
+// eachPiece calls fn with every piece of the host and of the lanes.
 func (p *program) eachPiece(fn func(*piece)) {
 	for i := range p.host {
 		fn(&p.host[i])
@@ -93,7 +93,7 @@ func (p *program) eachPiece(fn func(*piece)) {
 	}
 }
 
-// renumber gives the groups of a program other numbers.
+// renumber replaces the group numbers of a program.
 func (p *program) renumber(number []uint16) {
 	p.eachPiece(func(pc *piece) {
 		if pc.kind != work {
@@ -102,8 +102,8 @@ func (p *program) renumber(number []uint16) {
 	})
 }
 
-// collectives calls fn with those of the lane of communication. Of one that waited for the
-// one before it nothing says when it was launched.
+// collectives calls fn with the index and the count of each collective on the communication lane. waited
+// reports that the collective waited for the previous one, so that its launch time is unknown.
 func (p *program) collectives(fn func(i, nth int, waited bool)) {
 	nth, free := 0, int64(0)
 	for i := range p.lanes {
@@ -114,7 +114,7 @@ func (p *program) collectives(fn func(i, nth int, waited bool)) {
 	}
 }
 
-// renumber returns t with other numbers of groups.
+// renumber returns t with its group numbers replaced.
 func (t tail) renumber(number []uint16) tail {
 	entered := make([]int, len(number))
 	for i, k := range number {

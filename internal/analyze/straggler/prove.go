@@ -11,9 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// meanWithin returns the mean of values in the order of the rounds, and between what it is with 95 %;
-// neighbours may depend on each other. Of the values as many as known are independent at most. The bounds
-// are 0 if these are fewer than three.
+// meanWithin returns the mean of values in round order and its 95 % confidence bounds, corrected for
+// autocorrelation. At most known values count as independent. The bounds are 0 if known is less than three.
 func meanWithin(x []float64, known int) (mean, low, high float64) {
 	mean = stats.Mean(x)
 	if known < 3 {
@@ -27,7 +26,7 @@ func meanWithin(x []float64, known int) (mean, low, high float64) {
 	return mean, mean - se, mean + se
 }
 
-// meanExcess fills the mean excess of the affected rounds, in the order of time.
+// meanExcess sets the mean excess of the affected rounds, given in time order.
 func meanExcess(e *finding.Evidence, x []float64) {
 	if len(x) == 0 {
 		return
@@ -36,7 +35,8 @@ func meanExcess(e *finding.Evidence, x []float64) {
 	e.Excess, e.ExcessLow, e.ExcessHigh = mean/1e3, low/1e3, high/1e3
 }
 
-// everyNth returns how many rounds apart the rounds are, at least three of them; 0 if that varies.
+// everyNth returns the constant distance between the given rounds, or 0 if it varies or there are fewer than
+// three rounds.
 func everyNth(rounds []int) int {
 	if len(rounds) < 3 {
 		return 0
@@ -50,7 +50,7 @@ func everyNth(rounds []int) int {
 	return apart
 }
 
-// causePhases are the phases that a cause consists of, none where it is a mixture.
+// causePhases returns the phases that a cause consists of, or nil for a mixture.
 func causePhases(cause string) []Phase {
 	if cause == finding.CauseCompute || cause == finding.CauseWork {
 		return []Phase{Forward, Backward}
@@ -63,9 +63,8 @@ func causePhases(cause string) []Phase {
 	return nil
 }
 
-// prove fills what the ranks of a set and the others take in the rounds in which these are late: the table,
-// the levels that the sentence has, and what the steps of the first rank consist of. All are means of the
-// same rounds.
+// prove fills the table, the levels used in the sentence, and the composition of the steps of the first rank.
+// All values are means over the rounds in which the ranks of set are late.
 func (j *job) prove(f *found, set, late []int) {
 	t := j.t
 	if t == nil || len(late) == 0 {
@@ -119,7 +118,8 @@ func (j *job) prove(f *found, set, late []int) {
 	}
 }
 
-// stepOf is what the steps of a rank consist of in some rounds, in the mean, the largest part first.
+// stepOf returns the composition of the steps of a rank, as means over the given rounds, the largest part
+// first.
 func (j *job) stepOf(r int, rounds []int) (out []finding.Part) {
 	t := j.t
 	add := func(name string, at func(s int) float64) {
@@ -147,8 +147,8 @@ func zeroNaN(x float64) float64 {
 	return x
 }
 
-// WaitedFor is the finding that the others wait for a rank, of a profile with too few steps to judge ranks. Its
-// times are medians of the steps. It is nil if there is nothing to compare.
+// WaitedFor returns the finding that the others wait for a rank. It is for profiles with too few steps to
+// judge ranks. Times are medians over the steps. It returns nil if there is nothing to compare.
 func (v *Verdict) WaitedFor(rank int) *finding.Finding {
 	rows := make(map[int]*RankRow)
 	var all []int

@@ -4,17 +4,17 @@ import "slices"
 
 type rankState struct {
 	info Rank
-	// groups are those that the rank met, in that order: pieces number them from 0.
+	// groups lists the groups of the rank in order of first use; pieces refer to them by index.
 	groups   []groupName
 	steps    store
 	last     tail
-	device   progress // of a device: the last step of which it did something
+	device   progress // progress of the device: its last step and the number of its operations in it
 	any      bool
-	disputed int // steps that came twice and differed, as from two writers
+	disputed int // steps that were added twice with different content, for example by two writers
 }
 
-// progress is how far a device has come, or a rank with the collectives of a group: to
-// which step, and how many of it.
+// progress is the position of a device, or of a rank within the collectives of a group: a step and a count
+// within it.
 type progress struct {
 	step int64
 	n    int
@@ -24,12 +24,12 @@ func (p progress) isBefore(o progress) bool { return p.step < o.step || p.step =
 
 type groupName struct {
 	name string
-	size int // zero where it is not known
-	// How many collectives were launched, and how many of them a device was seen in.
+	size int // 0 if unknown
+	// Number of collectives launched, and number of those that a device ran.
 	launched, ran int64
 }
 
-// group numbers a process group; what is beyond the numbers is the last one.
+// group returns the number of a process group. Groups beyond the largest number share the last one.
 func (rs *rankState) group(name string, size int) uint16 {
 	i := slices.IndexFunc(rs.groups, func(g groupName) bool { return g.name == name })
 	if i < 0 {
@@ -43,7 +43,7 @@ func (rs *rankState) group(name string, size int) uint16 {
 	return uint16(i)
 }
 
-// countLaunch counts the launch of a collective of a group, or what a device did of it.
+// countLaunch counts the launch of a collective of a group, or its run on a device.
 func (rs *rankState) countLaunch(name string, size int, device bool) {
 	if g := &rs.groups[rs.group(name, size)]; device {
 		g.ran++
@@ -52,8 +52,7 @@ func (rs *rankState) countLaunch(name string, size int, device bool) {
 	}
 }
 
-// describe is symmetric in what was known and what is new, so that merged states do
-// not depend on an order.
+// describe merges info into the description of the rank. The result does not depend on the order of calls.
 func (rs *rankState) describe(info Rank) {
 	rs.info.Host = max(rs.info.Host, info.Host)
 	rs.info.Role = max(rs.info.Role, info.Role)
@@ -67,7 +66,7 @@ func (rs *rankState) describe(info Rank) {
 	}
 }
 
-// addTail keeps the latest step; of two versions the one that knows more.
+// addTail keeps the tail of the latest step; of two versions of a step it keeps the more complete one.
 func (rs *rankState) addTail(t tail) {
 	if p := (progress{t.step, t.device}); t.device > 0 && rs.device.isBefore(p) {
 		rs.device = p
@@ -76,7 +75,7 @@ func (rs *rankState) addTail(t tail) {
 	case rs.any && t.step < rs.last.step:
 	case rs.any && t.step == rs.last.step && (t.lastEnd < rs.last.lastEnd || t.lastEnd == rs.last.lastEnd && len(t.open) < len(rs.last.open)):
 	default:
-		t.entered = append(rs.last.entered[:0], t.entered...) // the reducer needs its own again
+		t.entered = append(rs.last.entered[:0], t.entered...) // copy: the reducer reuses its buffer
 		rs.any, rs.last = true, t
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestRareCollective: ranks meet inside of backward in each step, and in a
-// collective of their own only after each epoch, which is no barrier of the steps.
+// TestRareCollective: ranks meet inside backward in each step, and in a recorded collective only after each
+// epoch. The latter does not synchronize the steps.
 func TestRareCollective(t *testing.T) {
 	const ms = int64(1e6)
 	s := straggler.New(nil)
 	for rank := range 2 {
-		at := int64(rank) * 1e12 // clocks of their own
+		at := int64(rank) * 1e12 // each rank has its own clock
 		for n := range 60 {
 			input, backward := 2*ms, 60*ms
 			if rank == 1 {
-				input, backward = 42*ms, 20*ms // its backward waits for nobody
+				input, backward = 42*ms, 20*ms // its backward contains no wait
 			}
 			step := straggler.Step{Rank: rank, Number: int64(n)}
 			add := func(p straggler.Phase, d int64) {

@@ -12,14 +12,14 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// scenario is a kind of job with its true answer.
+// scenario is a kind of job with its correct verdict.
 type scenario struct {
 	name  string
 	job   job
 	kind  finding.Kind
 	ranks []int
 	cause string
-	from  int64 // -1: not judged
+	from  int64 // -1 if not checked
 	also  []finding.Kind
 }
 
@@ -100,7 +100,7 @@ func scenarios() []scenario {
 	}
 }
 
-// outcome compares as the corpus' scorer does.
+// outcome classifies a verdict as the scorer of the corpus does.
 func (sc scenario) outcome(v *straggler.Verdict) string {
 	named := len(v.Ranks) > 0
 	innocent := slices.ContainsFunc(v.Ranks, func(r int) bool { return !slices.Contains(sc.ranks, r) })
@@ -128,9 +128,8 @@ func (sc scenario) outcome(v *straggler.Verdict) string {
 	return "other"
 }
 
-// TestRates runs each scenario with several seeds and prints the rates that
-// docs/explain/stragglers.md shows. TRAINSPAN_STRAGGLER_SEEDS is the number of seeds; with one
-// each of them must be right.
+// TestRates runs each scenario with several seeds and prints the rates shown in docs/explain/stragglers.md.
+// TRAINSPAN_STRAGGLER_SEEDS is the number of seeds; with a single seed every scenario must be right.
 func TestRates(t *testing.T) {
 	seeds := 4
 	if testing.Short() {

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// crossing is by how much a collective must begin within a span, and outlast it, to
-	// be of another lane: more than the resolution of clocks in files.
+	// crossing is how far inside a span a collective must begin, and how far beyond its end it must last, to
+	// be moved to another lane. It exceeds the resolution of clocks in files.
 	crossing = 2_000 // ns
-	// A host that waits for a lane goes on soon after it; shorter gaps are no wait.
+	// A host that waits for a lane continues shortly after it ends; shorter gaps are not waits.
 	joinLeast  = 150 // us
 	joinWithin = 300 // us
-	joinPart   = 20  // or within that part of the gap
-	// A host that is far ahead of its device is held until that has caught up. Gaps of
-	// less than a sixth of a step are what a host does.
+	joinPart   = 20  // or within this fraction of the gap
+	// A host that is far ahead of its device is blocked until the device catches up. Gaps of less than a
+	// sixth of a step are host work.
 	heldPart = 6
 )
 
-// reducer turns the spans of a step into a program. Its buffers are reused.
+// reducer converts the spans of a step into a program. It reuses its buffers.
 type reducer struct {
 	all     []Span
 	stack   nest.Stack[int]
@@ -31,14 +31,14 @@ type reducer struct {
 	entered []int
 }
 
-// cut is time in which a span is the innermost.
+// cut is an interval in which a span is the innermost one.
 type cut struct {
 	from, to int64
-	span     int // index in all, -1 for none
+	span     int // index in reducer.all
 }
 
-// reduce makes the program of a step, which is valid until the next call. It says
-// false where the step never ended.
+// reduce returns the program of a step, which is valid until the next call, and its tail. It returns false if
+// the step never ended.
 func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: rd.entered[:0]}
 	rd.all = append(rd.all[:0], st.Spans...)
@@ -102,8 +102,8 @@ func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	return p, t, t.done
 }
 
-// compareSpans sorts by start, the outer span first; a message that took no time was
-// sent before what begins with it.
+// compareSpans sorts by start, then the outer span first. A message with no duration precedes other
+// communication with the same start.
 func compareSpans(a, b *Span) int {
 	if a.Start != b.Start {
 		return cmp.Compare(a.Start, b.Start)
@@ -117,9 +117,8 @@ func compareSpans(a, b *Span) int {
 	return cmp.Or(nest.KeyOf(a.Start, a.End, 0).Compare(nest.KeyOf(b.Start, b.End, 0)), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Group, b.Group))
 }
 
-// findLanes gives collectives of the training thread a lane of their own that
-// cannot be of that thread: files without threads have all spans on one, and a
-// thread ends what it began last.
+// findLanes moves collectives of the training thread to another lane if they partly overlap a backward span.
+// Files without thread ids put all spans on one thread, and spans of one thread must nest.
 func findLanes(all []Span) {
 	for i := range all {
 		work := &all[i]
@@ -141,8 +140,8 @@ func findLanes(all []Span) {
 	}
 }
 
-// blocking makes the collectives of communication lanes part of the training thread
-// where some begin within forward: each layer waits for its parameters there.
+// blocking moves the collectives of communication lanes to the training thread if some begin within forward:
+// there each layer waits for its parameters.
 func blocking(all []Span) {
 	waits := false
 	for i := range all {
@@ -162,11 +161,11 @@ func blocking(all []Span) {
 	}
 }
 
-// flatten cuts the spans of a lane into pieces in which exactly one is the
-// innermost. Within a collective nothing else counts.
+// flatten cuts the spans of a lane into intervals with exactly one innermost span. A collective hides
+// everything inside it.
 func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 	rd.stack = rd.stack[:0]
-	var busy int64 = math.MinInt64 // until when a collective lasts
+	var busy int64 = math.MinInt64 // end of the current collective
 	emit := func(i int, from, to int64) {
 		if from < to {
 			out = append(out, cut{from, to, i})
@@ -178,7 +177,7 @@ func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 		if !of(sp) || sp.End <= sp.Start && sp.Phase != Communication {
 			continue
 		}
-		if sp.Start < busy { // clocks of devices disagree by microseconds
+		if sp.Start < busy { // device clocks disagree by microseconds
 			if sp.End <= busy {
 				continue
 			}
@@ -187,7 +186,7 @@ func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 		rd.stack.Pieces(at, sp.Start, emit)
 		at = sp.Start
 		if sp.Phase == Communication && sp.Meeting != Launch {
-			// What is around it is cut where it begins, and goes on after it.
+			// The enclosing span is split around the collective.
 			out = append(out, cut{sp.Start, sp.End, i})
 			at, busy = sp.End, sp.End
 			continue
@@ -198,7 +197,7 @@ func (rd *reducer) flatten(out []cut, of func(*Span) bool) []cut {
 	return out
 }
 
-// work adds time of a phase.
+// work appends time of a phase to the host.
 func (p *program) work(from, to int64, phase Phase) {
 	d := micro(to) - micro(from)
 	if d <= 0 {
@@ -211,7 +210,7 @@ func (p *program) work(from, to int64, phase Phase) {
 	p.host = append(p.host, piece{kind: work, phase: phase, dur: d})
 }
 
-// add adds a span, where it is the innermost.
+// add appends an interval in which sp is the innermost span.
 func (p *program) add(sp *Span, c cut, rs *rankState) {
 	switch {
 	case sp.Phase == Communication && sp.Meeting != Launch:
@@ -224,7 +223,8 @@ func (p *program) add(sp *Span, c cut, rs *rankState) {
 	}
 }
 
-// addOtherLanes adds what ran on other lanes, in the order of its start.
+// addOtherLanes appends the operations of other lanes, the collectives first and then device work, each in
+// start order.
 func (rd *reducer) addOtherLanes(p *program, rs *rankState) {
 	for i := range rd.all {
 		sp := &rd.all[i]

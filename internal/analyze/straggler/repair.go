@@ -8,15 +8,15 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// A rank is repaired by giving its work, of the kinds that make it late, the time that
-// the others of its role need in that round.
+// A repair of a rank sets its work, of the kinds that make it late, to the time that the other ranks of its
+// role need in that round.
 const (
-	repairPart = 0.02 // of the excess: kinds of work with less are left as they are
-	causePart  = 0.25 // and with less are not named
+	repairPart = 0.02 // of the excess: kinds of work below this are not repaired
+	causePart  = 0.25 // of the excess: kinds of work below this are not named as a cause
 )
 
-// rowsOf returns the kinds of work that make a rank late between two rounds, the largest
-// part first, those with at least that part of the excess over what is usual.
+// rowsOf returns the kinds of work that make a rank late between two rounds, the largest first. It omits
+// kinds with at most the fraction least of the excess over usual.
 func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int {
 	type part struct {
 		row  int
@@ -44,8 +44,8 @@ func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int
 	return out
 }
 
-// repairRanks gives the work of some ranks of a set, while they are late, the time that
-// all others need, split among its pieces as the ranks that are not late split it.
+// repairRanks returns a repair that sets the work of some ranks of a set, while they are late, to the median
+// time of the other ranks, split among intervals as the ranks that are not late split it.
 func (j *job) repairRanks(late *lateSet, ranks []int) repair {
 	usual := j.without(ranks)
 	return repair{ranks: ranks, like: late.like, work: func(s, r, row int) float64 {
@@ -57,7 +57,7 @@ func (j *job) repairRanks(late *lateSet, ranks []int) repair {
 	}}
 }
 
-// repairInput lets all batches be there when they are asked for.
+// repairInput returns a repair in which every batch is available on request.
 func (j *job) repairInput() repair {
 	return repair{work: func(_, _, row int) float64 {
 		if row%int(phases) == int(Input) {
@@ -67,7 +67,7 @@ func (j *job) repairInput() repair {
 	}}
 }
 
-// repairBalance gives all work, piece by piece, the mean time of its role.
+// repairBalance returns a repair that sets all work, interval by interval, to the mean of its role.
 func (j *job) repairBalance() repair {
 	at := -1
 	mean := make([]float64, len(j.roles)*rows)
@@ -90,7 +90,7 @@ func (j *job) repairBalance() repair {
 	}}
 }
 
-// repairLevels brings work back to the level that it had.
+// repairLevels returns a repair that restores work to its level before the rises.
 func (j *job) repairLevels(of []rise) repair {
 	return repair{work: func(s, r, row int) float64 {
 		for _, l := range of {
@@ -102,7 +102,7 @@ func (j *job) repairLevels(of []rise) repair {
 	}}
 }
 
-// repairTransfer returns the transfers of a group, on all lanes, another time.
+// repairTransfer returns a repair that replaces the time of the transfers of a group, on all lanes.
 func repairTransfer(group int, of func(s int, t float64) float64) repair {
 	return repair{transfer: func(s int, m *meeting, t float64) float64 {
 		if m.group != group {
@@ -112,8 +112,8 @@ func repairTransfer(group int, of func(s int, t float64) float64) repair {
 	}}
 }
 
-// families are groups that should take the same time: their names differ in the last
-// number only, and they are of one size.
+// families returns sets of groups that should have equal transfer times: their names differ only in the last
+// number.
 func (g *graph) families() (out [][]int) {
 	of := map[string][]int{}
 	var names []string

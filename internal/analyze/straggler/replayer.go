@@ -7,117 +7,115 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/meet"
 )
 
-// repair is what a replay changes. Functions that are nil change nothing.
+// repair is a change applied in a replay. Nil functions change nothing.
 type repair struct {
-	// work gives by which factor the work of a row of a rank takes longer in a
-	// round; ranks are those that it is asked for, nil is all.
+	// work returns the factor for the time of a row of a rank in a round. It is called for ranks only; nil
+	// means all.
 	ranks []int
 	work  func(s, r, row int) float64
-	// like splits what work leaves of the work of a rank among its pieces; nil leaves it split
-	// as it is.
+	// like redistributes the remaining work of a rank among its intervals; nil keeps the recorded split.
 	like *likeness
-	// extra is work that a rank does more at the end of a round.
+	// extra returns additional work of a rank at the end of a round.
 	extra func(s, r int) float64
-	// transfer returns the time of a transfer in place of t.
+	// transfer returns the time of a transfer that replaces t.
 	transfer func(s int, m *meeting, t float64) float64
 }
 
-// meetKey tells the meetings of a round apart.
+// meetKey identifies a meeting within a round.
 type meetKey struct {
-	group int // number, -1 for the hidden one
+	group int // number of the group, -1 for the hidden one
 	lane  uint8
 	nth   int
 }
 
-// meeting is what ranks come together at, in one round.
+// meeting is a synchronization point of ranks in one round.
 type meeting struct {
 	meetKey
 	meet.Meeting
 
 	came    int
-	arrival []float64 // the latest, of each replay
+	arrival []float64 // latest arrival, by replay
 	waiters []waiter
 }
 
 type waiter struct {
 	a    *actor
-	took int64 // as recorded
+	took int64 // recorded duration
 }
 
-// actor runs a program: the host of a rank, or a lane of it.
+// actor executes the program of a host of a rank or of one of its lanes.
 type actor struct {
 	rank  int
 	lane  uint8
-	i     int       // of the piece
-	clock []float64 // of each replay
-	nth   []int     // how often each group of the rank was met in this round
-	// Of a lane: when each piece was launched, replay by replay.
+	i     int       // index of the current piece
+	clock []float64 // by replay
+	nth   []int     // by group of the rank: meetings so far in this round
+	// For a lane: the launch time of each operation, by replay.
 	launched []float64
 	ops      []*laneOp
 	on       waitsOn
-	todo     []piece // of a host, in this round
-	// Which piece between cuts comes next, and up to where the factors are set, if a repair
-	// has a likeness: of a host, a place in todo; of a device, a number of pieces.
+	todo     []piece // for a host: the pieces of this round
+	// For repairs with a likeness: the next interval, and the position up to which the factors are set. The
+	// position is an index in todo for a host and a number of intervals for a device.
 	piece, until int
-	// Of a lane: how long it waited for others in this round, and for whom last.
+	// For a lane: how long it waited for others in this round, and the last rank it waited for.
 	waited  int64
 	culprit int
-	at      string // the group in which it waited last
-	// What its time is made of, and of a lane what that of its host was at each launch; noted
-	// for a wait budget only.
+	at      string // the group of its last wait
+	// Composition of its time and, for a lane, of the time of its host at each launch. Only kept for a wait
+	// budget.
 	path  path
 	paths []path
 }
 
-// waitsOn is what an actor cannot go on without.
+// waitsOn is what an actor waits for.
 type waitsOn uint8
 
 const (
 	nothing waitsOn = iota
-	queued          // it goes on soon
+	queued          // in the ready list
 	others
 	ownLane
 	message
 )
 
-// outcome is what replays give.
+// outcome is the result of a set of replays.
 type outcome struct {
 	k int
-	// clock is the mean over ranks of the end of each round, replay by replay.
+	// clock is the mean over ranks of the end of each round, by replay.
 	clock []float64
-	// Of a replay without repairs, of each round and rank: the wait and the transfer.
+	// Only for a replay without repairs, by round and rank: wait and transfer time.
 	wait, transfer []float32
-	own            []float32 // what is left of the time of the rank
-	caused         []float64 // by each rank: how long others waited for it, judged rounds
+	own            []float32 // the remaining time of the rank
+	caused         []float64 // by rank: how long others waited for it in the judged rounds
 	budget         *budget
-	late           []int // rounds in which the rank was the last at a meeting of most
+	late           []int // by rank: judged rounds in which the others waited longest for it
 	finished       bool
-	transfers      map[int][]float64 // of each round, NaN without one; by group
+	transfers      map[int][]float64 // by group and round; NaN if the group does not meet in the round
 }
 
-// replayer replays a job with several repairs at once. The first replay is the job
-// as it was.
+// replayer replays a job with several repairs at once. The first replay is without repair.
 type replayer struct {
 	w        *job
 	k        int
 	repairs  []repair
-	budget   bool // who waited for whom is noted
+	budget   bool // records which rank waited for which
 	hosts    []*actor
 	lanes    [][3]*actor
 	meetings map[meetKey]*meeting // of this round
 	pool     []*meeting
-	used     int       // of the pool
-	factor   []float64 // rank, row, replay
-	plain    []bool    // rank: all factors are 1
+	used     int       // used entries of pool
+	factor   []float64 // indexed by rank, row and replay
+	plain    []bool    // by rank: all factors are 1
 	likes    []*likeness
-	byRow    []float64 // factor, before pieces were told apart
+	byRow    []float64 // factor before it is adjusted by interval
 	programs []*program
 	ready    []*actor
 	out      *outcome
 	sends    map[[2]int][]sent
 	latency  int64   // of a message in this round
-	roundOf  []int64 // by each rank: how long others waited for it in this round
-	idle     []int64 // of each rank in this round: joins of nothing that is on record
+	roundOf  []int64 // by rank: how long others waited for it in this round
+	idle     []int64 // by rank, in this round: joins of unrecorded work
 	s        int
 }
 
@@ -131,8 +129,7 @@ func (rp *replayer) lane(r int, lane uint8) *actor {
 	return a
 }
 
-// groupOf returns the number of the group of a piece, and its place among the groups of
-// the rank.
+// groupOf returns the number of the group of a piece and its index among the groups of the rank.
 func (rp *replayer) groupOf(r int, pc *piece) (id, local int) {
 	if pc.group == hiddenGroup {
 		return -1, len(rp.w.gid[r])
@@ -140,13 +137,13 @@ func (rp *replayer) groupOf(r int, pc *piece) (id, local int) {
 	return rp.w.gid[r][pc.group], int(pc.group)
 }
 
-// wake lets an actor go on.
+// wake adds an actor to the ready list.
 func (rp *replayer) wake(a *actor) {
 	a.on = queued
 	rp.ready = append(rp.ready, a)
 }
 
-// take lets an actor do work.
+// take advances the clocks of an actor by the time of a piece of work.
 func (rp *replayer) take(a *actor, pc *piece, device bool) {
 	d := float64(pc.dur)
 	if rp.plain[a.rank] {
@@ -161,7 +158,7 @@ func (rp *replayer) take(a *actor, pc *piece, device bool) {
 	}
 }
 
-// span is how long the rounds from one to before another took in a replay.
+// span returns the duration of the rounds from until before to in a replay.
 func (o *outcome) span(k, from, to int) float64 {
 	start := 0.0
 	if from > 0 {
@@ -170,7 +167,7 @@ func (o *outcome) span(k, from, to int) float64 {
 	return o.clock[(to-1)*o.k+k] - start
 }
 
-// gain is how much faster rounds are with a repair.
+// gain returns the speed-up of rounds by a repair: the time without it over the time with it.
 func (o *outcome) gain(k, from, to int) float64 {
 	with := o.span(k, from, to)
 	if with <= 0 {
@@ -179,11 +176,11 @@ func (o *outcome) gain(k, from, to int) float64 {
 	return o.span(0, from, to) / with
 }
 
-// path is what the time of an actor is made of, from the first step on: its own work, and
-// that of those for whom it waited. The last are transfers.
+// path is the composition of an actor's time since the first step, by phase: its own work and the work of
+// those it waited for. The last element is transfers.
 type path [phases + 1]float64
 
-// budget is a wait budget that is being counted.
+// budget accumulates a wait budget.
 type budget struct {
 	by     string
 	names  []string
@@ -193,28 +190,27 @@ type budget struct {
 	phases path
 }
 
-// sent is when a message was sent, in each replay, and what that time is made of.
+// sent is the time at which a message was sent, by replay, and the composition of that time.
 type sent struct {
 	clock []float64
 	path  path
 }
 
-// A loader that works ahead puts batches into a queue. Whoever finds it empty waits until
-// the next batch is ready; whoever does not takes no time, but would wait as well if the
-// rest of the step were faster than the loader. So the fetch of a rank is no work that
-// takes a time, but a moment before which it does not end.
+// A prefetching loader puts batches into a queue. A rank that finds the queue empty waits for the next batch.
+// A rank that does not would still wait if the rest of the step were faster than the loader. A fetch is
+// therefore not work with a duration but an earliest end.
 const (
-	queueUsual  = 200  // us: as long as a fetch from a queue takes that is not empty
-	queueWaited = 0.05 // of a step: from here on it was, and nothing else held it up
-	queuePart   = 0.1  // of the fetches of a rank that take no longer: then there is a queue
-	queueRare   = 0.1  // of what the rank waits that waits most: it did not wait because of its loader
-	queueQuick  = 10   // one of so many fetches of a rank is quicker than usual
-	queueTimes  = 3    // as long as a usual one: then it waited
-	queueOften  = 0.02 // of the fetches of a rank that waited: one pause of a quick loader is no queue
+	queueUsual  = 200  // us: upper bound of a fetch from a non-empty queue
+	queueWaited = 0.05 // of a step: a longer fetch waited for its batch
+	queuePart   = 0.1  // of the fetches of a rank: least fraction of quick ones for a queue
+	queueRare   = 0.1  // of the wait of the rank that waits most: a rank below this did not wait for its loader
+	queueQuick  = 10   // the quickest 1/queueQuick of the fetches of a rank define a quick fetch
+	queueTimes  = 3    // a fetch that takes this many times a quick one waited
+	queueOften  = 0.02 // of the fetches of a rank: least fraction that waited, because one pause of a quick loader is not a queue
 )
 
-// hasQueues reports whether batches come from queues: of one rank that has one all do, since
-// they run the same program.
+// hasQueues reports whether batches come from queues. If one rank has a queue all have, because they run the
+// same program.
 func (j *job) hasQueues(x []float32) bool {
 	var known Loader
 	for i := range j.info {
@@ -243,8 +239,8 @@ func (j *job) hasQueues(x []float32) bool {
 	return false
 }
 
-// findQueues finds the ranks whose batches come from a queue, and how long before the end
-// of each fetch its batch was ready.
+// findQueues finds the ranks whose batches come from a queue, and how long before the end of each fetch its
+// batch was ready.
 func (j *job) findQueues() {
 	x := j.row[rowOf(false, Input)]
 	if x == nil || !j.hasQueues(x) {
@@ -265,7 +261,7 @@ func (j *job) findQueues() {
 	}
 	j.slack = make([][]float64, n)
 	least := j.leastWait(x)
-	waits := make([]float64, n) // of each rank, in all
+	waits := make([]float64, n) // by rank, total
 	for r := range n {
 		for s := j.from; s < m; s++ {
 			if d := float64(x[j.stepIndex(s, r)]); d > least {
@@ -273,8 +269,8 @@ func (j *job) findQueues() {
 			}
 		}
 	}
-	// Which ranks find a queue empty is chance: where most do at some time, all wait. Where few
-	// do, a pause of another one does not say that its loader could not do more.
+	// It is chance which ranks find a queue empty: if most do at some time, all are treated as waiting. If
+	// few do, a rank that rarely waits may have been delayed by another rank, not by its loader.
 	often := func(r int) bool { return waits[r] > slices.Max(waits)*queueRare }
 	count := 0
 	for r := range n {
@@ -289,9 +285,9 @@ func (j *job) findQueues() {
 	}
 }
 
-// leastWait is from when on a fetch from a queue waited for its batch: it took a part of a
-// step, and several times as long as one of a queue that has batches, which moves them
-// between processes. That is how long the quickest rank usually takes at best.
+// leastWait returns the duration above which a fetch from a queue waited for its batch: a fraction of a step,
+// and several times the duration of a fetch from a non-empty queue, which moves the batch between processes.
+// The latter is estimated from the quick fetches of the quickest rank.
 func (j *job) leastWait(x []float32) float64 {
 	quick, m := math.Inf(1), len(j.steps)
 	of := make([]float64, 0, m)
@@ -306,8 +302,8 @@ func (j *job) leastWait(x []float32) float64 {
 	return max(queueWaited*j.typical(), queueTimes*quick)
 }
 
-// slackOf interpolates when the batches of a rank were ready between those that it
-// waited for, at least so long.
+// slackOf returns, by round, how long before the end of its fetch the batch of a rank was ready. It
+// interpolates between the fetches that took longer than least.
 func (j *job) slackOf(r int, x []float32, ends []int64, least float64) []float64 {
 	m := len(j.steps)
 	var waited []int
@@ -324,7 +320,7 @@ func (j *job) slackOf(r int, x []float32, ends []int64, least float64) []float64
 	if len(waited) < 2 {
 		return out
 	}
-	// Between two of them batches come at the pace of these, else at that of all.
+	// Between two waits batches arrive at the rate between them, elsewhere at the overall rate.
 	first, last := waited[0], waited[len(waited)-1]
 	next := 0
 	for s := range m {
@@ -346,8 +342,7 @@ func (j *job) slackOf(r int, x []float32, ends []int64, least float64) []float64
 	return out
 }
 
-// fetch lets a host take a batch from its queue. A repair of its loader has the batch
-// there.
+// fetch lets a host take a batch from its queue. With a repair of the loader the batch is available at once.
 func (rp *replayer) fetch(a *actor, pc *piece) {
 	after := a.clock[0] + float64(pc.dur)
 	ready := after - rp.w.slack[a.rank][rp.s]

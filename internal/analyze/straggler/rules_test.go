@@ -8,20 +8,20 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// ruled is a job without noise: what each rank does in each step, in milliseconds, before
-// one collective of its group.
+// ruled is a job without noise: the milliseconds that each rank spends in each step before a collective of
+// its group.
 type ruled struct {
 	ranks    int
 	input    func(rank, step int) float64
 	forward  func(rank, step int) float64
 	transfer func(rank, step int) float64
-	later    func(rank, step int) float64 // that the rank leaves the collective after the others
+	later    func(rank, step int) float64 // how much later than the others the rank leaves the collective
 	groups   int
 }
 
 func ms(v float64) int64 { return int64(v * 1e6) }
 
-// state runs 60 steps of the job. All ranks meet once more at the end of each step.
+// state simulates 60 steps of the job. All ranks also meet at the end of each step.
 func (j ruled) state() *straggler.State {
 	of := func(fn func(int, int) float64, r, s int) float64 {
 		if fn == nil {
@@ -74,19 +74,20 @@ func (j ruled) state() *straggler.State {
 
 func constant(v float64) func(int, int) float64 { return func(int, int) float64 { return v } }
 
-// late is what some ranks have more than the others.
+// late returns a time of usual plus the extra time of some ranks.
 func late(usual float64, more map[int]float64) func(int, int) float64 {
 	return func(r, _ int) float64 { return usual + more[r] }
 }
 
-// TestRules has, for each number that decides, a job on either side of it.
+// TestRules has, for each threshold, a job on either side of it.
 func TestRules(t *testing.T) {
 	fast := constant(100)
-	// Rank 0 is late by a, and all wait for data for b: the rank saves a/(b+a) of what the input does.
+	// Rank 0 is late by a, and all ranks wait for data for b: repairing the rank saves a/(b+a) of what
+	// repairing the input saves.
 	both := func(a, b float64) ruled {
 		return ruled{ranks: 4, forward: late(100, map[int]float64{0: a}), input: constant(b)}
 	}
-	// In turn a rank takes so much longer than the others.
+	// A different rank in each step takes more milliseconds longer.
 	turns := func(more float64) ruled {
 		return ruled{ranks: 8, forward: func(r, s int) float64 {
 			if s%8 == r {
@@ -95,7 +96,7 @@ func TestRules(t *testing.T) {
 			return 100
 		}}
 	}
-	// The two ranks of each group come together; the transfers of one group take longer.
+	// The ranks of a group arrive together; the transfers of one group take longer.
 	link := func(more float64) ruled {
 		return ruled{ranks: 8, groups: 4, forward: fast, transfer: func(r, _ int) float64 {
 			if r%4 == 2 {
@@ -104,8 +105,8 @@ func TestRules(t *testing.T) {
 			return 40
 		}}
 	}
-	// One of two ranks in turn leaves the collective later: it comes last to the next one, and
-	// nothing says why. Rank 1 stalls in each fourth step.
+	// The two ranks alternately leave the collective later and so arrive last at the next one, without a
+	// recorded reason. Rank 1 stalls in each fourth step.
 	apart := func(by, more float64) ruled {
 		return ruled{ranks: 2, forward: func(r, s int) float64 {
 			if r == 1 && s%4 == 0 {
@@ -152,12 +153,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestQueueOfAnyPace: fetches that take no more than 200 us come from a queue, which has a
-// batch ready as soon as its loader has made it: what a rank saves elsewhere is waited for
-// there. A loader whose fetches always take longer is asked for each batch.
+// TestQueueOfAnyPace: fetches of at most 200 us come from a queue, whose batches are ready as soon as the
+// loader has made them: time that a rank saves elsewhere is spent waiting for the queue. A loader whose
+// fetches always take longer loads each batch on request.
 func TestQueueOfAnyPace(t *testing.T) {
 	gain := func(fetch float64) float64 {
-		// All wait for the loader in each fourth step; rank 1 is late in the others.
+		// All ranks wait for the loader in each fourth step; rank 1 is late in the other steps.
 		j := ruled{ranks: 2, forward: late(60, map[int]float64{1: 30}), input: func(_, s int) float64 {
 			if s%4 == 0 {
 				return 60
@@ -172,8 +173,8 @@ func TestQueueOfAnyPace(t *testing.T) {
 	}
 }
 
-// TestOneOfTwo: of two ranks that are late in turn none is to blame; where it is the same one
-// in most steps, that another one is late each time is not said beside it.
+// TestOneOfTwo: if two ranks are late in turn, neither is to blame. If one of them is late in most steps, the
+// verdict does not also report an imbalance.
 func TestOneOfTwo(t *testing.T) {
 	steps := func(less int) *straggler.Verdict {
 		return ruled{ranks: 2, forward: func(r, s int) float64 {

@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// microsecondSteps returns a step of a rank as a trace has it: whole microseconds.
+// microsecondSteps returns n steps of a rank with times in whole microseconds, as in a trace.
 func microsecondSteps(n int) []straggler.Step {
 	rng := rand.New(rand.NewPCG(7, 8))
 	at := int64(1_800_000_000_000_000)
@@ -26,8 +26,8 @@ func microsecondSteps(n int) []straggler.Step {
 	return out
 }
 
-// TestStepsAreSmall pins what a step takes, and that adding one allocates next
-// to nothing: a job of a thousand ranks has a million of them.
+// TestStepsAreSmall checks the packed size of a step, and that adding one needs few allocations: a job of a
+// thousand ranks has a million steps.
 func TestStepsAreSmall(t *testing.T) {
 	const n = 4096
 	steps := microsecondSteps(n)
@@ -37,7 +37,7 @@ func TestStepsAreSmall(t *testing.T) {
 			st.Add(&steps[i])
 		}
 	}
-	if allocs := testing.AllocsPerRun(1, func() { st = straggler.New(nil); add() }); allocs > n+n/4 { // one, and a quarter: the race detector adds some
+	if allocs := testing.AllocsPerRun(1, func() { st = straggler.New(nil); add() }); allocs > n+n/4 { // one per step; the race detector adds some
 		t.Errorf("%.0f allocations for %d steps", allocs, n)
 	}
 	packed, err := st.AppendBinary(nil)

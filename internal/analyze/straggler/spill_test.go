@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// manyPieces returns the steps of a rank with 400 pieces each, so that steps that are packed
-// against each other fill several blocks.
+// manyPieces returns steps of a rank with 400 pieces each, so that steps packed as differences fill several
+// blocks.
 func manyPieces(rank, steps int) []straggler.Step {
 	rng := rand.New(rand.NewPCG(uint64(rank), 5))
 	at := int64(1_800_000_000_000_000_000)
@@ -30,8 +30,8 @@ func manyPieces(rank, steps int) []straggler.Step {
 	return out
 }
 
-// TestSpill checks that the steps of a State are the same in a temporary file as in memory, in
-// any order, cut, merged and packed again.
+// TestSpill checks that the steps of a State are the same in a temporary file and in memory, in any order,
+// truncated, merged and packed again.
 func TestSpill(t *testing.T) {
 	sharded := func(opt *straggler.Options, parts int, seed uint64) *straggler.State {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -41,7 +41,7 @@ func TestSpill(t *testing.T) {
 		}
 		for rank := range 3 {
 			steps := manyPieces(rank, 150)
-			for i := range steps { // nearly in order, as ranks report
+			for i := range steps { // slightly out of order, as ranks report
 				k := i + rng.IntN(min(3, len(steps)-i))
 				steps[i], steps[k] = steps[k], steps[i]
 				states[rng.IntN(parts)].Add(&steps[i])
@@ -91,7 +91,7 @@ func packed(t *testing.T, st *straggler.State) []byte {
 	return data
 }
 
-// TestSpillMissing checks that nothing is claimed if steps cannot be read again.
+// TestSpillMissing checks that the verdict is unknown if steps cannot be read back.
 func TestSpillMissing(t *testing.T) {
 	j := job{n: 4, m: 80, seed: 1, faults: []fault{slow([]int{1}, straggler.Input, 0, 40, 0)}}
 	spill := extsort.NewBlocks(0, t.TempDir()+"/missing")

@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestRandomPausesNameNobody draws jobs whose ranks all pause at random.
+// TestRandomPausesNameNobody draws jobs whose ranks all pause at random; no rank may be named.
 func TestRandomPausesNameNobody(t *testing.T) {
 	for _, n := range []int{4, 8, 16} {
 		for seed := range uint64(40) {

@@ -1,7 +1,7 @@
 package straggler
 
-// Starts are when a rank, given by its index, began each of the steps, nanoseconds of its own
-// clock, and when it ended the last one.
+// Starts returns the start times of the steps of a rank, given by its index, in nanoseconds of its own clock,
+// followed by the end of the last step.
 func (t *Table) Starts(rank int) []int64 {
 	out := make([]int64, 0, len(t.Steps)+1)
 	end := int64(0)

@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// State holds the programs of one attempt of a job. Its memory is bounded by
-// Options.MaxCells. The order in which steps are added is irrelevant, and a step
-// added twice counts once. A State is not safe for concurrent use; States that were
-// filled side by side can be merged.
+// State holds the steps of one attempt of a job. Options.MaxCells bounds its memory. Steps may be added in
+// any order, and a step added twice counts once. A State is not safe for concurrent use; States filled
+// concurrently can be merged.
 type State struct {
 	opt    Options
 	ranks  map[int]*rankState
 	rd     reducer
 	cells  int
 	newest int64 // the largest step of any rank
-	oldest int64 // steps before this one were forgotten
+	oldest int64 // steps before this one were discarded
 	forgot bool
-	live   bool // the job goes on
+	live   bool // the job is running
 
-	windowed bool // steps are mean steps of windows, numbered by window
+	windowed bool // steps are means of windows, numbered by window
 }
 
-// New makes an empty State. Nil options are valid.
+// New returns an empty State. Nil options are valid.
 func New(opt *Options) *State {
 	return &State{opt: opt.orDefault(), ranks: map[int]*rankState{}}
 }
@@ -34,7 +33,7 @@ func (s *State) rank(r int) *rankState {
 	return s.ranks[r]
 }
 
-// SetRank tells what is known of a rank. Fields that are empty change nothing.
+// SetRank adds information on a rank. Empty fields change nothing. Negative ranks are ignored.
 func (s *State) SetRank(rank int, info Rank) {
 	if rank < 0 {
 		return
@@ -42,12 +41,10 @@ func (s *State) SetRank(rank int, info Rank) {
 	s.rank(rank).describe(info)
 }
 
-// SetWorldSize tells the number of ranks the job was started with, when it becomes
-// known after New. The larger number counts.
+// SetWorldSize sets the number of ranks that the job was started with. The larger number wins.
 func (s *State) SetWorldSize(n int) { s.opt.WorldSize = max(s.opt.WorldSize, n) }
 
-// Add adds one step of one rank. It keeps nothing of st. A negative rank is
-// ignored, and so is a step without a span.
+// Add adds one step of one rank. It does not retain st. Negative ranks and steps without spans are ignored.
 func (s *State) Add(st *Step) {
 	if st.Rank < 0 || len(st.Spans) == 0 {
 		return
@@ -71,10 +68,9 @@ func (s *State) insert(rs *rankState, p *program) {
 	s.cells += rs.steps.n - was
 }
 
-// Pack makes the steps that wait to be packed take less memory. It changes nothing
-// else; call it when no more steps are expected soon.
+// Pack compresses the pending steps. It changes nothing else. Call it when no more steps are expected soon.
 func (s *State) Pack() {
-	s.rd = reducer{} // a job has many States that get no more steps
+	s.rd = reducer{} // free the buffers: most States of a job get no more steps
 	for _, rs := range s.ranks {
 		s.packRank(rs)
 	}
@@ -86,16 +82,15 @@ func (s *State) packRank(rs *rankState) {
 	s.cells += rs.steps.n - was
 }
 
-// Len is how many steps the State holds, those of each rank counted.
+// Len returns the number of steps held, summed over ranks.
 func (s *State) Len() int {
 	s.Pack()
 	return s.cells
 }
 
-// forget drops the oldest steps of all ranks when there are too many. What is kept
-// depends on the newest step and the number of ranks alone, so that the order of
-// adding and merging changes nothing. It is cut once a quarter of it is over, not
-// at every step.
+// forget discards the oldest steps of all ranks once the bound is exceeded by a quarter, so that it does not
+// run at every step. The steps kept depend only on the newest step and the number of ranks, so the order of
+// adding and merging does not matter.
 func (s *State) forget() {
 	if s.cells > s.opt.MaxCells+s.opt.MaxCells/4 {
 		s.trim()
@@ -103,7 +98,7 @@ func (s *State) forget() {
 }
 
 func (s *State) trim() {
-	if s.cells <= s.opt.MaxCells { // packing makes no more of them
+	if s.cells <= s.opt.MaxCells { // packing never increases cells
 		return
 	}
 	s.Pack()
@@ -123,9 +118,8 @@ func (s *State) cutOldest() {
 	}
 }
 
-// AddRank adds the steps of one rank that were collected under another number, as
-// where the rank becomes known last. from must hold a single rank; it stays as it
-// was.
+// AddRank adds the steps of one rank that were collected under another rank number, for example because the
+// rank was not known earlier. from must hold a single rank; it is not changed.
 func (s *State) AddRank(rank int, info Rank, from *State) {
 	s.SetRank(rank, info)
 	from = s.alike(from)
@@ -136,8 +130,8 @@ func (s *State) AddRank(rank int, info Rank, from *State) {
 	s.trim()
 }
 
-// Merge adds what other knows; other stays as it was. It gives what one State would
-// be that had been given all the steps, in any order.
+// Merge adds the steps of other, which it does not change. The result equals a State to which all the steps
+// were added, in any order.
 func (s *State) Merge(other *State) {
 	if other == nil || other == s {
 		return
@@ -158,7 +152,8 @@ func (s *State) Merge(other *State) {
 	}
 }
 
-// alike windows s or a copy of other where only one of them has windows.
+// alike converts s or a copy of other to windows if only one of them has windows. It returns other or that
+// copy.
 func (s *State) alike(other *State) *State {
 	switch {
 	case s.windowed == other.windowed:
@@ -173,8 +168,7 @@ func (s *State) alike(other *State) *State {
 	return whole
 }
 
-// mergeRank adds the steps of a rank. Those of a rank that has none yet are taken
-// over as they are packed.
+// mergeRank adds the steps of a rank. If the rank has no steps yet, it shares the packed blocks.
 func (s *State) mergeRank(r int, from *rankState) {
 	to := s.rank(r)
 	to.describe(from.info)
@@ -211,14 +205,12 @@ func (s *State) mergeRank(r int, from *rankState) {
 	s.packRank(to)
 }
 
-// WindowSteps is how many steps a window has. Windows begin at the same numbers on
-// all ranks.
+// WindowSteps is the number of steps in a window. Windows begin at the same step numbers on all ranks.
 const WindowSteps = 100
 
-// Window replaces steps by the mean step of each window of [WindowSteps], which takes
-// as much as one step: for jobs of very many steps. A window's mean step is that of the
-// steps with the usual pieces; what a single step had more is lost with it, and so are
-// windows that are not complete.
+// Window replaces the steps by the mean step of each window of [WindowSteps] steps, which takes as much
+// memory as one step. It is for jobs with very many steps. The mean is taken over the steps with the most
+// common sequence of operations. Deviations of single steps and incomplete windows are lost.
 func (s *State) Window() {
 	s.Pack()
 	s.windowed, s.cells = true, 0
@@ -241,7 +233,7 @@ func (s *State) Window() {
 	}
 }
 
-// meanStep is the mean of the steps of a window that have the pieces that most have.
+// meanStep returns the mean of the steps of a window that have the most common pieces.
 func meanStep(list []program) *program {
 	var usual []program
 	for i := range list {

@@ -21,8 +21,8 @@ func asJSON(t *testing.T, st *straggler.State) string {
 	return string(b)
 }
 
-// scatter feeds the steps of a job to parts at random, some of them twice, and
-// merges the parts in the order given.
+// scatter adds the steps of a job to parts at random, some of them twice, and merges the parts in random
+// order.
 func scatter(j job, opt *straggler.Options, parts int, seed uint64) *straggler.State {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	states := make([]*straggler.State, parts)
@@ -70,8 +70,8 @@ func TestUnionOfStatesIsStateOfUnion(t *testing.T) {
 	}
 }
 
-// A rank of which every other step is lost has no own work; the others are
-// judged, and the verdict is valid JSON.
+// TestRankWithHalfOfItsSteps: a rank that lacks every other step is not judged. The other ranks are judged,
+// and the verdict is valid JSON.
 func TestRankWithHalfOfItsSteps(t *testing.T) {
 	s := job{n: 8, m: 120, faults: []fault{slow([]int{3}, straggler.Input, 0, 60, 0)}}.run()
 	st := straggler.New(nil)
@@ -136,7 +136,7 @@ func TestAbstainsWithWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// unsynchronised are ranks whose steps have nothing to do with each other.
+// unsynchronised returns the State of ranks whose steps are independent of each other.
 func unsynchronised() *straggler.State {
 	st := straggler.New(nil)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -224,7 +224,7 @@ func BenchmarkThousandRanks(b *testing.B) {
 		st := straggler.New(nil)
 		for r := range s.steps {
 			for i := range s.steps[r] {
-				// Ten times as many steps of the same.
+				// Add each step ten times, with shifted numbers and times.
 				step := s.steps[r][i]
 				shift := s.steps[r][99].Spans[0].Start - s.steps[r][0].Spans[0].Start + 250e6
 				spans := append([]straggler.Span(nil), step.Spans...)
@@ -244,7 +244,7 @@ func BenchmarkThousandRanks(b *testing.B) {
 	}
 }
 
-// A rank that cannot be is one rank more, not a million that are waited for.
+// TestFarRank: an absurdly high rank number costs one more rank, not a million entries for missing ranks.
 func TestFarRank(t *testing.T) {
 	s := job{n: 4, m: 100}.state()
 	s.Add(&straggler.Step{Rank: 1<<30 - 1, Spans: []straggler.Span{{Phase: straggler.Forward, Start: 1, End: 2}}})
@@ -256,7 +256,7 @@ func TestFarRank(t *testing.T) {
 	})
 }
 
-// The world size that one of two states knows is that of both together.
+// TestMergedWorldSize: merging takes over the world size of the other State.
 func TestMergedWorldSize(t *testing.T) {
 	s := straggler.New(nil)
 	s.Merge(straggler.New(&straggler.Options{WorldSize: 16}))
@@ -270,7 +270,7 @@ func TestMergedWorldSize(t *testing.T) {
 	}
 }
 
-// TestForgetsWhileItIsFed: a State that is only fed stays within its bound.
+// TestForgetsWhileItIsFed: a State that is fed but never judged stays within its bound.
 func TestForgetsWhileItIsFed(t *testing.T) {
 	st := straggler.New(&straggler.Options{MaxCells: 400})
 	for s := range int64(1000) {
@@ -283,7 +283,8 @@ func TestForgetsWhileItIsFed(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles: whatever a byte of a file is, it is read and judged, or is an error.
+// TestDamagedFiles: whichever byte of the encoding is changed, decoding either fails or gives a State that
+// can be judged.
 func TestDamagedFiles(t *testing.T) {
 	st := straggler.New(nil)
 	for s := range int64(8) {
@@ -316,7 +317,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// BenchmarkManyLateRanks has ranks that are late at different times, so that all of them have a part in the gain.
+// BenchmarkManyLateRanks judges ranks that are late at different times, so that each contributes to the gain.
 func BenchmarkManyLateRanks(b *testing.B) {
 	var faults []fault
 	for i := range 14 {
@@ -336,7 +337,7 @@ func BenchmarkManyLateRanks(b *testing.B) {
 	}
 }
 
-// TestNoSteps: of ranks without single steps the answer names what is missing, which is no other rank.
+// TestNoSteps: if several ranks have no single steps, the verdict reports that steps are missing, not ranks.
 func TestNoSteps(t *testing.T) {
 	for ranks, want := range map[int]string{1: "single_rank", 8: "no_steps"} {
 		v := straggler.New(&straggler.Options{WorldSize: ranks}).Verdict()

@@ -11,21 +11,20 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// store holds the programs of one rank by step, packed in blocks: a byte or two for
-// each piece and two for its time. Those that came out of order wait, each packed by
-// itself.
+// store holds the programs of one rank by step, packed in blocks: a byte or two for each piece and two for
+// its time. Programs that arrive out of order are packed separately and wait in loose.
 type store struct {
 	spill  *extsort.Blocks // keeps the first error
-	blocks []block         // by step; they do not overlap
-	loose  []looseBlock    // of one step each, in any order
-	last   *program        // of the last block, nil if steps are not added to it
-	held   int             // steps up to it that are packed against each other
-	open   []byte          // of the last block, which is not full
+	blocks []block         // by step, without overlap
+	loose  []looseBlock    // one step each, in any order
+	last   *program        // last program of the last block; nil if no steps are being appended
+	held   int             // number of steps packed as differences up to last
+	open   []byte          // data of the last block while it is not full
 	n      int
 }
 
-// block is some steps. A program is packed against the one before it, so that a block that
-// goes on from the one before is read after it.
+// block is a run of steps. A program is packed as a difference to the previous one, so a block with goesOn
+// must be read after the block before it.
 type block struct {
 	first, last int64
 	n           int32
@@ -33,20 +32,20 @@ type block struct {
 	data        extsort.Block
 }
 
-// looseBlock is one step, packed by itself.
+// looseBlock is one step, packed independently.
 type looseBlock struct {
 	step int64
 	data []byte
 }
 
 const (
-	blockSteps = 64       // that are packed against each other
-	blockBytes = 12 << 10 // a reader of all ranks has a block of each
-	keepLoose  = 96       // ranks report a little out of order
+	blockSteps = 64       // steps per chain of differences
+	blockBytes = 12 << 10 // a reader of all ranks holds one block of each
+	keepLoose  = 96       // ranks report slightly out of order
 )
 
-// add adds a program and returns how many were there already that differ, as far as it is
-// seen yet.
+// add adds a program. It returns the number of conflicting duplicates found so far; the rest are found by
+// pack.
 func (st *store) add(p *program) (disputed int) {
 	if k := len(st.blocks); k == 0 || p.step > st.blocks[k-1].last {
 		st.follow(p)
@@ -60,7 +59,7 @@ func (st *store) add(p *program) (disputed int) {
 	return 0
 }
 
-// follow adds a program after all others.
+// follow appends a program after all others.
 func (st *store) follow(p *program) {
 	switch {
 	case st.last == nil || st.held == blockSteps:
@@ -83,7 +82,7 @@ func (st *store) follow(p *program) {
 	}
 }
 
-// fillBlock ends the last block.
+// fillBlock closes the last block.
 func (st *store) fillBlock() {
 	if len(st.open) == 0 {
 		return
@@ -92,13 +91,13 @@ func (st *store) fillBlock() {
 	st.open = st.open[:0]
 }
 
-// packLoose packs one step.
+// packLoose packs one step independently.
 func packLoose(p *program) looseBlock { return looseBlock{p.step, p.append(nil, &noProgram)} }
 
-// noProgram is what the first program of a block is packed against.
+// noProgram is the predecessor of the first program of a block.
 var noProgram program
 
-// settle keeps one of two versions of a step, whichever came first.
+// settle keeps one of two versions of a step, independent of their order, and reports whether they differ.
 func (b *looseBlock) settle(o *looseBlock) bool {
 	if bytes.Equal(b.data, o.data) {
 		return false
@@ -109,8 +108,7 @@ func (b *looseBlock) settle(o *looseBlock) bool {
 	return true
 }
 
-// firstBlock returns the place of the block from which on steps are read to have those from
-// one on.
+// firstBlock returns the index of the block at which reading must start to get all steps from step on.
 func (st *store) firstBlock(step int64) int {
 	i, _ := slices.BinarySearchFunc(st.blocks, step, func(b block, step int64) int { return cmp.Compare(b.last, step) })
 	for i < len(st.blocks) && st.blocks[i].goesOn {
@@ -119,7 +117,7 @@ func (st *store) firstBlock(step int64) int {
 	return i
 }
 
-// pack packs all steps and returns how many were disputed. Then n is their number.
+// pack packs all steps and returns the number of conflicting duplicates. Afterwards n is exact.
 func (st *store) pack() (disputed int) {
 	if st.last != nil {
 		st.fillBlock()
@@ -151,7 +149,7 @@ func (st *store) pack() (disputed int) {
 	return disputed + st.pack()
 }
 
-// cut forgets the steps before one. The store is packed.
+// cut discards the steps before step. The store must be packed.
 func (st *store) cut(step int64) {
 	rest := store{spill: st.spill}
 	whole := st.firstBlock(step)
@@ -172,27 +170,26 @@ func (st *store) cut(step int64) {
 	}
 }
 
-// cursor goes through the programs of blocks in order.
+// cursor iterates over the programs of blocks in order.
 type cursor struct {
 	blocks []block
 	r      columns.Reader
 	buf    []byte
 	before shape
-	p      program // the taker may change it
+	p      program // the caller may change it
 	ok     bool
 }
 
 func (st *store) cursor() *cursor { return openBlocks(st.blocks) }
 
-// openBlocks opens blocks of which the first goes on from no other.
+// openBlocks returns a cursor over blocks. The first one must not have goesOn.
 func openBlocks(blocks []block) *cursor {
 	c := &cursor{blocks: blocks}
 	c.next()
 	return c
 }
 
-// next takes the next program; ok says that there is one. What cannot be read is an error of
-// [extsort.Blocks].
+// next reads the next program; ok reports whether there is one. Read errors are kept by [extsort.Blocks].
 func (c *cursor) next() {
 	for c.r.Len() == 0 {
 		if len(c.blocks) == 0 {
@@ -216,15 +213,14 @@ func (p *program) copy(o *program) {
 	p.host, p.lanes = host, lanes
 }
 
-// alike reports whether two programs have the same pieces, whatever their times.
+// alike reports whether two programs have the same sequence of pieces, ignoring times.
 func (p *program) alike(o *program) bool {
 	return slices.EqualFunc(p.host, o.host, func(x, y piece) bool { return x.code() == y.code() }) &&
 		slices.EqualFunc(p.lanes, o.lanes, func(x, y laneOp) bool { return x.code() == y.code() && x.lane == y.lane })
 }
 
-// A program is packed against the one before it in its block: its number, when it
-// begins and its tokens as differences, its pieces only where they are others, and the
-// times of the pieces. Its end follows from these.
+// A program is packed as a difference to the previous one in its block: its number, start and tokens as
+// differences, its pieces only if they differ, and the times of the pieces. Its end follows from these.
 
 func (pc *piece) code() uint64 {
 	return (uint64(pc.group)*uint64(phases)+uint64(pc.phase))*uint64(pieceKinds) + uint64(pc.kind)
@@ -268,10 +264,10 @@ func (p *program) append(dst []byte, before *program) []byte {
 	return dst
 }
 
-// longest is the longest time, in microseconds, that a file may have of a piece.
+// longest is the maximum duration of a piece in a file, in microseconds.
 const longest = 1 << 50
 
-// shape is what a reader keeps of a program: the next one is packed against it.
+// shape is the part of a program that a reader needs to unpack the next one.
 type shape struct {
 	step, end, tokens int64
 	host              []pieceShape
@@ -306,7 +302,7 @@ func (s *shape) read(r *columns.Reader) {
 	}
 }
 
-// read takes the next program. Before is of the one before it, and becomes that of this one.
+// read unpacks the next program. before is the shape of the previous one and becomes the shape of this one.
 func (p *program) read(r *columns.Reader, before *shape) {
 	p.step = before.step + r.Int()
 	p.start = before.end + r.Int()
@@ -332,15 +328,15 @@ func (p *program) read(r *columns.Reader, before *shape) {
 	before.step, before.end, before.tokens = p.step, p.end, p.tokens
 }
 
-// resize returns a slice of n elements, in the memory of s if that is enough.
+// resize returns a slice of n elements, reusing the memory of s if possible.
 func resize[T any](s []T, n int) []T {
 	if n > cap(s) {
-		return make([]T, n, n+2) // a reader of rounds may add some
+		return make([]T, n, n+2) // a reader of rounds may insert some
 	}
 	return s[:n]
 }
 
-// sane reports whether a program of a file can be one.
+// sane reports whether a program read from a file is valid.
 func (p *program) sane(groups int) bool {
 	ok := p.tokens >= 0
 	p.eachPiece(func(pc *piece) { ok = ok && (pc.kind == work || int(pc.group) < groups) })

@@ -6,18 +6,17 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Table is the steps of a run as a verdict sees them: what each rank did, waited for
-// and transferred. Times are nanoseconds; NaN is not known. The slow start and steps
-// that not all ranks have are left out.
+// Table holds the judged steps of a run: what each rank did, waited for and transferred. Times are
+// nanoseconds; NaN means unknown. The slow start and steps that not all ranks have are left out.
 type Table struct {
 	Ranks []int
 	Steps []int64
-	// Period is the time of each step, the median over the ranks.
+	// Period is the duration of each step, the median over the ranks.
 	Period []float64
-	// Meets says that the ranks meet: without, they do not hold each other up.
+	// Meets reports whether the ranks meet. If not, they do not delay each other.
 	Meets bool
-	// Per is how many steps an entry of Steps stands for: 1, or [WindowSteps],
-	// where Steps holds the first of each window and all else is of its mean step.
+	// Per is the number of steps per entry of Steps: 1, or [WindowSteps]. For windows Steps holds the first
+	// step of each window, and all other values are of its mean step.
 	Per int64
 
 	j      *job
@@ -35,9 +34,9 @@ func (j *job) table(out *outcome) *Table {
 	return t
 }
 
-// Communication splits the time that a rank spent in collectives and did not work:
-// the transfer, and the wait for others. With Table.Own it adds up to the time of the
-// step on that rank. Both are NaN where nothing on record is a meeting.
+// Communication returns the time that a rank spent in collectives without working, split into the wait for
+// others and the transfer. With [Table.Own] it adds up to the duration of the step on that rank. Both are NaN
+// if no meetings are recorded.
 func (t *Table) Communication(rank, step int) (wait, transfer float64) {
 	if len(t.out.transfers) == 0 || !t.out.finished {
 		return math.NaN(), math.NaN()
@@ -46,8 +45,8 @@ func (t *Table) Communication(rank, step int) (wait, transfer float64) {
 	return float64(t.out.wait[at]) * 1e3, float64(t.out.transfer[at]) * 1e3
 }
 
-// Excess is how much longer the own work of a rank took than the median over the
-// other ranks with the same role.
+// Excess returns the compute time of a rank minus the median over the other ranks with the same role. It is
+// NaN for a rank that is alone in its role.
 func (t *Table) Excess(rank, step int) float64 {
 	if t.excess[rank] == nil {
 		return math.NaN()
@@ -55,19 +54,19 @@ func (t *Table) Excess(rank, step int) float64 {
 	return t.excess[rank][step] * 1e3
 }
 
-// Has says whether any step has a phase.
+// Has reports whether any step has a phase.
 func (t *Table) Has(p Phase) bool {
 	return p == Host || t.j.row[rowOf(false, p)] != nil || t.j.row[rowOf(true, p)] != nil || t.j.hides == p
 }
 
-// Own is the time in which a rank neither waited nor transferred. Ranks and steps are
-// given by their index.
+// Own returns the compute time of a rank: the time in which it neither waited nor transferred. Rank and step
+// are indexes.
 func (t *Table) Own(rank, step int) float64 {
 	return float64(t.j.own[t.j.stepIndex(t.j.from+step, rank)]) * 1e3
 }
 
-// Phase is the part of the own work that a phase took: of what a device did where it
-// did anything, and of the host where that held it up.
+// Phase returns the part of the compute time that a phase took. If devices are recorded, this is device time
+// plus the host time that delayed the device.
 func (t *Table) Phase(p Phase, rank, step int) float64 {
 	at := t.j.stepIndex(t.j.from+step, rank)
 	of := func(device bool, p Phase) float64 { return t.j.time(rowOf(device, p), t.j.from+step, rank) }
@@ -78,7 +77,7 @@ func (t *Table) Phase(p Phase, rank, step int) float64 {
 	for q := range phases {
 		left -= of(true, q)
 	}
-	// The host did the rest, what it waits for first.
+	// Attribute the rest to the host, its waits first.
 	for _, q := range [...]Phase{Input, Checkpoint, Transfer} {
 		d := max(min(of(false, q), left), 0)
 		if q == p {
@@ -92,7 +91,7 @@ func (t *Table) Phase(p Phase, rank, step int) float64 {
 	return of(true, p) * 1e3
 }
 
-// Tokens is the work of a rank, NaN where it is not recorded.
+// Tokens returns the tokens or samples that a rank processed, NaN if not recorded.
 func (t *Table) Tokens(rank, step int) float64 {
 	if t.j.tokens == nil {
 		return math.NaN()
@@ -103,7 +102,7 @@ func (t *Table) Tokens(rank, step int) float64 {
 	return math.NaN()
 }
 
-// ranking is the table of ranks of a verdict.
+// ranking fills the table of ranks of a verdict.
 func (j *job) ranking(v *Verdict, t *Table) {
 	m := j.rounds()
 	if m < 1 {

@@ -9,9 +9,9 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// twice is what DistributedDataParallel records: ranks meet at the begin of
-// forward, where buffers are sent around, and at the end of backward. Input says
-// how long a rank waits for data, in milliseconds; those in missing record nothing.
+// twice returns the State of a job as DistributedDataParallel records it: ranks meet at the start of forward,
+// where buffers are broadcast, and at the end of backward. input returns how long a rank waits for data, in
+// milliseconds; ranks in missing record nothing.
 func twice(ranks, steps int, input func(rank int) float64, missing ...int) *straggler.State {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := straggler.New(&straggler.Options{WorldSize: ranks})
@@ -77,8 +77,7 @@ func TestTwoCollectives(t *testing.T) {
 			}
 		}
 	}
-	// Nobody who is there is slow, and all of them wait for the one who is not,
-	// before forward.
+	// No recorded rank is slow, and all of them wait for the missing one before forward.
 	for _, by := range []float64{8, 38} {
 		if v := twice(4, 100, slow(2, by), 2).Verdict(); v.Kind != finding.Unknown || v.Reason != "missing_rank" || !slices.Equal(v.Suspects, []int{2}) {
 			t.Errorf("%g ms: %s %s: %s", by, v.Kind, v.Reason, v.Sentence)

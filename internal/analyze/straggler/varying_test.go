@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// varying is a job of two ranks of which one is late in every step by a varying amount,
-// as on a processor that it shares: kind says how it varies, rho for how long.
+// varying returns the verdict on a job of two ranks. Rank 1 is late in every step by a varying amount, as on
+// a shared processor. kind is the kind of variation, rho its autocorrelation.
 func varying(kind string, steps int, rho float64, seed uint64) *straggler.Verdict {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	st := straggler.New(&straggler.Options{WorldSize: 2})
@@ -25,7 +25,7 @@ func varying(kind string, steps int, rho float64, seed uint64) *straggler.Verdic
 				switch kind {
 				case "wanders":
 					own = 6e6 + max(8e6+5e6*ar, 0)
-				case "slices": // of the scheduler's, each 4 ms
+				case "slices": // scheduler time slices of 4 ms
 					own = 4.8e6 + 4e6*math.Floor(1+math.Exp(0.9*ar+0.2))
 				}
 				f *= own / 4.5e6
@@ -45,7 +45,7 @@ func varying(kind string, steps int, rho float64, seed uint64) *straggler.Verdic
 	return st.Verdict()
 }
 
-// A rank that is late in every step is named, however its excess varies.
+// TestLateByVaryingTimes: a rank that is late in every step is named, however its excess varies.
 func TestLateByVaryingTimes(t *testing.T) {
 	for _, c := range []struct {
 		kind  string

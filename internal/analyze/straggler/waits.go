@@ -8,29 +8,27 @@ import (
 	"strconv"
 )
 
-// Waits is the wait budget of the judged steps: how long ranks waited, for whom, where,
-// and for which work of the one that came last. Times are microseconds of ranks: two ranks
-// that wait for a second are two seconds. The cells add up to Total, and so do Groups and
-// Phases.
+// Waits is the wait budget of the judged steps: how long ranks waited, for which rank, in which group, and
+// for which work of the last rank to arrive. Times are microseconds summed over ranks: two ranks that wait
+// for a second count as two seconds. Cells add up to Total, and so do Group and Phases.
 type Waits struct {
 	Total int64 `json:"total_us"`
-	// Share is that of the time of all ranks in the judged steps.
+	// Share is Total as a fraction of the time of all ranks in the judged steps.
 	Share float64 `json:"share"`
-	// Bubble is the part that ranks waited for messages: that of a pipeline.
+	// Bubble is the time that ranks waited for messages: the pipeline bubble.
 	Bubble int64 `json:"bubble_us,omitempty"`
-	// By says what Names are: "rank", or "host" or "ranks" where there are more than 64.
+	// By is the unit of Names: "rank", or "host" or "ranks" (ranges) for more than 64 ranks.
 	By    string     `json:"by"`
 	Names []string   `json:"names"`
-	Cells []WaitCell `json:"cells"`  // the largest first
-	Group []WaitPart `json:"groups"` // of processes; "messages" between stages
-	// Phases are the kinds of work of which the path to the rank that came last has more than
-	// that to the one that waited, be it work of another rank that it had waited for;
-	// "communication" are transfers.
+	Cells []WaitCell `json:"cells"`  // largest first
+	Group []WaitPart `json:"groups"` // by process group; "messages" between pipeline stages
+	// Phases splits the waits by the work that the critical path to the last rank has more of than the path
+	// to the waiting rank. This may be work of a third rank that the last rank waited for. "communication" is
+	// transfers.
 	Phases []WaitPart `json:"phases"`
 }
 
-// WaitCell is how long the ranks of one name waited for those of another, by their places
-// in Names.
+// WaitCell is how long the ranks of one name waited for those of another, given by their indexes in Names.
 type WaitCell struct {
 	Waiter int   `json:"waiter"`
 	For    int   `json:"for"`
@@ -43,7 +41,7 @@ type WaitPart struct {
 	Time int64  `json:"us"`
 }
 
-// RankOf returns the rank that a place in Names stands for, if it is one.
+// RankOf returns the rank of the i-th name; ok is false if names are not ranks.
 func (w *Waits) RankOf(i int) (rank int, ok bool) {
 	if w.By != "rank" {
 		return 0, false
@@ -86,7 +84,7 @@ func (g *graph) newBudget() *budget {
 	return b
 }
 
-// add counts a wait of one rank for another, whose path was longer.
+// add counts a wait of one rank for another. long is the path of the culprit, short the path of the waiter.
 func (b *budget) add(waiter, culprit int, group string, wait float64, short, long *path) {
 	b.cells[b.nameOf[waiter]*len(b.names)+b.nameOf[culprit]] += wait
 	b.groups[group] += wait
@@ -104,7 +102,7 @@ func (b *budget) add(waiter, culprit int, group string, wait float64, short, lon
 	}
 }
 
-// waits makes the budget of what was counted.
+// waits returns the wait budget, or nil if there is none.
 func (j *job) waits(was *outcome) *Waits {
 	b := was.budget
 	if b == nil || !was.finished || j.rounds() < 1 || len(was.transfers) == 0 && len(b.groups) == 0 {
@@ -134,8 +132,8 @@ func (j *job) waits(was *outcome) *Waits {
 	return w
 }
 
-// settle sorts parts, the largest first, and leaves out those without time. What rounding
-// took or gave is the largest's.
+// settle sorts parts, the largest first, and removes those without time. The rounding error goes to the
+// largest.
 func settle(parts []WaitPart, total int64) []WaitPart {
 	parts = slices.DeleteFunc(parts, func(p WaitPart) bool { return p.Time == 0 })
 	slices.SortFunc(parts, func(x, y WaitPart) int { return cmp.Or(cmp.Compare(y.Time, x.Time), cmp.Compare(x.Name, y.Name)) })
@@ -162,8 +160,8 @@ func (rp *replayer) lastOf(s int) {
 	clear(rp.roundOf)
 }
 
-// joined notes the wait of a host for a lane: what the lane itself waited for others
-// is a wait for these, the rest transfer.
+// joined records the wait of a host for a lane. Time in which the lane itself waited for others is a wait for
+// these; the rest is transfer.
 func (rp *replayer) joined(a, l *actor, took int64) {
 	wait := min(took, l.waited)
 	l.waited -= wait
@@ -173,7 +171,7 @@ func (rp *replayer) joined(a, l *actor, took int64) {
 	}
 }
 
-// waits notes that a rank waited for another one, in a group or for a message of it.
+// waits records that a rank waited for another one, in a group or for a message.
 func (rp *replayer) waits(r, culprit int, group string, wait int64, short, long *path) {
 	rp.out.wait[rp.w.stepIndex(rp.s, r)] += float32(wait)
 	rp.roundOf[culprit] += wait
@@ -183,8 +181,8 @@ func (rp *replayer) waits(r, culprit int, group string, wait int64, short, long 
 	}
 }
 
-// account notes who waited for whom, as recorded: the clocks of a replay are equal where
-// ranks leave a meeting, and those of hosts are not quite.
+// account records which rank waited for which in a meeting. It uses recorded times: in a replay all ranks
+// leave a meeting at the same time, which real hosts do only approximately.
 func (rp *replayer) account(m *meeting) {
 	o, w := rp.out, rp.w
 	list := o.transfers[m.group]
@@ -205,7 +203,7 @@ func (rp *replayer) account(m *meeting) {
 	long := m.waiters[last].a.path
 	for _, mw := range m.waiters {
 		wait := m.Wait(mw.took)
-		if mw.a.lane == 1 { // it costs nothing until somebody joins
+		if mw.a.lane == 1 { // a wait on a lane costs nothing until the host joins
 			if mw.a.waited += wait; wait > 0 {
 				mw.a.culprit, mw.a.at = m.Last, name
 			}

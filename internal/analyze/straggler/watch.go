@@ -6,8 +6,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
-// Watch judges a run while it lasts: the same detector as State.Verdict, fed
-// step by step. It is not safe for concurrent use.
+// Watch judges a run while it lasts, with the same detector as [State.Verdict], fed step by step. It is not
+// safe for concurrent use.
 type Watch struct {
 	st     *State
 	every  int64
@@ -17,13 +17,12 @@ type Watch struct {
 	said   *Verdict
 }
 
-// What began a few steps ago gains little of a long run, so that a Watch that finds
-// nothing in all of it looks at the last steps as well. They are enough for a finding
-// of twenty, and what they say counts while it lasts only.
+// A recent problem gains little over a long run, so a Watch that finds nothing in the whole run also judges
+// the last recentSteps steps. They suffice for a finding, which counts only as long as it lasts.
 const recentSteps = 60
 
-// NewWatch makes a Watch that judges every so many steps; every at 0 means 5.
-// Its memory is bounded by opt.MaxCells.
+// NewWatch returns a Watch that judges the run each time every steps have passed; 0 means 5. opt.MaxCells
+// bounds its memory.
 func NewWatch(opt *Options, every int) *Watch {
 	if every <= 0 {
 		every = 5
@@ -33,16 +32,14 @@ func NewWatch(opt *Options, every int) *Watch {
 	return w
 }
 
-// State returns the state that is fed, for SetRank and SetWorldSize.
+// State returns the State of the Watch, for SetRank and SetWorldSize.
 func (w *Watch) State() *State { return w.st }
 
-// Add adds one step of one rank. It returns a verdict when the answer has
-// changed, otherwise nil. An answer counts when two judgements in a row agree:
-// a run that is judged often has more chances to look wrong once. The
-// first answer is that all is well, which is not reported.
+// Add adds one step of one rank. It returns a verdict if the diagnosis has changed, otherwise nil. Two
+// consecutive judgments must agree: a run that is judged often is more likely to look wrong once. An initial
+// verdict without a problem is not returned.
 //
-// A step counts as reached when the first rank reports the one after it, so
-// that ranks may report a little apart.
+// A step counts as reached when the first rank reports the step after it, so ranks may report slightly apart.
 func (w *Watch) Add(st *Step) *Verdict {
 	var out *Verdict
 	if first := !w.begun; first || st.Number >= w.next {
@@ -54,8 +51,8 @@ func (w *Watch) Add(st *Step) *Verdict {
 	return out
 }
 
-// Check judges now, as Add does at its steps. A rank that is lost sends no more
-// steps: call it when none have come for long.
+// Check judges at once and returns what [Watch.Add] would. Call it when no steps have arrived for long,
+// because a lost rank sends none.
 func (w *Watch) Check() *Verdict {
 	v := w.st.Lately(w.st.Verdict())
 	if v.Coverage.Steps < fewRounds && v.Kind != finding.Hang && v.ExitCode() == 3 {
@@ -73,8 +70,8 @@ func (w *Watch) Check() *Verdict {
 	return v
 }
 
-// Lately returns the verdict v of a run that goes on or, where that finds nothing, one on
-// what began lately and costs 5 % of the time since.
+// Lately returns v, the verdict on a running job. If v finds nothing, Lately returns instead a finding on the
+// last steps that costs 5 % of the time since it began, if there is one.
 func (s *State) Lately(v *Verdict) *Verdict {
 	if v.Kind != finding.Fine && v.Suspected == nil || s.windowed {
 		return v
@@ -85,7 +82,7 @@ func (s *State) Lately(v *Verdict) *Verdict {
 	return v
 }
 
-// stepsSince returns the steps from one on. It shares with s what is packed.
+// stepsSince returns the steps from step on. It shares the packed blocks with s.
 func (s *State) stepsSince(step int64) *State {
 	out := New(&s.opt)
 	out.oldest, out.forgot, out.live = step, true, s.live

@@ -10,14 +10,14 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// watched is what a Watch said of a job, and at which step.
+// watched holds the verdicts that a Watch returned for a job, and their steps.
 type watched struct {
 	at []int
 	v  []*straggler.Verdict
 	w  *straggler.Watch
 }
 
-// watch feeds a job step by step, as ranks that report together do.
+// watch feeds a job step by step, with all ranks reporting together.
 func (j job) watch(every int) watched {
 	s := j.run()
 	out := watched{w: straggler.NewWatch(&straggler.Options{WorldSize: s.n}, every)}
@@ -39,8 +39,8 @@ func (j job) watch(every int) watched {
 	return out
 }
 
-// TestWatchAgreesWithState: fed step by step, the detector ends with the
-// verdict that it gives when the run is over, and what it said last is that.
+// TestWatchAgreesWithState: fed step by step, a Watch ends with the same State as the complete run, and its
+// last verdict is that of the run.
 func TestWatchAgreesWithState(t *testing.T) {
 	jobs := map[string]job{
 		"slow input":         {n: 6, m: 120, seed: 1, faults: []fault{slow([]int{2}, straggler.Input, 0, 40, 30)}},
@@ -75,8 +75,8 @@ func TestWatchAgreesWithState(t *testing.T) {
 	}
 }
 
-// TestTimeToDetect pins how many steps after its begin a fault is named, and
-// that nothing else is said before. docs/explain/stragglers.md has the table.
+// TestTimeToDetect checks how many steps after its start a fault is named, and that nothing is reported
+// before. docs/explain/stragglers.md shows the table.
 func TestTimeToDetect(t *testing.T) {
 	const from, every = 100, 5
 	in, fw, bw, comm := straggler.Input, straggler.Forward, straggler.Backward, straggler.Communication
@@ -85,7 +85,7 @@ func TestTimeToDetect(t *testing.T) {
 		job    job
 		kind   finding.Kind
 		ranks  []int
-		within int // steps, of the slowest of the seeds
+		within int // limit in steps for the slowest seed
 	}{
 		{"one rank, +6 % of a step", job{n: 8, faults: []fault{slow([]int{3}, in, 0, 15, from)}}, finding.SlowRanks, []int{3}, 60},
 		{"one rank, +14 %", job{n: 8, faults: []fault{slow([]int{3}, fw, 1.5, 0, from)}}, finding.SlowRanks, []int{3}, 35},
@@ -147,8 +147,7 @@ func TestTimeToDetect(t *testing.T) {
 	}
 }
 
-// TestWatchOfHealthyJobs: a run that is judged often has many chances to look
-// wrong once.
+// TestWatchOfHealthyJobs: frequent judgments of a healthy run rarely give a false finding.
 func TestWatchOfHealthyJobs(t *testing.T) {
 	seeds := uint64(2)
 	fmt.Sscan(os.Getenv("TRAINSPAN_STRAGGLER_SEEDS"), &seeds)

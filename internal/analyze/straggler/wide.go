@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// links finds groups whose transfers take longer than those of others like them.
+// links finds groups whose transfers take longer than those of similar groups.
 func (j *job) links(was *outcome) (out []candidate) {
 	for _, family := range j.families() {
 		family = slices.DeleteFunc(slices.Clone(family), func(g int) bool { return was.transfers[g] == nil })
@@ -58,7 +58,7 @@ func (j *job) links(was *outcome) (out []candidate) {
 	return out
 }
 
-// drifts finds what takes longer for all ranks in some steps.
+// drifts finds work and transfers that take longer for all ranks in some steps.
 func (j *job) drifts(was *outcome) (out []candidate) {
 	if drift := j.levels(); len(drift) > 0 {
 		since, end, floor := len(j.steps), 0, floorRanks
@@ -99,8 +99,8 @@ func (j *job) drifts(was *outcome) (out []candidate) {
 	return out
 }
 
-// drift says what takes longer than before. Where most ranks do as they did, it is those
-// that do not: a rank that is alone in its role has nothing but its past to compare with.
+// drift returns the finding for a level change. If most ranks are unaffected, it names the affected ranks: a
+// rank that is alone in its role can only be compared with its own past.
 func (j *job) drift(of []rise, gain float64) *found {
 	var ranks, list []int
 	var most rise
@@ -122,7 +122,7 @@ func (j *job) drift(of []rise, gain float64) *found {
 	return f
 }
 
-// affect says in which rounds something takes longer for all, and how much.
+// affect fills the affected rounds and the excess of a rise.
 func (j *job) affect(f *found, l rise) {
 	f.FromStep, f.Pattern = j.number(l.at), finding.MostSteps
 	if l.end < len(j.steps) {
@@ -138,8 +138,8 @@ func (j *job) affect(f *found, l rise) {
 	}
 }
 
-// unevenPieces says what a job gains whose ranks do as much work as others in a step, but not
-// between two meetings; o has the repair as replay k.
+// unevenPieces returns the imbalance finding for ranks whose work is equal over a step but uneven between
+// meetings. o has the repair as replay k.
 func (j *job) unevenPieces(o *outcome, k int, gain float64) *found {
 	var list []int
 	all := 0.0
@@ -161,9 +161,9 @@ func (j *job) unevenPieces(o *outcome, k int, gain float64) *found {
 	return f
 }
 
-// imbalance says what a balanced job would gain.
+// imbalance returns the finding on uneven work, or nil if one rank accounts for most of it.
 func (j *job) imbalance(e [][]float64, gain float64) *found {
-	// The kinds of work in which another rank is late each time.
+	// Find the kinds of work with the most excess of the slowest rank in each round.
 	var parts [rows]float64
 	for row := range rows {
 		if j.row[row] == nil {
@@ -194,7 +194,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 	if j.followsTokens(e) {
 		f.Cause = finding.CauseWork
 	}
-	// In how many steps is a rank late, and is it another one each time?
+	// Count the steps in which a rank is late, and how often each rank is the latest.
 	var over []float64
 	last := make([]int, len(j.ranks))
 	for s := range j.rounds() {
@@ -209,7 +209,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 			last[who]++
 		}
 	}
-	// Of two ranks one is late in more than half of the steps by chance.
+	// With two ranks, one of them is the latest in more than half of the steps by chance.
 	n := len(over)
 	if most := slices.Max(last); f.Cause != finding.CauseWork && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
 		return nil
@@ -223,10 +223,10 @@ func (j *job) imbalance(e [][]float64, gain float64) *found {
 	return f
 }
 
-// floorBalance is the least gain of balance. Whatever the noise, one of the ranks comes
-// last: what that costs is known from how much the sums of work differ usually and from how
-// many ranks there are, and of a gain that is hardly more it has to be much. Pieces vary more
-// than their sums: what only evening them gains has to be much as well.
+// floorBalance returns the least gain of balance that is reported. Even with pure noise one rank is the
+// slowest; the expected cost follows from the variation of the sums of work and the number of ranks. A gain
+// hardly above that cost must be large. Intervals vary more than sums, so a gain that only comes from
+// balancing intervals must be large too.
 func (j *job) floorBalance(e [][]float64, gain float64) float64 {
 	n := 0
 	var x []float64
@@ -247,8 +247,7 @@ func (j *job) floorBalance(e [][]float64, gain float64) float64 {
 	return 1 + leastBalance
 }
 
-// reference is what is usual for ranks that are not in a set, found once for each kind of
-// work and role.
+// reference caches the medians over the ranks outside a set, by kind of work and role.
 type reference struct {
 	w      *job
 	set    []bool
@@ -263,7 +262,7 @@ func (j *job) without(set []int) *reference {
 	return f
 }
 
-// medians returns the medians of a kind of work in each judged round.
+// medians returns the median time of a kind of work in each judged round.
 func (f *reference) medians(row, role int) []float64 {
 	k := [2]int{row, role}
 	x := f.series[k]
@@ -277,7 +276,7 @@ func (f *reference) medians(row, role int) []float64 {
 	return x
 }
 
-// time is what a kind of work took a rank in a round.
+// time returns the time of a kind of work of a rank in a round, in microseconds.
 func (j *job) time(row, s, r int) float64 {
 	if j.row[row] == nil {
 		return 0
@@ -285,7 +284,7 @@ func (j *job) time(row, s, r int) float64 {
 	return float64(j.row[row][j.stepIndex(s, r)])
 }
 
-// mean is that of a kind of work of a rank in some rounds.
+// mean returns the mean time of a kind of work of a rank over the rounds from until before to.
 func (j *job) mean(row, r, from, to int) float64 {
 	sum := 0.0
 	for s := from; s < to; s++ {
@@ -294,7 +293,7 @@ func (j *job) mean(row, r, from, to int) float64 {
 	return sum / float64(to-from)
 }
 
-// means are those of the judged rounds, of all ranks.
+// means returns the mean over the judged rounds for each rank.
 func (j *job) means(row int) []float64 {
 	out := make([]float64, len(j.ranks))
 	for r := range out {
@@ -303,8 +302,8 @@ func (j *job) means(row int) []float64 {
 	return out
 }
 
-// common is the median time of a kind of work over the ranks of a role, but for those that
-// are without.
+// common returns the median time of a kind of work over the ranks of a role, excluding the ranks marked in
+// without.
 func (j *job) common(row, s, role int, without []bool) float64 {
 	x := make([]float64, 0, len(j.roles[role]))
 	for _, r := range j.roles[role] {

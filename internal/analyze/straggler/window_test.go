@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// TestWindows: windows of steps lead to the same answer, in a tenth of the
-// memory, whatever way they came together.
+// TestWindows: windows of steps give the same diagnosis with at most an eighth of the memory, however they
+// were assembled.
 func TestWindows(t *testing.T) {
 	jobs := map[string]struct {
 		job   job
@@ -60,7 +60,7 @@ func TestWindows(t *testing.T) {
 				}
 			}
 
-			// Ranks one by one, every other one without windows.
+			// Merge ranks one by one, every other one without windows.
 			s := tt.job.run()
 			parts := straggler.New(nil)
 			for r := range s.steps {

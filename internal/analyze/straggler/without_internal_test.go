@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// The median of the other ranks is that of their values without the rank's own.
+// TestMedianWithout: the result is the median of the values without the rank's own value.
 func TestMedianWithout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {

@@ -1,5 +1,5 @@
-// Package fromjob gives package straggler the steps of a job that package job
-// has put together.
+// Package fromjob converts the records of a job, as package job assembles them, to the steps
+// that package straggler judges.
 //
 //	c := fromjob.New(nil)
 //	jobs, err := set.Read(c.Open)
@@ -8,13 +8,12 @@
 //		fmt.Println(a.Number, a.State.Verdict().Sentence)
 //	}
 //
-// A step of a rank is what it did from the end of one training iteration to
-// the end of the next. What is known of it comes from the names of the spans:
-// data loading, forward, backward, the optimizer and checkpoints of the
-// training thread, transfers to the device (category device) and collectives
-// (category comm, or named like one) of all threads. A collective whose
-// argument pg names a process group smaller than the job is one of that group;
-// tokens or samples of an iteration are its work.
+// A step of a rank lasts from the end of one training iteration to the end of the next. The
+// names of spans determine its phases: data loading, forward, backward, the optimizer and
+// checkpoints of the training thread, transfers to the device (category device), and
+// collectives (category comm, or with the name of one) of all threads. If the argument pg of
+// a collective names a process group smaller than the job, the collective belongs to that
+// group. The tokens or samples of an iteration are its amount of work.
 package fromjob
 
 import (
@@ -32,27 +31,26 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// Attempt is the steps of one attempt of a job.
+// Attempt holds the steps of one attempt of a job.
 type Attempt struct {
 	Number int
 	State  *straggler.State
-	// Late counts spans of steps that had been handed on when they came: only
-	// in a file of very many spans that is far from the order of time.
+	// Late counts spans that arrived after their step was handed on. This only happens in very large files
+	// that are far from time order.
 	Late int64
-	// Device says that steps are what the devices of ranks did, not their hosts.
+	// Device reports whether the steps contain device work instead of host work.
 	Device bool
-	// Updates are those of the rank with the most.
+	// Updates counts the optimizer updates of the rank with the most.
 	Updates Updates
 }
 
-// firstHeartbeat is when the first heartbeat of a process must be there, in
-// nanoseconds: it is written after ten seconds, and then on disk within a few.
-// That a shorter attempt has none says nothing about who writes its files.
+// firstHeartbeat is the time in nanoseconds after which a process must have a heartbeat on disk: the first
+// one is written after ten seconds. A missing heartbeat in a shorter process does not imply that its writer
+// has none.
 const firstHeartbeat = int64(15 * time.Second)
 
-// Attempts returns the steps of a job by attempt; of gives those of each process,
-// nil where there are none. It can be asked for again, also where the processes
-// have other numbers then.
+// Attempts returns the steps of a job by attempt, in order. of returns the steps of a process, or nil if it
+// has none. Attempts may be called again, also after processes were renumbered.
 func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 	byNumber, ends := make(map[int]*Attempt), interrupts(j)
 	for _, p := range j.Processes {
@@ -86,20 +84,19 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 	return out
 }
 
-// Collector takes the steps of all processes of a set.
+// Collector collects the steps of all processes of a set.
 type Collector struct {
 	spill *extsort.Blocks
 	mu    sync.Mutex
 	of    map[*job.Process]*Steps
 }
 
-// New makes an empty Collector. Steps that memory should not hold go to spill, which may be nil.
+// New returns an empty Collector. Packed steps are written to spill; if it is nil they stay in memory.
 func New(spill *extsort.Blocks) *Collector {
 	return &Collector{spill: spill, of: make(map[*job.Process]*Steps)}
 }
 
-// Open makes the sink of a process, for [job.Set.Read]. It may be called
-// concurrently.
+// Open returns the sink of a process, for [job.Set.Read]. It is safe for concurrent use.
 func (c *Collector) Open(p *job.Process) job.Sink {
 	s, steps := OpenSink(p, c.spill)
 	c.mu.Lock()
@@ -108,17 +105,17 @@ func (c *Collector) Open(p *job.Process) job.Sink {
 	return s
 }
 
-// Attempts returns the steps of a job by attempt, once the set has been read.
+// Attempts returns the steps of a job by attempt. The set must have been read.
 func (c *Collector) Attempts(j *job.Job) []Attempt {
 	return Attempts(j, func(p *job.Process) *Steps { return c.of[p] })
 }
 
-// ClockTable says, by attempt and rank, by how many nanoseconds a clock is to be set
-// forward. A rank that is not in it keeps its clock, and nil sets none.
+// ClockTable holds, by attempt and rank, the nanoseconds to add to a clock. Ranks that are not in it keep
+// their clocks. A nil table changes none.
 type ClockTable map[int]map[int]int64
 
-// Clocks finds the attempts whose clocks differ by more than those of hosts that are
-// kept in time: see [straggler.State.Clocks]. It is nil where none do.
+// Clocks returns the corrections for attempts whose clocks differ by more than synchronized hosts do: see
+// [straggler.State.Clocks]. It returns nil if there are none.
 func Clocks(attempts []Attempt) ClockTable {
 	var out ClockTable
 	for i := range attempts {
@@ -132,10 +129,10 @@ func Clocks(attempts []Attempt) ClockTable {
 	return out
 }
 
-// Of is by how much the clock of a process is to be set forward.
+// Of returns the nanoseconds to add to the clock of a process.
 func (t ClockTable) Of(p *job.Process) int64 { return t[p.Attempt][p.Rank] }
 
-// AppendBinary implements [encoding.BinaryAppender], once the sink is closed.
+// AppendBinary implements [encoding.BinaryAppender]. The sink must be closed.
 func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 	state, err := s.state.AppendBinary(nil)
 	if err != nil {
@@ -165,10 +162,10 @@ func (s *Steps) UnmarshalBinary(src []byte) error {
 	return nil
 }
 
-// Len is how many steps there are, those in windows as well.
+// Len returns the number of steps; each window counts as one step.
 func (s *Steps) Len() int { return s.state.Len() }
 
-// Windows returns the same with windows in place of steps: see [straggler.State.Window].
+// Windows returns a copy with windows in place of steps: see [straggler.State.Window].
 func (s *Steps) Windows() *Steps {
 	out := NewSteps(s.spill)
 	out.late, out.devices, out.updates = s.late, s.devices, s.updates

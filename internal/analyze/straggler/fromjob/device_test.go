@@ -11,19 +11,18 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// events is what PyTorch's hooks record of ranks that each train on a device by
-// DistributedDataParallel: the host launches, and events say when the stream came
-// to it. Times are milliseconds.
+// events is a job as PyTorch's hooks record it: each rank trains on a device with DistributedDataParallel.
+// The host launches work, and device events record when the stream ran it. Times are milliseconds.
 type events struct {
 	ranks, steps   int
 	ahead          float64                      // how far the host may be ahead of the device
 	input          func(rank, step int) float64 // of the host
 	factor         func(rank, step int) float64 // of the device's times
-	backward       func(rank, step int) float64 // added to backward
+	backward       func(rank, step int) float64 // added to backward on the device
 	launch         func(rank int) float64       // of the host's forward and backward
-	launched       bool                         // the host launches the collective all the same
-	hidden         bool                         // the wait for gradients is not seen
-	unseen         int                          // so many steps at the end have no events yet
+	launched       bool                         // the host launches a collective even if hidden
+	hidden         bool                         // the wait for gradients is not recorded
+	unseen         int                          // number of steps at the end without events
 	killed         bool
 	withCheckpoint bool
 }
@@ -76,7 +75,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 			if e.launch != nil {
 				l = e.launch(r)
 			}
-			// A device does not overtake what launches its work.
+			// A device cannot finish before its work is launched.
 			st.launchF = host[r]
 			st.f0 = max(device[r], host[r]+0.02)
 			host[r] += l
@@ -99,7 +98,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 			emit(r, spans.ModelForward, "", st.launchF, st.launchB, 0, job.Unknown)
 			emit(r, spans.ModelBackward, "", st.launchB, host[r], 0, job.Unknown)
 			if !e.hidden || e.launched {
-				emit(r, "all_reduce", "comm", host[r]-0.1, host[r]-0.05, 0, job.Unknown) // the launch of it
+				emit(r, "all_reduce", "comm", host[r]-0.1, host[r]-0.05, 0, job.Unknown) // launch of the collective
 			}
 			emit(r, spans.OptimizerUpdate, "", host[r], host[r]+0.5, 0, job.Unknown)
 			if seen {
@@ -119,7 +118,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 				host[r] += 400
 			}
 			emit(r, spans.TrainingIteration, "", st.begin, host[r], 0, int64(s))
-			// Evaluation between two iterations is of no step.
+			// Evaluation between two iterations does not belong to a step.
 			emit(r, "forward", "device", host[r], host[r]+0.1, host[r]+0.001, job.Unknown)
 			host[r] += 0.2
 		}
@@ -143,7 +142,7 @@ func times(rank int, by float64) func(int, int) float64 {
 }
 
 func TestDeviceTimes(t *testing.T) {
-	// The host waits for the device once a step, or is a step ahead.
+	// The host waits for the device once per step, or runs a step ahead.
 	for name, ahead := range map[string]float64{"in step": 0, "ahead": 45} {
 		even := events{ranks: 4, steps: 80, ahead: ahead}
 		with := func(f func(*events)) events {

@@ -87,8 +87,8 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestUnevenFiles: of ranks that are killed together, the one whose newest
-// records were not written yet did not stop before the others.
+// TestUnevenFiles: ranks are killed together, and the newest records of one of them are not written yet. That
+// rank did not stop before the others.
 func TestUnevenFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 60, Killed: true, Plain: true})
@@ -115,7 +115,7 @@ func TestUnevenFiles(t *testing.T) {
 	}
 }
 
-// TestOrderOfLines: the order of lines and copies of files change nothing.
+// TestOrderOfLines: the order of lines and copies of files do not change the verdict.
 func TestOrderOfLines(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 2, Steps: 50, Plain: true, Slow: 1, Extra: [4]float64{0, 0, 9}})
@@ -145,7 +145,7 @@ func TestOrderOfLines(t *testing.T) {
 	}
 }
 
-// TestManySteps: what a process hands on early is what it hands on at the end.
+// TestManySteps: steps that a process hands on early are the same as those it hands on at the end.
 func TestManySteps(t *testing.T) {
 	feed := func(p *job.Process, sink job.Sink, n int) {
 		id := uint64(1)
@@ -168,7 +168,7 @@ func TestManySteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const steps = 200_000 // 800,000 spans: more than wait at a time
+	const steps = 200_000 // 800,000 spans: more than maxRows
 	c := fromjob.New(nil)
 	j := &job.Job{Ranks: 1}
 	p := &job.Process{Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
@@ -184,9 +184,8 @@ func TestManySteps(t *testing.T) {
 	}
 }
 
-// TestInputWork: a batch that the training thread makes itself is input, as in the
-// ledger; one that another thread makes is no part of the step, and one that took
-// less than the clock shows takes no time.
+// TestInputWork: a batch that the training thread makes itself counts as input, as in goodput accounting. A
+// batch that another thread makes is not part of the step, and one with a duration of 0 takes no time.
 func TestInputWork(t *testing.T) {
 	const steps = 30
 	c := fromjob.New(nil)
@@ -226,8 +225,8 @@ func TestInputWork(t *testing.T) {
 	}
 }
 
-// TestLoopOverLoop: of a loop over a generator that loops over the loader a wait
-// counts once, in the step that it is for.
+// TestLoopOverLoop: in a loop over a generator that loops over the loader, a wait counts once, in the step
+// that it is for.
 func TestLoopOverLoop(t *testing.T) {
 	const steps = 30
 	c := fromjob.New(nil)
@@ -243,7 +242,7 @@ func TestLoopOverLoop(t *testing.T) {
 	}
 	at := int64(1e18)
 	for range steps {
-		span("dataloader", "fetch.iter", at-30e3, at+10e3) // of the outer loop: it lets the inner one go on, and waits for it
+		span("dataloader", "fetch.iter", at-30e3, at+10e3) // the outer loop resumes the inner one and waits for it
 		span("data", "item.iter", at-20e3, at)
 		span("data", "item.block", at, at+980e3)
 		span("dataloader", "fetch.block", at+10e3, at+970e3)

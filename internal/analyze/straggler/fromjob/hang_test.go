@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// told is a sink that is told more than a job recorded.
+// told is a sink that changes the spans it forwards.
 type told struct {
 	job.Sink
 	span func(to job.Sink, sp *job.Span)
@@ -21,7 +21,8 @@ type told struct {
 
 func (t told) Span(sp *job.Span) { t.span(t.Sink, sp) }
 
-// hangs returns the verdict on a job of which rank 2 stops in backward.
+// hangs returns the verdict on a job whose rank 2 stops in backward. open may change a process and wrap its
+// sink.
 func hangs(t *testing.T, watchdog float64, open func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
 	t.Helper()
 	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: watchdog}}}
@@ -33,12 +34,12 @@ func hangs(t *testing.T, watchdog float64, open func(p *job.Process, to job.Sink
 	return c.Attempts(job)[0].State.Verdict()
 }
 
-// TestHangThatWasInterrupted: spans that an exception or the end of the process ended
-// are where it stood; what was not told of before it ended did end.
+// TestHangThatWasInterrupted: if an exception or the end of the process ended a span, the process is taken to
+// be still in it. A span whose start was not recorded before its end did end.
 func TestHangThatWasInterrupted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		before bool // it was told that they began
-		error  bool // the process ended with an exception, in order
+		before bool // the start of open spans was recorded
+		error  bool // the process ended normally with an exception
 		kind   finding.Kind
 	}{
 		"killed":            {true, false, finding.Hang},
@@ -72,11 +73,11 @@ func TestHangThatWasInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileOneWaits: that a rank was interrupted and the others met its end
-// later is no hang; that they had waited before is one.
+// TestInterruptedWhileOneWaits: if a rank was interrupted and the others noticed its end later, that is not a
+// hang. If they had waited before, it is one.
 func TestInterruptedWhileOneWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
-		first int64 // when the rank was interrupted, before the others were
+		first int64 // nanoseconds between the interrupt of rank 2 and that of the others
 		host  string
 		hang  bool
 	}{
@@ -102,8 +103,8 @@ func TestInterruptedWhileOneWaits(t *testing.T) {
 	}
 }
 
-// TestHangInAPause: a rank that evaluates, saves, compiles or starts up may take long;
-// what it does beside the training, and what has ended, is no reason.
+// TestHangInAPause: a rank that evaluates, saves, compiles or starts up may take long. Background work and
+// finished pauses do not excuse a hang.
 func TestHangInAPause(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cat, name  string

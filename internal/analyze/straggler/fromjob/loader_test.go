@@ -12,9 +12,8 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// loaded judges a job of 120 steps whose ranks fetch a batch, compute for 12 ms, give or take
-// noise, and meet.
-// input is how long a rank waits for the batch of a step, in milliseconds.
+// loaded returns the verdict on a job of 120 steps whose ranks fetch a batch, compute for 12 ms plus noise,
+// and meet. input returns how long a rank waits for the batch of a step, in milliseconds.
 func loaded(t *testing.T, ranks int, loader job.Loader, noise float64, input func(rng *rand.Rand, rank, step int) float64) *straggler.Verdict {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 9))
@@ -59,10 +58,10 @@ func loaded(t *testing.T, ranks int, loader job.Loader, noise float64, input fun
 	return c.Attempts(j)[0].State.Verdict()
 }
 
-// TestLoaders checks who is found where one loader or all are slow, fetching when asked or
-// ahead of the training.
+// TestLoaders checks which ranks are named if one loader or all are slow, loading on request or ahead of the
+// training.
 func TestLoaders(t *testing.T) {
-	// A batch that is there takes 2.5 ms to come from a worker.
+	// A batch that is ready takes 2.5 ms to arrive from a worker.
 	one := func(slow float64) func(*rand.Rand, int, int) float64 {
 		return func(rng *rand.Rand, rank, step int) float64 {
 			switch {
@@ -113,11 +112,11 @@ func TestLoaders(t *testing.T) {
 	}
 }
 
-// TestFewLateSteps checks that only the steps in which a rank is late are counted, not
-// those in which its usual noise is above a small mean.
+// TestFewLateSteps checks that only the steps in which a rank is late are counted, not those in which its
+// usual noise exceeds a small mean.
 func TestFewLateSteps(t *testing.T) {
 	v := loaded(t, 4, job.LoaderDirect, 2, func(rng *rand.Rand, rank, step int) float64 {
-		if rank == 1 && step%15 == 14 { // four of four would be chance in one of 64 jobs
+		if rank == 1 && step%15 == 14 { // eight late steps; with four, all on one rank would be chance in one of 64 jobs
 			return 140
 		}
 		return 0.3 + 0.05*rng.NormFloat64()

@@ -14,17 +14,16 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// profile is what an import of PyTorch profiles gives: the host launches work
-// and runs ahead of the device, whose collectives are on a stream of its own.
-// Times are milliseconds.
+// profile is a job as imported from PyTorch profiles: the host launches work and runs ahead of the device,
+// whose collectives are on a separate stream. Times are milliseconds.
 type profile struct {
 	ranks, steps int
 	forward      func(rank, step int) float64 // of the device
 	backward     func(rank, step int) float64
 	input        func(rank, step int) float64 // of the host
-	noDevice     bool                         // device times are not known
+	noDevice     bool                         // device times are not recorded
 	group        string                       // of the collectives
-	autograd     bool                         // forward and backward are on lanes of their own
+	autograd     bool                         // forward and backward are on separate threads
 }
 
 func (p profile) attempt(t *testing.T) fromjob.Attempt {
@@ -55,7 +54,7 @@ func (p profile) attempt(t *testing.T) fromjob.Attempt {
 	host, device := make([]float64, p.ranks), make([]float64, p.ranks)
 	for s := range p.steps {
 		ready := make([][buckets]float64, p.ranks)
-		comm := make([]float64, p.ranks) // of this rank, filled when the collectives are known
+		comm := make([]float64, p.ranks) // collective time by rank, filled once the collectives are known
 		type launches struct{ forward, backward [2]float64 }
 		at := make([]launches, p.ranks)
 		begin := slices.Clone(host)
@@ -105,7 +104,7 @@ func (p profile) attempt(t *testing.T) fromjob.Attempt {
 			emit(r, f, at[r].forward[0], at[r].forward[1])
 			emit(r, b, at[r].backward[0], at[r].backward[1])
 			emit(r, job.Span{Name: spans.TrainingIteration, Thread: 1, Step: int64(s)}, begin[r], host[r])
-			// The host is at most two steps ahead of the device.
+			// The host runs at most two steps ahead of the device.
 			host[r] = max(host[r], device[r]-100)
 		}
 	}
@@ -168,7 +167,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// Without device times nothing is known: what the host did was to launch.
+// TestProfileWithoutDeviceTimes: without device times the verdict is unknown, because the host only launched
+// work.
 func TestProfileWithoutDeviceTimes(t *testing.T) {
 	p := profile{ranks: 4, steps: 40, forward: constant(15), backward: slower(2, 30, 8), noDevice: true}
 	if v := p.attempt(t).State.Verdict(); v.Kind != finding.Unknown || v.Reason != "no_device_times" {
@@ -176,7 +176,7 @@ func TestProfileWithoutDeviceTimes(t *testing.T) {
 	}
 }
 
-// TestRoles: stages are told apart by an attribute of the training loop.
+// TestRoles: an attribute of the training loop distinguishes pipeline stages.
 func TestRoles(t *testing.T) {
 	c := fromjob.New(nil)
 	j := &job.Job{}
@@ -200,7 +200,7 @@ func TestRoles(t *testing.T) {
 		begin, last := slices.Clone(now), 0.0
 		for r := range ranks {
 			d := 50.0
-			if r >= 6 { // the last stage has more to do
+			if r >= 6 { // the last stage has more work
 				d = 70
 			}
 			d *= 1 + 0.01*rng.NormFloat64()

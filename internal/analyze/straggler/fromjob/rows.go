@@ -13,23 +13,23 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// row is what is kept of a span.
+// row is the part of a span that is kept.
 type row struct {
 	id         uint64
-	start, end int64 // end is job.NoEnd without one
-	number     int64 // of the step that a collective belongs to
-	amount     int64 // when the device was asked; device time of another span, without collectives
+	start, end int64 // end is job.NoEnd if the span has not ended
+	number     int64 // recorded step number of a collective, or job.Unknown
+	amount     int64 // for a device span: the launch time; for other spans: their device time without collectives
 	parent     uint64
 	thread     int64
-	group      uint16 // index of the name
+	group      uint16 // index in sink.groups
 	phase      straggler.Phase
 	meeting    straggler.Meeting
-	device     bool // what a device did
-	long       bool // that it began was recorded before it ended
-	moved      bool // handed on with another step than the one it began in
+	device     bool // device work
+	long       bool // its start was recorded before it ended
+	moved      bool // belongs to another step than the one it began in
 }
 
-// sink makes steps of the spans of one process.
+// sink converts the spans of one process into steps.
 type sink struct {
 	*Steps
 	proc   *job.Process
@@ -38,36 +38,35 @@ type sink struct {
 	role   string
 	loader job.Loader
 	pauses pauses
-	cutOff int64 // what lasted until here was ended by the end of the process
+	cutOff int64 // unfinished spans that end from here on were ended by the end of the process
 	long   longSpans
-	groups []string // of collectives, as recorded; 0 for none
+	groups []string // names of the groups of collectives; index 0 means none
 	sizes  []int
 	index  map[string]uint16
-	any    bool  // there was one
-	until  int64 // steps that ended before were handed on
-	handed int   // how many
-	last   int64 // the number of the last one
+	any    bool  // a finished step was handed on
+	until  int64 // steps that ended before this time were handed on
+	handed int   // number of steps handed on
+	last   int64 // number of the last step handed on
 	step   straggler.Step
-	busy   int64                     // until when it worked for the steps before
-	worked map[straggler.Phase]int64 // how long a device worked in the step, as a profiler saw it
+	busy   int64                     // end of the device work of the previous steps
+	worked map[straggler.Phase]int64 // device time in the step, from a profiler
 }
 
-// Steps are those of one process, once its sink is closed.
+// Steps holds the steps of one process. It is complete once its sink is closed.
 type Steps struct {
-	state   *straggler.State // as those of rank 0: its number is known last
+	state   *straggler.State // as rank 0, because the rank may become known later
 	spill   *extsort.Blocks
 	late    int64
-	devices bool // it is recorded what the device did
+	devices bool // device work is recorded
 	updates Updates
 }
 
-// NewSteps returns the steps of a process that has none. Those that memory should not hold go to
-// spill, which may be nil.
+// NewSteps returns empty Steps. Packed steps are written to spill; if it is nil they stay in memory.
 func NewSteps(spill *extsort.Blocks) *Steps {
 	return &Steps{state: straggler.New(&straggler.Options{Spill: spill}), spill: spill}
 }
 
-// phases are what a rank does in spans of a class, [straggler.Other] where that says nothing.
+// phases maps the class of a span to a phase, [straggler.Other] if the class has none.
 var phases = tableOf(straggler.Other, map[vocab.Class]straggler.Phase{
 	vocab.ClassInputWait:      straggler.Input,
 	vocab.ClassInputWork:      straggler.Input,
@@ -93,7 +92,7 @@ func (s *sink) group(sp *job.Span) uint16 {
 	return i
 }
 
-// meetingOf returns what a kind of communication is: most are collectives.
+// meetingOf returns the kind of a communication span. The default is a collective.
 func meetingOf(kind string) straggler.Meeting {
 	switch kind {
 	case "send":
@@ -106,21 +105,20 @@ func meetingOf(kind string) straggler.Meeting {
 	return straggler.Collective
 }
 
-// A span is told of when it has lasted for seconds, and again when it has ended. Of one
-// that an exception or the end of the process has ended, that is no end: it is where the
-// process stood.
+// A span that lasts for seconds is recorded once while it is open and again when it ends. If an exception or
+// the end of the process ended it, its end is ignored: the process was still in it.
 
-// endsWithin is how long the end of a process takes: what it unwinds.
+// endsWithin bounds the time between a failure and the end of the process, in which its spans unwind.
 const endsWithin = int64(time.Second)
 
-// maxLong bounds the spans of which it is remembered that they began.
+// maxLong bounds the number of remembered open spans.
 const maxLong = 1 << 16
 
 type longSpans struct {
-	ops map[uint64]string // which collective they are, by their ids
+	ops map[uint64]string // by span id: the operation of a collective
 }
 
-// span reports whether it was told of before it ended.
+// span remembers sp if it is open, and reports whether its start was recorded before.
 func (l *longSpans) span(sp *job.Span) bool {
 	_, told := l.ops[sp.ID]
 	if sp.End == job.NoEnd && len(l.ops) < maxLong {
@@ -135,19 +133,19 @@ func (l *longSpans) span(sp *job.Span) bool {
 	return told
 }
 
-// failed reports whether a process ended with an error of its own.
+// failed reports whether a process ended with an error of its own, not of a child process.
 func failed(p *job.Process) bool {
 	return slices.ContainsFunc(p.Failures, func(f job.Failure) bool { return f.Child == 0 })
 }
 
-// place is a host in an attempt: the clocks of others may be days apart.
+// place identifies a host within an attempt: clocks are only comparable within it.
 type place struct {
 	attempt int
 	host    string
 }
 
-// interrupts is when a person ended the ranks of a place: what they waited after it,
-// while the first of them unwound, nobody kept them waiting.
+// interrupts returns when a person first interrupted the ranks of each place. Waits after that time, while
+// processes unwind, are ignored.
 func interrupts(j *job.Job) map[place]int64 {
 	ends := make(map[place]int64)
 	for _, p := range j.Processes {
@@ -163,7 +161,7 @@ func interrupts(j *job.Job) map[place]int64 {
 	return ends
 }
 
-// cutOff is from when on spans were ended by the end of their process.
+// cutOff returns the time from which spans count as ended by the end of their process.
 func cutOff(p *job.Process) int64 {
 	if p.End != job.NoEnd && !failed(p) {
 		return math.MaxInt64
@@ -177,12 +175,11 @@ func cutOff(p *job.Process) int64 {
 	return at - endsWithin
 }
 
-// What the host does is no step where it only launches work: the device comes to
-// it later, and what the host waits for then is the device. So a step of a process
-// that recorded when its device did what it was asked for (see [job.Span.Launch])
-// is what the device did, and what the host did while the device had nothing to do.
+// If the host only launches work, its spans do not describe the step: the device runs the work later, and the
+// host waits for the device. So for a process that recorded device work with launch times (see
+// [job.Span.Launch]), a step is the work of the device, plus the work of the host while the device was idle.
 
-// launched returns the row of a span of the device.
+// launched returns the row of a device span.
 func (s *sink) launched(sp *job.Span) row {
 	s.devices = true
 	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: job.Unknown, amount: sp.Launch, phase: phases[sp.For], device: true}
@@ -195,8 +192,8 @@ func (s *sink) launched(sp *job.Span) row {
 	return r
 }
 
-// assignDevice puts what the device did to the iteration in which the host asked
-// for it. What was asked for in none of them is left out.
+// assignDevice assigns device work to the iteration in which the host launched it. Work launched outside of
+// all iterations is left out.
 func (s *sink) assignDevice(its []job.Step, out map[int][]int) {
 	for i := range s.rows {
 		r := &s.rows[i]
@@ -208,7 +205,7 @@ func (s *sink) assignDevice(its []job.Step, out map[int][]int) {
 			to--
 		}
 		if to >= 0 && to == len(its)-1 && r.amount >= its[to].End {
-			continue // of a step to come
+			continue // belongs to a later step
 		}
 		if r.moved = true; to >= 0 && r.amount < its[to].End {
 			out[to] = append(out[to], i)
@@ -216,7 +213,7 @@ func (s *sink) assignDevice(its []job.Step, out map[int][]int) {
 	}
 }
 
-// pauseKinds has [straggler.PauseKinds] for classes that are none.
+// pauseKinds maps the class of a span to a kind of pause, [straggler.PauseKinds] if it is not a pause.
 var pauseKinds = tableOf(straggler.PauseKinds, map[vocab.Class]straggler.PauseKind{
 	vocab.ClassCheckpointSave: straggler.PauseSave,
 	vocab.ClassCheckpointLoad: straggler.PauseLoad,
@@ -228,11 +225,10 @@ var pauseKinds = tableOf(straggler.PauseKinds, map[vocab.Class]straggler.PauseKi
 	vocab.ClassStartUp:        straggler.PauseStartUp,
 })
 
-// maxPauses bounds the open ones: none nests so deep.
+// maxPauses bounds the number of open pauses; real programs nest less deeply.
 const maxPauses = 64
 
-// pauses are those of a process. A span that is open is told of first, and again when
-// it has ended.
+// pauses tracks the pauses of a process. An open span is recorded first, and again when it ends.
 type pauses struct {
 	longest [straggler.PauseKinds]int64
 	open    map[uint64]openPause
@@ -257,13 +253,13 @@ func (p *pauses) span(sp *job.Span) {
 	default:
 		delete(p.open, sp.ID)
 		if kind == straggler.PauseStartUp {
-			return // each part of it comes once: what another took says nothing
+			return // each part of the start-up occurs once, so the duration of another part is no reference
 		}
 		p.longest[kind] = max(p.longest[kind], sp.End-sp.Start)
 	}
 }
 
-// all returns what is known of them.
+// all returns the longest and the open pause of each kind.
 func (p *pauses) all() (out [straggler.PauseKinds]straggler.Pause) {
 	for k, d := range p.longest {
 		out[k].Longest = d
@@ -274,7 +270,7 @@ func (p *pauses) all() (out [straggler.PauseKinds]straggler.Pause) {
 	return out
 }
 
-// tableOf makes a table of a map: it is asked of every span.
+// tableOf converts a map to an array, because it is looked up for every span.
 func tableOf[T any](other T, of map[vocab.Class]T) (out [vocab.Classes]T) {
 	for c := range out {
 		out[c] = other

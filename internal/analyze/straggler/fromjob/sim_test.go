@@ -22,7 +22,7 @@ func judge(t *testing.T, j *simjob.Job) *straggler.Verdict {
 	return judgeAs(t, j, func(*job.Process) {})
 }
 
-// judgeAs returns the verdict on a simulated job of which the processes are changed.
+// judgeAs returns the verdict on a simulated job after change is applied to each process.
 func judgeAs(t *testing.T, j *simjob.Job, change func(*job.Process)) *straggler.Verdict {
 	t.Helper()
 	c := fromjob.New(nil)
@@ -40,10 +40,10 @@ func judgeAs(t *testing.T, j *simjob.Job, change func(*job.Process)) *straggler.
 	return a[0].State.Verdict()
 }
 
-// TestDrawnJobs judges jobs that were drawn at random, of all families: no rank without a
-// fault is blamed, and what a repair gains is what it gains when the job runs again
-// without the fault, within 15 % or 0.02, in 95 % of the answers. In make test these are
-// 90 jobs, always the same; TRAINSPAN_SIM_JOBS and TRAINSPAN_SIM_SEED take others.
+// TestDrawnJobs judges random jobs of all families. Ranks without a fault are rarely blamed. In 95 % of the
+// verdicts the gain of a repair matches a run of the job without the fault, within 15 % or 0.02. The short
+// test always judges the same 45 jobs, the long one 600; TRAINSPAN_SIM_JOBS and TRAINSPAN_SIM_SEED select
+// others.
 func TestDrawnJobs(t *testing.T) {
 	jobs, seed := 45, uint64(1)
 	if !testing.Short() {
@@ -73,9 +73,9 @@ func TestDrawnJobs(t *testing.T) {
 		case string(v.Kind) == truth.Kind && (slices.Equal(v.Ranks, truth.Ranks) || v.Kind == finding.SlowTransfer):
 			out = "right"
 		case v.Kind == finding.Hang && truth.Kind == "hang" && len(v.Ranks) == 0:
-			out = "right" // nothing on record tells the ranks apart
+			out = "right" // the records do not distinguish the ranks
 		case v.Kind == finding.Fine && truth.Gain < 1.04 && truth.Kind != "hang":
-			out = "right" // it gains about as much as is worth a word
+			out = "right" // the gain is about the reporting threshold
 		case v.Kind == finding.Fine:
 			out = "missed"
 		}
@@ -102,9 +102,9 @@ func TestDrawnJobs(t *testing.T) {
 	}
 }
 
-// TestHalfOfARole has jobs in which half of the ranks are slow in one phase, which no
-// permuted label says; and one whose ranks wait for each other in no span, so that one kind
-// of work looks longer where another is shorter.
+// TestHalfOfARole has jobs in which half of the ranks are slow in one phase, which permuted labels cannot
+// show. In another job ranks wait for each other in no span, so that one kind of work looks longer and
+// another shorter.
 func TestHalfOfARole(t *testing.T) {
 	for _, tc := range []struct {
 		seed   uint64
@@ -123,8 +123,8 @@ func TestHalfOfARole(t *testing.T) {
 	}
 }
 
-// TestWaitBudget holds that the parts of a wait budget add up, that it says how long ranks
-// truly waited, and for whom and which work where one rank is slow.
+// TestWaitBudget checks that the parts of a wait budget add up, that it matches the true waits, and that it
+// names the slow rank and its work if one rank is slow.
 func TestWaitBudget(t *testing.T) {
 	total, near, phase := 0, 0, 0
 	last := uint64(3060)
@@ -174,8 +174,8 @@ func TestWaitBudget(t *testing.T) {
 	}
 }
 
-// TestSameAnswer holds that neither the numbers of ranks nor their clocks decide: with other
-// numbers, and with clocks that are days apart, a job has the same answer.
+// TestSameAnswer checks that the verdict depends neither on rank numbers nor on clocks: renumbered ranks and
+// clocks that are days apart give the same verdict.
 func TestSameAnswer(t *testing.T) {
 	for seed := uint64(5000); seed < 5012; seed++ {
 		draw := func() *simjob.Job {
@@ -183,7 +183,7 @@ func TestSameAnswer(t *testing.T) {
 		}
 		j := draw()
 		if j.Layout == simjob.PP || j.Layout == simjob.TPDP {
-			continue // numbers say who is whose neighbour
+			continue // rank numbers determine the neighbors
 		}
 		want := judge(t, j)
 		renamed := judgeAs(t, draw(), func(p *job.Process) { p.Rank = j.Ranks - 1 - p.Rank })

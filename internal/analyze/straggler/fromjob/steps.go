@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// maxRows is how many spans of a process wait until they are put in order.
-	// Up to here the order of a file is irrelevant. It is about 20,000 steps,
-	// 18 MB.
+	// maxRows is the number of spans of a process that are buffered before they are sorted. Files with fewer
+	// spans may be in any order. It corresponds to about 20,000 steps and 18 MB.
 	maxRows = 250_000
-	// keepRows is how many of them stay when the earlier ones are handed on:
-	// spans are written when they end, so that a file is nearly in order.
+	// keepRows is the number of spans that stay buffered when the earlier ones are handed on. Spans are
+	// written when they end, so a file is almost sorted.
 	keepRows = maxRows / 8
 )
 
-// OpenSink makes a sink that takes the steps of a process, for [job.Set.Read]
-// and [Attempts]. What memory should not hold goes to spill, which may be nil.
+// OpenSink returns a sink that collects the steps of a process, for [job.Set.Read], and its steps, for
+// [Attempts]. Packed steps are written to spill; if it is nil they stay in memory.
 func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Steps) {
 	s := newSink(p, spill)
 	return s, s.Steps
@@ -35,13 +34,13 @@ func newSink(p *job.Process, spill *extsort.Blocks) *sink {
 	return &sink{Steps: NewSteps(spill), proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
 }
 
-// Span takes a span.
+// Span adds a span.
 func (s *sink) Span(sp *job.Span) {
-	s.role, s.loader = max(s.role, sp.Role), max(s.loader, sp.Loader) // whichever came first
+	s.role, s.loader = max(s.role, sp.Role), max(s.loader, sp.Loader) // whichever comes first
 	s.pauses.span(sp)
 	phase, ok := phaseOf(sp)
 	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication || sp.Async) {
-		return // nobody meets where a collective is only asked for
+		return // a collective that is only launched is not a meeting
 	}
 	if sp.Start < s.until {
 		s.late++
@@ -61,7 +60,7 @@ func (s *sink) Span(sp *job.Span) {
 	s.add(r)
 }
 
-// rowMemory is that of processes that have been read.
+// rowMemory recycles row buffers of processes that have been read.
 var rowMemory sync.Pool
 
 func (s *sink) add(r row) {
@@ -76,10 +75,10 @@ func (s *sink) add(r row) {
 	}
 }
 
-// Event has nothing that a step is made of.
+// Event does nothing: steps do not depend on events.
 func (s *sink) Event(*job.Event) {}
 
-// Close hands on the rest.
+// Close hands on the remaining spans.
 func (s *sink) Close() error {
 	s.cutOff = cutOff(s.proc)
 	s.handOn(0, true)
@@ -91,7 +90,7 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// groupName is the name of a group of fewer ranks than the job has.
+// groupName returns the name of a group, or "" if the group contains all ranks of the job.
 func (s *sink) groupName(i uint16) string {
 	if n := s.sizes[i]; n > 0 && n == s.proc.WorldSize {
 		return ""
@@ -99,13 +98,13 @@ func (s *sink) groupName(i uint16) string {
 	return s.groups[i]
 }
 
-// phaseOf says what a rank does during a span.
+// phaseOf returns the phase of a span; ok is false if the span is not part of a step.
 func phaseOf(sp *job.Span) (straggler.Phase, bool) {
 	p := phases[sp.Class]
-	return p, p != straggler.Other && sp.Name != spans.CheckpointSaveFinalization // it lasts while the training goes on
+	return p, p != straggler.Other && sp.Name != spans.CheckpointSaveFinalization // the finalization of a save overlaps training
 }
 
-// handOn makes steps of all spans but the latest few.
+// handOn converts all spans but the latest keep into steps. At the end of the process end is true.
 func (s *sink) handOn(keep int, end bool) {
 	s.sort()
 	cut := len(s.rows) - keep
@@ -116,14 +115,14 @@ func (s *sink) handOn(keep int, end bool) {
 	s.train = s.proc.Steps.Training()
 	its = its[min(s.handed, len(its)):]
 	if !end {
-		// Whole steps only, that end before what stays begins.
+		// Only complete steps that end before the first span that stays.
 		limit := s.rows[cut].start
 		n := 0
 		for n < len(its) && its[n].End <= limit {
 			n++
 		}
 		if n == 0 {
-			s.rows = slices.Delete(s.rows, 0, cut) // no steps at all: what waits is of none
+			s.rows = slices.Delete(s.rows, 0, cut) // without steps the buffered spans belong to none
 			return
 		}
 		its = its[:n]
@@ -143,11 +142,10 @@ func (s *sink) handOn(keep int, end bool) {
 	s.rows = slices.Delete(s.rows, 0, next)
 }
 
-// sort puts the spans in order and drops copies, and the begin of spans whose
-// end was recorded.
+// sort sorts the spans and removes duplicates, and open records of spans whose end was recorded.
 func (s *sink) sort() {
 	stats.SortRuns(s.rows, func(a, b *row) int {
-		if c := cmp.Compare(a.start, b.start); c != 0 { // nearly always: millions of rows are compared
+		if c := cmp.Compare(a.start, b.start); c != 0 { // fast path: millions of rows are compared
 			return c
 		}
 		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
@@ -161,9 +159,9 @@ func (s *sink) sort() {
 	s.rows = kept
 }
 
-// assign finds the collectives that say of which iteration they are and began
-// in another one, by the index of the iteration: the host goes on to the next
-// while the device works. What belongs to no iteration at hand is left out.
+// assign returns, by index of the iteration, the collectives that record another iteration than the one they
+// began in: the host may already run the next iteration while the device works. Collectives of iterations
+// that are not in its are left out.
 func (s *sink) assign(its []job.Step) map[int][]int {
 	out := make(map[int][]int)
 	if s.devices {
@@ -172,7 +170,7 @@ func (s *sink) assign(its []job.Step) map[int][]int {
 	of := make(map[int64]int, len(its))
 	for i := range its {
 		if i > 0 && its[i].Raw <= its[i-1].Raw {
-			return out // the numbers start again: they do not say which
+			return out // step numbers restart, so they do not identify an iteration
 		}
 		of[its[i].Raw] = i
 	}
@@ -187,7 +185,7 @@ func (s *sink) assign(its []job.Step) map[int][]int {
 		}
 		to, ok := of[r.number]
 		if !ok && at == len(its) {
-			continue // of a step to come
+			continue // belongs to a later step
 		}
 		if r.moved = true; ok {
 			out[to] = append(out[to], i)
@@ -196,10 +194,9 @@ func (s *sink) assign(its []job.Step) map[int][]int {
 	return out
 }
 
-// emit hands on one step with the spans from index next that begin before its
-// end and with others, and returns the index of the first one that does not.
-// Where the program runs a step again the ranks are compared by the next number,
-// since they are in order.
+// emit hands on one step with the spans from index next that begin before its end, and with others. It
+// returns the index of the first span not handed on. If the program repeats a step, the step gets the next
+// number, because ranks are compared in order.
 func (s *sink) emit(st *job.Step, shown int64, next int, others []int) int {
 	s.last = max(shown, s.last+1)
 	s.open(s.last, st.Tokens)
@@ -237,7 +234,7 @@ func (s *sink) done() {
 	s.state.Add(&s.step)
 }
 
-// passOf returns the class of a pass through the model, ClassOther of other work.
+// passOf returns the class of a forward or backward pass, ClassOther for other phases.
 func passOf(p straggler.Phase) vocab.Class {
 	switch p {
 	case straggler.Forward:
@@ -267,8 +264,8 @@ func (s *sink) take(r *row, it *job.Step) {
 	s.step.Spans = append(s.step.Spans, sp)
 }
 
-// tail hands on what a process that did not end properly did after its last
-// iteration: the step in which it, or the job, was lost.
+// tail hands on the spans after the last iteration of a process that did not end properly: the step in which
+// it, or the job, was lost.
 func (s *sink) tail(next int) {
 	if s.proc.End != job.NoEnd && !failed(s.proc) || !s.any {
 		return
@@ -289,8 +286,8 @@ func (s *sink) tail(next int) {
 	}
 }
 
-// launches makes launches of what the host did for a device: a collective that the
-// device waits in is none of the host's.
+// launches turns host communication into launches if the device runs the collectives: the host does not wait
+// in them.
 func (s *sink) launches() {
 	for i := range s.step.Spans {
 		if sp := &s.step.Spans[i]; sp.Lane != straggler.Device && sp.Phase == straggler.Communication && sp.End >= sp.Start {
@@ -302,16 +299,15 @@ func (s *sink) launches() {
 	}
 }
 
-// profiled puts a step of a profile together of what is known of it: the host's waits
-// for data, what the device worked for forward and backward, the last collective, which
-// is what is waited for, and whatever else it took.
+// profiled composes a step of a profile from the host's waits for data, the device time of forward and
+// backward, the last collective (in which ranks wait), and the other phases.
 func (s *sink) profiled() {
 	took := make(map[straggler.Phase]int64)
 	var last straggler.Span
 	for _, sp := range s.step.Spans {
 		switch {
 		case sp.End < sp.Start:
-			return // it is where the process was lost
+			return // the process was lost in this step
 		case sp.Phase == straggler.Communication:
 			if sp.End > last.End {
 				last = sp
@@ -323,7 +319,7 @@ func (s *sink) profiled() {
 	for p, d := range s.worked {
 		took[p] = d
 	}
-	// The device comes to it when it is done with the step before.
+	// The device starts the step after it finished the previous one.
 	s.step.Start = max(s.step.Start, s.busy)
 	at := s.step.Start
 	s.step.Spans = s.step.Spans[:0]

@@ -10,23 +10,23 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/columns"
 )
 
-// Updates are the steps of optimizers among the training steps of a process, and of how
-// many passes of forward and backward each is. The zero value is ready for use.
+// Updates counts the optimizer updates of a process and the forward and backward passes per update. The zero
+// value is ready for use.
 type Updates struct {
-	// Count is how many training steps have one. Where gradients are accumulated over
-	// several batches, each of which is a step, it is less than the steps.
+	// Count is the number of training steps with an optimizer update. With gradient accumulation over several
+	// batches, each of which is a step, it is less than the number of steps.
 	Count int
 
-	passes  int         // since the last one
-	forward bool        // a forward is on record since the last backward
-	of      map[int]int // how many updates are of so many passes
+	passes  int         // passes since the last update
+	forward bool        // a forward was seen since the last backward
+	of      map[int]int // number of updates by their number of passes
 }
 
-// maxPasses bounds the numbers of passes that are told apart.
+// maxPasses bounds the distinct numbers of passes.
 const maxPasses = 1 << 12
 
-// MicroBatches returns of how many passes of forward and backward an update is, 0 where
-// fewer than nine of ten updates have the same number of them.
+// MicroBatches returns the number of forward and backward passes per update, or 0 if fewer than nine of ten
+// updates have the same number.
 func (u *Updates) MicroBatches() int {
 	sum, most := 0, 0
 	for passes, n := range u.of {
@@ -41,8 +41,8 @@ func (u *Updates) MicroBatches() int {
 	return most
 }
 
-// step takes the spans of a training step, in the order in which they begin. What an
-// optimizer calls, as one with a closure, is part of its step.
+// step adds the spans of a training step, in order of their start. Spans inside an optimizer span, such as
+// those of a closure, are ignored.
 func (u *Updates) step(list []straggler.Span) {
 	updates, until := false, int64(math.MinInt64)
 	for i := range list {
@@ -61,7 +61,7 @@ func (u *Updates) step(list []straggler.Span) {
 		case straggler.Optimizer:
 			updates, until = true, sp.End
 			if u.passes == 0 {
-				break // that of a second optimizer
+				break // the update of a second optimizer
 			}
 			if u.of == nil {
 				u.of = make(map[int]int)
@@ -75,8 +75,7 @@ func (u *Updates) step(list []straggler.Span) {
 	}
 }
 
-// append appends what read restores: the number of updates, and how many of them are of how
-// many passes.
+// append encodes the number of updates and their distribution over numbers of passes.
 func (u *Updates) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(u.Count))
 	dst = binary.AppendUvarint(dst, uint64(len(u.of)))
@@ -86,7 +85,7 @@ func (u *Updates) append(dst []byte) []byte {
 	return dst
 }
 
-// read restores updates. Damaged ones fail in r.
+// read decodes what append encoded. Invalid data sets the error of r.
 func (u *Updates) read(r *columns.Reader) {
 	u.Count = r.Small(math.MaxInt32)
 	if n := r.Small(maxPasses); n > 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// Steps are drawn by the begins of their spans: f forward, b backward, o a step of an optimizer, O one that
-// lasts until the end of the step.
+// TestUpdates writes steps as the starts of their spans: f is forward, b backward, o an optimizer step, and O
+// an optimizer step that lasts until the end of the training step.
 func TestUpdates(t *testing.T) {
 	phases := map[rune]straggler.Phase{'f': straggler.Forward, 'b': straggler.Backward, 'o': straggler.Optimizer, 'O': straggler.Optimizer}
 	for name, c := range map[string]struct {
