@@ -72,8 +72,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 	}
 }
 
-// TestManyFiles checks that more files than maxFiles lose no calls and keep their
-// hashes.
+// TestManyFiles checks that no calls are lost if there are more than maxFiles files.
 func TestManyFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("closes more files than are told apart at once: make test-long")
@@ -111,8 +110,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// TestSeekArguments checks that a seek has its whence and its result, even without an
-// offset.
+// TestSeekArguments checks that seeks, and no other calls without an offset, have the
+// arguments whence and offset.
 func TestSeekArguments(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	log := p.FileLog()

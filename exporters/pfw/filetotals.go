@@ -14,7 +14,7 @@ func (f *file) add(c *dispatch.FileCall, now int64) {
 	second := start / 1e6
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.log.d.cut.Load() { // the last totals are written
+	if f.log.d.cut.Load() { // the last totals are already written
 		return
 	}
 	if f.totals == nil {

@@ -50,7 +50,7 @@ type Processor struct {
 	closed  atomic.Bool
 	down    sync.Once
 	downErr error
-	losses  atomic.Pointer[[]attributes.Attr] // of other outputs
+	losses  atomic.Pointer[[]attributes.Attr] // losses of other outputs
 }
 
 var (

@@ -160,8 +160,8 @@ func TestFlushOfAnExporterAlone(t *testing.T) {
 	}
 }
 
-// TestRecordsKeepTheirStart checks that scopes and calls that are recorded after their
-// end keep their start.
+// TestRecordsKeepTheirStart checks that a scope that is recorded after its end keeps its
+// start.
 func TestRecordsKeepTheirStart(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	kind := p.ScopeKind("c", "after")

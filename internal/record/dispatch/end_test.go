@@ -68,7 +68,7 @@ func TestEndOrder(t *testing.T) {
 			&noting{name: "backend", list: l, traits: outputs.Traits{Remote: true}})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		for range 2 { // the second does nothing
+		for range 2 { // the second call does nothing
 			err := h.End(ctx, func() map[string]int64 {
 				l.add("counted")
 				return map[string]int64{"spans": 1}
@@ -265,7 +265,7 @@ func TestHiddenSpansAreForgotten(t *testing.T) {
 	}
 	for _, s := range ring {
 		s.End()
-		s.End() // the second does nothing
+		s.End() // the second call does nothing
 	}
 	if got := h.Held(); got != 0 {
 		t.Errorf("after the end of all spans Held() = %d, want 0", got)

@@ -15,8 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Set is a set of outputs. Bit n stands for the output that was added to the table
-// after n others.
+// Set is a set of outputs. Bit n represents the output with index n in the table.
 type Set uint64
 
 // MaxOutputs is the maximum number of outputs in a Set.
@@ -45,7 +44,7 @@ type Table struct {
 	other    Set              // every other name
 }
 
-// Len returns how many outputs were added.
+// Len returns the number of outputs.
 func (t *Table) Len() int { return len(t.filters) }
 
 // Add adds an output with its filter.

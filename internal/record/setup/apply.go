@@ -13,7 +13,7 @@
 //	}
 //	defer tel.Shutdown(ctx) // writes, sends and closes everything
 //
-// [Apply] adds the outputs to a builder of the caller's own.
+// [Apply] adds the outputs to an existing builder.
 package setup
 
 import (
@@ -252,7 +252,7 @@ func newResource(cfg *config.Config) *resource.Resource {
 			attrs = append(attrs, attribute.String(e.Key, fmt.Sprint(v)))
 		}
 	}
-	if cfg.OTel.ServiceName != "" { // the last value of a key counts
+	if cfg.OTel.ServiceName != "" { // the last value of a key takes precedence
 		attrs = append(attrs, attribute.String("service.name", cfg.OTel.ServiceName))
 	}
 	if len(attrs) == 0 {

@@ -28,7 +28,7 @@ func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *
 	rank := ranks.Rank.Or(0) // as in the records; a single process is rank 0
 	o.Process.Rank = &rank
 	path := t.Path
-	if ranks.Rank.IsSet() { // ranks cannot share a trace
+	if ranks.Rank.IsSet() { // ranks must not share a trace file
 		o.Process.WorldSize = max(world, ranks.WorldSize.Or(1))
 	}
 	o.HashName = isPrefix(path)

@@ -102,7 +102,7 @@ type Entry struct {
 // Event is an event to add to a span.
 type Event struct {
 	outputs.Event
-	Loop      bool // the open training loop gets it, not the span that ended
+	Loop      bool // add the event to the open training loop, not to the span that ended
 	Error     bool // the event is an error
 	Extension bool // one-logger does not have the event
 }
@@ -111,7 +111,7 @@ type Event struct {
 type Reading struct {
 	Iteration  *IterationReading
 	Failed     bool
-	Blocking   int64 // nanoseconds of a save that training waited for
+	Blocking   int64 // nanoseconds of a save that blocked training
 	Background int64 // nanoseconds of a save in the background
 	Stored     bool  // a save succeeded
 	Lost       bool  // a save failed
@@ -148,7 +148,7 @@ func (o *Entry) event(name string, at int64, attrs []attributes.Attr) {
 type Times struct {
 	Productive int64 // of completed iterations
 	Loop       int64 // since the start of the first training loop, zero before it
-	Startup    int64 // until the first iteration was completed, or until now
+	Startup    int64 // until the end of the first completed iteration, or until now
 }
 
 // Times returns the times at now of a process that began at made, both in nanoseconds

@@ -45,7 +45,7 @@ func Read(t *config.Training, base *config.Base, targets bool) (v Values) {
 	v.known = true
 	v.batch = int64(t.GlobalBatchSize.Get())
 	v.seq = int64(t.SeqLength.Get())
-	v.every = max(1, int64(t.LogEveryNTrainIterations.Get())) // a function may give any number
+	v.every = max(1, int64(t.LogEveryNTrainIterations.Get())) // a function may return any number
 	v.Saves = t.IsSaveCheckpointEnabled.Or(true)
 	v.Async = t.SaveCheckpointStrategy == config.CheckpointAsync
 	v.world = int64(base.WorldSize.Get())

@@ -37,8 +37,8 @@ import (
 // as intended, for example an explicit time.
 const Slack = 10_000
 
-// Options configures an Assembler. MaxWaiting and MaxParents are at least 1; callers
-// apply their own defaults.
+// Options configures an Assembler. A MaxWaiting or MaxParents below 1 counts as 1;
+// callers apply their own defaults.
 type Options struct {
 	TID        int64 // thread id of the first lane; the other lanes follow it
 	MaxWaiting int   // spans that wait at once; beyond it, the oldest is written

@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// inputs are the kinds of data of which a sender can send much. The size of each is
-// linear in n.
+// inputs are the kinds of input that a sender can make large. The size of each is linear
+// in n.
 var inputs = []struct {
 	name string
 	n    int

@@ -281,9 +281,8 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// TestParentCoversItsChild checks that a parent that arrives later covers its child if
-// they differ by at most Slack, the clock difference, and that a larger difference
-// changes nothing.
+// TestParentCoversItsChild checks that a parent that arrives later is extended over its
+// child if they differ by at most Slack.
 func TestParentCoversItsChild(t *testing.T) {
 	h := start(t, Options{})
 	h.add(node{1, 2, 95, 203})

@@ -22,9 +22,9 @@ type Rows struct {
 	rows []row
 }
 
-// Place returns the row for a span of which only the times are known. That is near, the
-// row of the enclosing span, if the span partially overlaps no other span there, or else
-// the lowest such row from first on. It returns Shared if no row fits.
+// Place returns the row for a span with known times but unknown id and parent. That is
+// near, the row of the enclosing span, if the span partially overlaps no other span
+// there, or else the lowest such row from first on. It returns Shared if no row fits.
 func (r *Rows) Place(near, first int, start, end int64) int {
 	return r.place(near, first, interval{start: start, end: end})
 }
@@ -173,8 +173,8 @@ func (in *interval) with(next interval) interval {
 }
 
 // fold merges neighbours in the earlier half of a list. It merges intervals that are
-// short relative to their age. A span that later covers part of the list has typically
-// started about as long ago as it lasts, if a span of similar length ended before it.
+// short relative to their age. A later span that covers part of the list starts about as
+// long ago as it lasts, if a span of similar length ended before it.
 func fold(list []interval) []interval {
 	for share := 1. / 8; len(list) > 3*maxTail/4; share *= 2 {
 		end, kept := list[len(list)-1].end, 0

@@ -31,8 +31,8 @@ func checkNested(t *testing.T, spans []placed) {
 	}
 }
 
-// TestRowOfSpansThatReachOut places a span that partially overlaps the first one, and
-// one that partially overlaps both on the first row.
+// TestRowOfSpansThatReachOut checks that two spans that each partially overlap a span on
+// the first row go to other rows.
 func TestRowOfSpansThatReachOut(t *testing.T) {
 	var rows Rows
 	var spans []placed

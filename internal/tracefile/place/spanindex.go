@@ -14,8 +14,8 @@ const maxMarks = 256
 // entry.
 const relativeSize = 240
 
-// relative is the index entry of a span of which a child, an event or the span itself
-// was written.
+// relative is the index entry of a span. It exists once the span itself, a child or an
+// event of it is written.
 type relative struct {
 	key        Key
 	id         uint64

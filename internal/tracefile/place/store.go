@@ -157,7 +157,7 @@ func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	}
 	s.mu.Unlock()
 	if forgotten != nil {
-		_ = s.finish(context.Background(), forgotten) // it is logged
+		_ = s.finish(context.Background(), forgotten) // finish logs the error
 		s.ended()
 	}
 	if victim != nil {
@@ -307,7 +307,7 @@ func (s *Store[K]) Tick(ctx context.Context, now time.Time) {
 		s.settle(ctx, f, now)
 	}
 	for _, f := range idle {
-		_ = s.finish(ctx, f) // it is logged
+		_ = s.finish(ctx, f) // finish logs the error
 		s.ended()
 	}
 }

@@ -26,8 +26,8 @@ const closers = 8
 var errLeft = errors.New("no time to complete the file")
 
 // suspend closes a file until its process sends more. It writes the waiting spans: later
-// spans still find their parents. After an error the file is open as before, or
-// complete.
+// spans still find their parents. After an error the file is open as before, or closed
+// for further spans.
 func (s *Store[K]) suspend(ctx context.Context, f *File[K]) error {
 	f.Assembler.Shrink(s.keep())
 	f.Names = Names{}
@@ -133,7 +133,7 @@ func (s *Store[K]) forgetOne(now time.Time) {
 	}
 	s.mu.Unlock()
 	if silent {
-		_ = s.finish(context.Background(), f) // it is logged
+		_ = s.finish(context.Background(), f) // finish logs the error
 		s.ended()
 	}
 }
