@@ -55,8 +55,9 @@ func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 	}
 }
 
-// TestOverlapStaysWhereItIs checks that ambient scopes that overlap below a span are not
-// parents of later spans below it, and do not affect spans without a parent.
+// TestOverlapStaysWhereItIs checks that, after two ambient scopes overlapped below a
+// span, no ambient scope is the parent of later records below that span, and that
+// ambient scopes without a parent still work.
 func TestOverlapStaysWhereItIs(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x").Start(context.Background(), "span")

@@ -77,8 +77,8 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestCut checks that a shutdown writes scopes before their parent spans, so that they
-// keep their parents, and marks all of them as truncated.
+// TestCut checks that scopes that EndScopes ends keep their parents and are marked as
+// truncated, and that spans that the program ends afterwards are not.
 func TestCut(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
