@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// nothing is a processor without a cost of its own.
+// nothing is a span processor that does nothing, so that it costs nothing.
 type nothing struct{}
 
 func (nothing) OnStart(context.Context, sdktrace.ReadWriteSpan) {}

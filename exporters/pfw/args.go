@@ -12,7 +12,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Arguments beside a span's attributes and those of package place.
+// Names of arguments that are neither span attributes nor defined in package place.
 const (
 	argCount     = "count"
 	argTruncated = attributes.Truncated
@@ -20,7 +20,7 @@ const (
 	argSpanID    = "span_id"
 )
 
-// Arguments as lines have them.
+// The encoded beginnings of arguments.
 const (
 	textEpoch     = `,"` + attributes.Epoch + `":`
 	textStep      = `,"` + attributes.Step + `":`
@@ -30,18 +30,17 @@ const (
 	textSpanID    = `,"` + argSpanID + `":`
 )
 
-// stackText is how many bytes of arguments an event can have without an
-// allocation.
+// stackText is the number of bytes of arguments that need no allocation.
 const stackText = 384
 
-// stackArgs is how many arguments an event can have without an allocation.
+// stackArgs is the number of arguments that need no allocation.
 const stackArgs = 10
 
 // maxLinks bounds the links of one span that are written.
 const maxLinks = 32
 
-// appendSpan appends the arguments of an ended span: epoch and step, -1 if they are not
-// known, its attributes, status and links. It returns the span's category and name too.
+// appendSpan appends the arguments of an ended span: epoch and step (-1 if unknown), its
+// attributes, status and links. It also returns the span's category and name.
 func (d *traceWriter) appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, epoch, step int64, truncated bool) (args []dftracer.Arg, key *dftracer.Key) {
 	attrs, first := s.Attributes(), len(dst)
 	dst = appendProgress(dst, epoch, step, attrs)
@@ -66,23 +65,24 @@ func (d *traceWriter) appendSpan(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, ep
 		sc := s.SpanContext()
 		dst = append(dst, dftracer.String(argTraceID, sc.TraceID().String()), dftracer.String(argSpanID, sc.SpanID().String()))
 	}
-	if to < len(dst) { // trace_id of the program becomes user_trace_id
+	if to < len(dst) { // an attribute trace_id becomes user_trace_id
 		tracefile.Distinct(dst[first:], from-first, to-first, "user_")
 	}
 	return dst, d.key(s, cat, event)
 }
 
-// appendInt appends an integer behind the text of an argument's name.
+// appendInt appends text, the encoded name of an argument, and an integer.
 func appendInt(dst []byte, text string, v int64) []byte {
 	return jsontext.AppendInt(append(dst, text...), v)
 }
 
-// appendString is appendInt for a string.
+// appendString appends text, the encoded name of an argument, and a string.
 func appendString(dst []byte, text, v string) []byte {
 	return jsontext.AppendString(append(dst, text...), v)
 }
 
-// missingProgress is epoch and step, -1 where they are not known or among attrs.
+// missingProgress returns epoch and step, each -1 if it is unknown or attrs already
+// contains it.
 func missingProgress(epoch, step int64, attrs []attribute.KeyValue) (int64, int64) {
 	if epoch >= 0 && has(attrs, attributes.Epoch) {
 		epoch = -1
@@ -93,7 +93,7 @@ func missingProgress(epoch, step int64, attrs []attribute.KeyValue) (int64, int6
 	return epoch, step
 }
 
-// appendProgressText appends epoch and step where they are known.
+// appendProgressText appends epoch and step if they are known.
 func appendProgressText(dst []byte, epoch, step int64) []byte {
 	if epoch >= 0 {
 		dst = appendInt(dst, textEpoch, epoch)
@@ -104,7 +104,7 @@ func appendProgressText(dst []byte, epoch, step int64) []byte {
 	return dst
 }
 
-// appendArg converts one attribute.
+// appendArg appends one attribute as an argument.
 func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	key := string(kv.Key)
 	switch kv.Value.Type() {
@@ -122,7 +122,7 @@ func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	return append(dst, dftracer.Raw(key, tracefile.JSON(kv.Value.AsInterface())))
 }
 
-// appendProgress adds epoch and step unless attrs has them.
+// appendProgress appends epoch and step unless they are unknown or attrs contains them.
 func appendProgress(dst []dftracer.Arg, epoch, step int64, attrs []attribute.KeyValue) []dftracer.Arg {
 	epoch, step = missingProgress(epoch, step, attrs)
 	if epoch >= 0 {
@@ -143,7 +143,7 @@ func has(attrs []attribute.KeyValue, key attribute.Key) bool {
 	return false
 }
 
-// appendAttrs adds the attributes that are not names.
+// appendAttrs appends all attributes except spans.AttrCategory and spans.AttrName.
 func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg {
 	for i := range attrs {
 		if k := attrs[i].Key; k == spans.AttrCategory || k == spans.AttrName {
@@ -154,12 +154,12 @@ func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg 
 	return dst
 }
 
-// appendStatus adds an explicit status.
+// appendStatus appends the status if the program has set one.
 func appendStatus(dst []dftracer.Arg, st sdktrace.Status) []dftracer.Arg {
 	return place.AppendStatus(dst, st.Code == codes.Error, st.Code == codes.Ok, st.Description)
 }
 
-// appendLinks adds the first links.
+// appendLinks appends at most maxLinks links.
 func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 	dst, _ = place.AppendLinks(dst, len(links), maxLinks, func(i int) place.Link {
 		l := &links[i]
@@ -175,9 +175,9 @@ func appendLinks(dst []dftracer.Arg, links []sdktrace.Link) []dftracer.Arg {
 	return dst
 }
 
-// appendDropped adds the counts of what the SDK left out of the span. Each
-// question to an ended span copies all of it, so that those are left out whose
-// answer is known: links are dropped only where some are kept.
+// appendDropped appends the counts of what the SDK dropped from the span. Each method of
+// an ended span copies the whole span, so it does not ask for dropped links if there are
+// none: links are dropped only if some are kept.
 func appendDropped(dst []dftracer.Arg, s sdktrace.ReadOnlySpan, links int) []dftracer.Arg {
 	if n := s.DroppedAttributes(); n > 0 {
 		dst = append(dst, dftracer.Int(place.ArgDroppedAttributes, int64(n)))

@@ -13,25 +13,25 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Open implements outputs.Output. An exporter that a telemetry builder is
-// given, by whichever of its methods, is the trace file of this process: it
-// opens the file, for the rank and attempt that telemetry knows, and then sees
-// spans, events and scopes as they happen, as a [Processor] does.
+// Open implements outputs.Output. An exporter that is passed to a telemetry builder, by
+// any of its methods, is the trace file of this process. Open creates the file for the
+// rank and attempt that telemetry knows. The exporter then receives spans, events and
+// scopes as they happen, like a [Processor].
 func (e *Exporter) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if e == nil {
 		return outputs.Traits{}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.open(t, nil); err != nil { // also again, for a builder that was corrected
+	if err := e.open(t, nil); err != nil { // a corrected builder opens it again
 		return outputs.Traits{}, err
 	}
 	e.closed, e.err = false, nil
 	return e.live.Open(ctx, t)
 }
 
-// traceFor are the options of the writer with what telemetry knows; what the
-// program has set wins.
+// traceFor returns the options of the writer, completed with what telemetry knows.
+// Values that the program has set take precedence.
 func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	var trace dftracer.Options
 	if o.Trace != nil {
@@ -68,8 +68,8 @@ func (o *Options) traceFor(t *outputs.Telemetry) *dftracer.Options {
 	return &trace
 }
 
-// Path returns the file that is written, or was written before Shutdown. Before the
-// exporter is attached or gets spans it is the path given to [New].
+// Path returns the path of the file, also after Shutdown. Before the exporter is
+// attached or gets spans, it is the path given to [New].
 func (e *Exporter) Path() string {
 	if w := e.Writer(); w != nil {
 		return w.Path()
@@ -80,7 +80,7 @@ func (e *Exporter) Path() string {
 	return e.path
 }
 
-// Writer returns the writer behind the exporter, nil before the file is open.
+// Writer returns the underlying writer, or nil before the file is open.
 func (e *Exporter) Writer() *dftracer.Writer {
 	if e == nil {
 		return nil
@@ -91,12 +91,12 @@ func (e *Exporter) Writer() *dftracer.Writer {
 	return e.opts.Writer
 }
 
-// ForceFlush implements outputs.Output: what was written so far is in the file
-// when it returns.
+// ForceFlush implements outputs.Output. When it returns, everything written before is in
+// the file.
 func (e *Exporter) ForceFlush(ctx context.Context) error { return e.opened().ForceFlush(ctx) }
 
-// watcher writes the begin of everything that stays open for long. The zero value
-// watches nothing.
+// watcher writes begin records for spans and scopes that stay open for long. The zero
+// value does nothing.
 type watcher struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -126,17 +126,17 @@ func (w *watcher) end() {
 	}
 }
 
-// left is something that a shutdown ends.
+// left is an open span or scope that a shutdown ends.
 type left struct {
 	*open
 	write   func(end int64)
-	pending func() bool // somebody else ends it and has not written it
+	pending func() bool // reports whether another goroutine is ending it and has not written it
 	depth   int
 }
 
-// truncate writes what is still open.
+// truncate writes the open spans and scopes as truncated.
 func (d *traceWriter) truncate() {
-	all := d.openScopes() // that were registered meanwhile
+	all := d.openScopes() // registered since endScopes
 	for _, e := range d.open.allSpans() {
 		all = append(all, left{
 			open: &e.open, depth: e.level(), pending: func() bool { return d.open.holdsSpan(e) },
@@ -146,7 +146,7 @@ func (d *traceWriter) truncate() {
 	d.end(all)
 }
 
-// endScopes ends the scopes that are open.
+// endScopes ends the open scopes.
 func (d *traceWriter) endScopes() { d.end(d.openScopes()) }
 
 func (d *traceWriter) openScopes() []left {
@@ -163,11 +163,11 @@ func (d *traceWriter) openScopes() []left {
 	return all
 }
 
-// patienceForChildren bounds the wait for children that others are ending.
+// patienceForChildren bounds the wait for children that other goroutines are ending.
 const patienceForChildren = 100 * time.Millisecond
 
-// end ends all, children first. A child that somebody else is ending at the
-// moment keeps its parent if it is waited for.
+// end ends all, children first. It waits for a child that another goroutine is ending,
+// so that the child keeps its parent.
 func (d *traceWriter) end(all []left) {
 	slices.SortFunc(all, func(a, b left) int {
 		return cmp.Or(cmp.Compare(b.depth, a.depth), cmp.Compare(b.id, a.id))
@@ -185,11 +185,11 @@ func (d *traceWriter) end(all []left) {
 	}
 }
 
-// patience bounds the wait for ends without a deadline.
+// patience bounds the wait in settled if ctx has no deadline.
 const patience = 10 * time.Second
 
-// settled waits for ends that others are writing: their children may be in the
-// file already.
+// settled waits for spans and scopes that other goroutines are writing, because their
+// children may already be in the file.
 func (d *traceWriter) settled(ctx context.Context) {
 	if ctx == nil {
 		ctx = context.Background()

@@ -19,8 +19,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What telemetry knows of the process stands in the trace and in its name; what
-// the program has set wins.
+// TestAttachSaysWho checks that the identity from telemetry is in the trace and in its
+// file name, and that values set by the program take precedence.
 func TestAttachSaysWho(t *testing.T) {
 	rank, attempt := 5, 7
 	id := outputs.Identity{Ranks: config.Ranks{Rank: config.Value(2), WorldSize: config.Value(8), Attempt: config.Value(3), Job: "4711"}, RankKnown: true, SessionTag: "tag", Host: "node-b", PID: 71}
@@ -75,7 +75,8 @@ func TestAttachSaysWho(t *testing.T) {
 	}
 }
 
-// Spans of one name are told apart by all that says what they are.
+// TestNamesThatAreAlike checks that spans with one name but different scopes or name
+// attributes are distinguished.
 func TestNamesThatAreAlike(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
@@ -114,8 +115,8 @@ func TestNamesThatAreAlike(t *testing.T) {
 	}
 }
 
-// An exporter that is attached again, as by a builder that was corrected, writes for who
-// it is then.
+// TestAttachAgain checks that an exporter that is attached again, for example by a
+// corrected builder, uses the new identity.
 func TestAttachAgain(t *testing.T) {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
 	for rank := range 2 {

@@ -16,7 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Everything that stays open is visible in the file of a process that dies.
+// TestOpenSpansAreVisible checks that the file of a killed process shows every span and
+// scope that was open.
 func TestOpenSpansAreVisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, path := newTrace(t, &pfw.Options{BeginAfter: 5 * time.Millisecond})

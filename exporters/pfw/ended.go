@@ -10,29 +10,29 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// endedSpans are the spans whose start was not seen: they come when they have ended, in
-// any order.
+// endedSpans writes the spans whose start the Processor has not seen. They arrive after
+// they have ended, in any order.
 type endedSpans struct {
-	first int64 // the first of their lanes
+	first int64 // thread id of the first of their lanes
 
 	mu  sync.Mutex
-	asm *place.Assembler // nil before the first span
+	asm *place.Assembler // nil until the first span
 
-	// Memory of one batch, used again.
+	// Reused buffers of one batch.
 	spans  []place.Span
 	args   []dftracer.Arg
 	events []place.Event
 }
 
-// maxBatch is how many spans are put together at once.
+// maxBatch is the maximum number of spans that are placed together.
 const maxBatch = 4096
 
-// writeEnded writes the spans of some records, which hang together or not.
+// writeEnded writes the spans of records. They may belong to several trees.
 func (p *Processor) writeEnded(records []outputs.Record) {
 	e := &p.ended
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if p.closed.Load() { // Shutdown has written the last ones, or is about to
+	if p.closed.Load() { // Shutdown has written the last spans, or is about to
 		return
 	}
 	if e.asm == nil {
@@ -54,7 +54,7 @@ func (p *Processor) writeEnded(records []outputs.Record) {
 			}
 		}
 		e.asm.WriteAll()
-		// What was written must not be kept alive.
+		// Do not keep written spans alive.
 		clear(e.args)
 		clear(e.events)
 		e.args, e.events = e.args[:0], e.events[:0]
@@ -62,7 +62,7 @@ func (p *Processor) writeEnded(records []outputs.Record) {
 	}
 }
 
-// convert makes dst what s is.
+// convert sets dst to the content of s.
 func (e *endedSpans) convert(d *traceWriter, dst *place.Span, s sdktrace.ReadOnlySpan) {
 	sc, parent := s.SpanContext(), s.Parent()
 	dst.Key = place.Key{Trace: sc.TraceID(), Span: sc.SpanID()}
@@ -92,8 +92,8 @@ func (e *endedSpans) convert(d *traceWriter, dst *place.Span, s sdktrace.ReadOnl
 	dst.Events = e.events[from:len(e.events):len(e.events)]
 }
 
-// finishEnded writes what is known of parents that did not come, and returns how many
-// these are.
+// finishEnded writes the parents that did not arrive, as far as they are known, and
+// returns their number.
 func (p *Processor) finishEnded() (unfinished int64) {
 	e := &p.ended
 	e.mu.Lock()

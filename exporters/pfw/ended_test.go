@@ -16,17 +16,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// at is a time in milliseconds.
+// at returns the option for a time given in milliseconds.
 func at(ms int64) trace.SpanEventOption {
 	return trace.WithTimestamp(time.UnixMilli(1_760_000_000_000 + ms))
 }
 
-// A span that began before the processor was registered is in the trace, on a lane of its
-// own: it may overlap what began later.
+// TestSpansThatBeganBefore checks that a span that began before the processor was
+// registered is in the trace, on a separate lane, because it may overlap later spans.
 func TestSpansThatBeganBefore(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tp := sdktrace.NewTracerProvider()
-	tp.RegisterSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())) // or spans are not recorded
+	tp.RegisterSpanProcessor(sdktrace.NewSimpleSpanProcessor(tracetest.NewNoopExporter())) // without a processor, spans are not recorded
 	tracer := tp.Tracer("x")
 	ctx, root := tracer.Start(context.Background(), "root", at(0))
 	ctx, before := tracer.Start(ctx, "before", at(1))
@@ -60,8 +60,8 @@ func TestSpansThatBeganBefore(t *testing.T) {
 	}
 }
 
-// An exporter that is attached to telemetry takes the batches of another tracer provider
-// too.
+// TestBatchesBesideTelemetry checks that an exporter that is attached to telemetry also
+// accepts batches from another tracer provider.
 func TestBatchesBesideTelemetry(t *testing.T) {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
 	if _, err := e.Open(t.Context(), &outputs.Telemetry{}); err != nil {
@@ -85,8 +85,8 @@ func TestBatchesBesideTelemetry(t *testing.T) {
 	}
 }
 
-// An attribute whose key the trace uses itself keeps its value under another key, whoever
-// writes the span.
+// TestKeysOfTheTrace checks that an attribute whose key the trace itself uses is written
+// under another key, on every path that writes spans.
 func TestKeysOfTheTrace(t *testing.T) {
 	for name, processor := range map[string]func(path string) sdktrace.SpanProcessor{
 		"exporter": func(path string) sdktrace.SpanProcessor {
@@ -114,7 +114,8 @@ func TestKeysOfTheTrace(t *testing.T) {
 	}
 }
 
-// An exporter may be asked about its file while the first spans open it.
+// TestExporterIsAskedWhileItOpens calls methods of an exporter while the first spans
+// open its file.
 func TestExporterIsAskedWhileItOpens(t *testing.T) {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
 	asked, done := make(chan struct{}), make(chan struct{})

@@ -54,7 +54,7 @@ func ExampleCreate() {
 	// Output: <nil> trace-0.pfw.gz
 }
 
-// A program with an SDK of its own writes a trace file beside what it sends.
+// A program with its own SDK writes a trace file in addition to its OTLP export.
 func ExampleNew_besideOTLP() {
 	ctx := context.Background()
 	path := filepath.Join(os.TempDir(), "trace-{pid}.pfw.gz")

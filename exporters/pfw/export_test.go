@@ -2,13 +2,13 @@ package pfw
 
 import "github.com/trainspan/trainspan/internal/record/dispatch"
 
-// ScopeKind prepares scopes as an attached processor does.
+// ScopeKind returns the kind that an attached processor returns.
 func (p *Processor) ScopeKind(category, name string) dispatch.ScopeKind {
 	return scopes{p}.ScopeKind(category, name)
 }
 
-// EndScopes ends the open scopes as the end of the application does.
+// EndScopes ends the open scopes, like the end of the application.
 func (p *Processor) EndScopes() { p.endScopes() }
 
-// FileLog returns what records calls on files.
+// FileLog returns the recorder of file calls.
 func (p *Processor) FileLog() dispatch.FileLog { return p.fileLog() }

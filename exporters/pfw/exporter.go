@@ -15,36 +15,36 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Exporter is a trace file. A telemetry builder is given one with any of
-// WithExporter, WithSpanExporter and WithSpanProcessor; it gets everything that
-// the program records, the moment it happens:
+// Exporter writes a trace file. Pass it to a telemetry builder with WithExporter,
+// WithSpanExporter or WithSpanProcessor; it then receives everything that the program
+// records, as it happens:
 //
 //	builder.WithExporter(pfw.New("trace.pfw.gz", nil))
 //
-// It is a span exporter for any OpenTelemetry program too:
+// It is also a span exporter for any OpenTelemetry program:
 //
 //	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
 //
-// There, spans are written as they come, by the same [Processor] as elsewhere: as spans
-// whose start it has not seen.
+// In that case a [Processor] writes each span when it arrives, as a span whose start it
+// has not seen.
 //
-// The methods are safe for concurrent use. A [Processor] shows more of a
-// program that is killed and does not lose spans when it is busy.
+// The methods are safe for concurrent use. A [Processor] records more of a program that
+// is killed, and does not lose spans when it is busy.
 type Exporter struct {
 	*live // nil before the file is open
 
 	path string
 	opts Options
 
-	opening sync.Mutex // while live is set; those who need no open file ask opened
+	opening sync.Mutex // protects live; methods that need no open file call opened
 	mu      sync.Mutex
 	closed  bool
-	started bool // the trace begins with its first span and ends with Shutdown
+	started bool // without telemetry: the trace starts with its first span and ends with Shutdown
 	err     error
-	records []outputs.Record // memory of one batch, used again
+	records []outputs.Record // reused buffer of one batch
 }
 
-// live is a Processor that is part of an Exporter.
+// live is the Processor of an Exporter.
 type live = Processor
 
 var (
@@ -52,10 +52,9 @@ var (
 	_ outputs.Output        = (*Exporter)(nil)
 )
 
-// New makes an exporter that creates the file at path, which may contain
-// {rank}, {pid} and {host}, when the first spans come. An error in doing so is
-// that of every ExportSpans. Where the options have a writer, that is used and the
-// path is not.
+// New returns an exporter that creates the file at path, which may contain {rank}, {pid}
+// and {host}, when the first spans arrive. If that fails, every ExportSpans returns the
+// error. If the options have a writer, New ignores path.
 func New(path string, o *Options) *Exporter {
 	e := &Exporter{path: path, opts: o.withDefaults()}
 	if e.opts.Writer != nil {
@@ -66,9 +65,9 @@ func New(path string, o *Options) *Exporter {
 	return e
 }
 
-// open opens the file, unless the options have a writer, and makes the processor that
-// writes to it. Without telemetry the trace begins with the earliest span of a batch,
-// which has begun before there was a file.
+// open creates the file, unless the options have a writer, and the processor that writes
+// to it. Without telemetry the trace starts with the earliest span of batch, which
+// started before the file was created.
 func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (err error) {
 	opts := e.opts
 	e.started = false
@@ -81,7 +80,7 @@ func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (er
 					trace.Start = at
 				}
 			}
-			trace.Heartbeat = cmp.Or(trace.Heartbeat, tracefile.DefaultHeartbeat) // the process is alive
+			trace.Heartbeat = cmp.Or(trace.Heartbeat, tracefile.DefaultHeartbeat) // shows readers that the process is alive
 		}
 		if opts.Writer, err = dftracer.Create(e.path, trace); err != nil {
 			return err
@@ -93,7 +92,7 @@ func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (er
 	}
 	p := newProcessor(opts)
 	if t == nil {
-		p.ended.first = int64(os.Getpid()) // no other spans come
+		p.ended.first = int64(os.Getpid()) // only ended spans arrive
 	}
 	e.opening.Lock()
 	defer e.opening.Unlock()
@@ -101,7 +100,7 @@ func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (er
 	return nil
 }
 
-// opened returns what writes the file, nil before it is open.
+// opened returns the processor that writes the file, or nil before the file is open.
 func (e *Exporter) opened() *Processor {
 	if e == nil {
 		return nil
@@ -114,9 +113,9 @@ func (e *Exporter) opened() *Processor {
 // Stats implements outputs.Output.
 func (e *Exporter) Stats() outputs.Stats { return e.opened().Stats() }
 
-// ExportSpans implements sdktrace.SpanExporter. It waits for the disk only if
-// that is slower than the program. All spans are written when it returns, so
-// it may be called with one span as well as with many.
+// ExportSpans implements sdktrace.SpanExporter. It waits for the disk only if the disk
+// is slower than the program. All spans of batch are written when it returns, so batches
+// of one span work as well as large ones.
 func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
 	if e == nil {
 		return nil
@@ -135,14 +134,13 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		e.records = append(e.records, outputs.Record{Kind: outputs.KindStop, Snapshot: s})
 	}
 	err := e.Write(e.records)
-	clear(e.records) // what was written must not be kept alive
+	clear(e.records) // do not keep written spans alive
 	e.records = e.records[:0]
 	return err
 }
 
-// Shutdown implements sdktrace.SpanExporter. It completes the file, and closes
-// it unless it belongs to somebody else. An exporter that got no spans made no
-// file.
+// Shutdown implements sdktrace.SpanExporter. It completes the file, and closes it unless
+// the program owns the writer. An exporter that got no spans creates no file.
 func (e *Exporter) Shutdown(ctx context.Context) error {
 	if e == nil {
 		return nil

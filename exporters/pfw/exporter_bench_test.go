@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// iterations are the spans of a training loop that stays open, in the order in
-// which they end.
+// iterations returns the spans of a training loop that stays open, in the order of their
+// ends.
 func iterations(count int) []sdktrace.ReadOnlySpan {
 	var all tracetest.SpanStubs
 	base := time.Unix(1_700_000_000, 0)

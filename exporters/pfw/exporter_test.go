@@ -62,13 +62,13 @@ func TestExporterFindsParents(t *testing.T) {
 		if text(t, ev["unfinished"], "truncated") != "1" || text(t, ev["request"], "n") != "1" {
 			t.Error("arguments are missing")
 		}
-		if acquired := ev["CM:acquired"]; acquired.Level != 0 || text(t, acquired, "span") != fmt.Sprint(ev["lock"].ID) { // how deep it lies nobody knows
+		if acquired := ev["CM:acquired"]; acquired.Level != 0 || text(t, acquired, "span") != fmt.Sprint(ev["lock"].ID) { // its depth is unknown
 			t.Error("the event is not that of its span")
 		}
 	})
 }
 
-// tree makes finished spans of random trees, in the order of their ends.
+// tree returns finished spans of random trees, in the order of their ends.
 func tree(r *rand.Rand, spansWanted int) tracetest.SpanStubs {
 	var all tracetest.SpanStubs
 	base := time.Now().Truncate(time.Second)
@@ -86,7 +86,7 @@ func tree(r *rand.Rand, spansWanted int) tracetest.SpanStubs {
 				e := s + r.Int64N(end-s+1)
 				grow(tid, sc, s, e, depth+1)
 				if r.IntN(3) > 0 {
-					at = e // one after the other; otherwise at the same time
+					at = e // sequential; otherwise concurrent
 				}
 			}
 		}
@@ -140,8 +140,8 @@ func TestExporterLanesAndMemory(t *testing.T) {
 	}
 }
 
-// A loop that is still open while its iterations end one after another needs
-// few lanes, however many iterations it has.
+// TestExporterLanesOfALoop checks that an open loop whose iterations end one after
+// another needs few lanes, for any number of iterations.
 func TestExporterLanesOfALoop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	e := pfw.New(path, nil)
@@ -197,9 +197,10 @@ func TestExporterConcurrently(t *testing.T) {
 	}
 }
 
-// The file is made when the first spans have ended, and yet the trace begins
-// with the first of them. A span that comes twice is written once, and one that
-// is open has a record by which Recover closes it.
+// TestExporterTraceBeginsWithItsFirstSpan checks that the trace starts with the first
+// span, although the file is created after spans have ended. It also checks that a span
+// that arrives twice is written once, and that an open span has a begin record by which
+// Recover closes it.
 func TestExporterTraceBeginsWithItsFirstSpan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	e := pfw.New(path, nil)

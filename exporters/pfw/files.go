@@ -11,26 +11,26 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// FileOptions choose which calls on files are recorded. The zero value records all.
+// FileOptions selects the file calls to record. The zero value records all.
 type FileOptions struct {
-	// Off switches the recording off.
+	// Off disables the recording of file calls.
 	Off bool
-	// Dirs are the folders whose files are recorded, and the beginnings of
-	// names that have a scheme, such as s3://bucket. Empty means all files.
-	// Links are not followed.
+	// Dirs are the directories whose files are recorded, and prefixes of names with a
+	// scheme, such as s3://bucket. Empty means all files. Symbolic links are not
+	// followed.
 	Dirs []string
-	// NoPOSIX and NoSTDIO leave out calls of that category.
+	// NoPOSIX and NoSTDIO omit the calls of that category.
 	NoPOSIX, NoSTDIO bool
-	// Aggregate writes one record for all calls of a kind on a file in a
-	// second: how many there were, and the sums, minima and maxima of their
-	// bytes and times. They have no parents, and no begin and end of their own.
+	// Aggregate writes one record per second for all calls of one kind on a file: their
+	// number, and the sum, minimum and maximum of their bytes and times. These records
+	// have no parent, and no individual start and end.
 	Aggregate bool
 }
 
-// maxFiles bounds the files that are remembered.
+// maxFiles bounds the files that are remembered, each with its hash.
 const maxFiles = 1 << 16
 
-// Arguments of calls on files, as DFTracer names them.
+// Arguments of file calls, with DFTracer's names.
 const (
 	argFile    = "fhash"
 	textRet    = `,"ret":`
@@ -39,7 +39,7 @@ const (
 	textWhence = `,"whence":`
 )
 
-// fileKeys are the names of all calls.
+// fileKeys are the encoded category and name of each call.
 var fileKeys = func() (keys [dispatch.FileOps]dftracer.Key) {
 	for op := range dispatch.FileOps {
 		keys[op] = tracefile.WithType(dftracer.NewKey(op.Category(), op.String()), tracefile.TypeLibcIO)
@@ -47,7 +47,7 @@ var fileKeys = func() (keys [dispatch.FileOps]dftracer.Key) {
 	return keys
 }()
 
-// fileLog records calls on files in the trace.
+// fileLog records file calls in the trace.
 type fileLog struct {
 	d    *traceWriter
 	opts FileOptions
@@ -56,7 +56,7 @@ type fileLog struct {
 	files map[string]*file
 }
 
-// newFileLog is nil when nothing is to be recorded.
+// newFileLog returns a fileLog, or nil if the options exclude all calls.
 func newFileLog(d *traceWriter, o FileOptions) *fileLog {
 	if o.Off || o.NoPOSIX && o.NoSTDIO {
 		return nil
@@ -69,7 +69,8 @@ func newFileLog(d *traceWriter, o FileOptions) *fileLog {
 	return &fileLog{d: d, opts: o, files: make(map[string]*file)}
 }
 
-// cleanDir makes a folder comparable with the paths of files.
+// cleanDir returns dir in the form that file paths have: absolute and clean, or with a
+// scheme.
 func cleanDir(dir string) string {
 	if strings.Contains(dir, "://") {
 		return strings.TrimRight(dir, "/")
@@ -116,25 +117,24 @@ func (l *fileLog) includes(path string) bool {
 	return false
 }
 
-// file is a file whose calls are recorded.
+// file records the calls on one file.
 type file struct {
 	log  *fileLog
 	hash dftracer.Arg
-	head []byte // the same as a line has it
+	head []byte // hash as encoded in a line
 
 	mu     sync.Mutex
-	totals *fileTotals // of the current second; nil until there are any
+	totals *fileTotals // of the current second; nil until the first call
 }
 
-// fileTotals are the calls on a file that began in one second.
+// fileTotals sums up the calls on a file that started in one second.
 type fileTotals struct {
 	second int64 // since the Unix epoch
 	ops    [dispatch.FileOps]tracefile.CallTotal
 }
 
-// crossing is how far, in microseconds, the begin of a call may lie before that of
-// the span that it is taken to be in: the clocks behind both are read one after
-// the other.
+// crossing is the largest time, in microseconds, by which a call may start before the
+// span that contains it: the clocks of both are read one after the other.
 const crossing = 50
 
 // Record implements dispatch.File.

@@ -13,7 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// A call names its file in every dialect, one by one and added up.
+// TestFilesInEveryDialect checks that single and aggregated calls refer to their file in
+// every dialect.
 func TestFilesInEveryDialect(t *testing.T) {
 	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 		for _, aggregate := range []bool{false, true} {
@@ -71,7 +72,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 	}
 }
 
-// Beyond the bound names begin anew: nothing is lost, and hashes stay.
+// TestManyFiles checks that no calls are lost if there are more than maxFiles files.
 func TestManyFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("closes more files than are told apart at once: make test-long")
@@ -96,7 +97,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// Files are recorded below the folders that were named, and nowhere else.
+// TestFolders checks that only files in the configured directories are recorded.
 func TestFolders(t *testing.T) {
 	for path, want := range map[string]bool{"/data": true, "/data/a": true, "/database/a": false, "/other": false, "s3://bucket/a": true, "s3://buckets/a": false} {
 		p, _ := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Dirs: []string{"/data/", "s3://bucket"}}})
@@ -109,7 +110,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// A call that moves in a file says where from, and where to even without an offset.
+// TestSeekArguments checks that seeks, and no other calls without an offset, have the
+// arguments whence and offset.
 func TestSeekArguments(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	log := p.FileLog()

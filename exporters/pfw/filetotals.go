@@ -8,13 +8,13 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// add counts a call that ends now, in microseconds.
+// add counts a call that ends at now, in microseconds since the epoch.
 func (f *file) add(c *dispatch.FileCall, now int64) {
 	start := c.Start / 1000
 	second := start / 1e6
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.log.d.cut.Load() { // the last totals are written
+	if f.log.d.cut.Load() { // the last totals are already written
 		return
 	}
 	if f.totals == nil {
@@ -26,7 +26,7 @@ func (f *file) add(c *dispatch.FileCall, now int64) {
 	f.totals.ops[c.Op].Add(now-start, c.Ret, c.Op.Transfers())
 }
 
-// write writes what was added up. f.mu is held.
+// write writes the totals and resets them. f.mu must be held.
 func (f *file) write() {
 	w := f.log.d.w
 	for op := range dispatch.FileOps {
@@ -42,7 +42,7 @@ func (f *file) write() {
 	f.totals.ops = [dispatch.FileOps]tracefile.CallTotal{}
 }
 
-// flush writes what was added up in seconds before one.
+// flush writes the totals of all seconds before the given one; 0 means all.
 func (l *fileLog) flush(before int64) {
 	if l == nil || !l.opts.Aggregate {
 		return
@@ -52,7 +52,7 @@ func (l *fileLog) flush(before int64) {
 	l.flushAll(before)
 }
 
-// flushAll is flush with l.mu held; 0 stands for all seconds.
+// flushAll is flush with l.mu held.
 func (l *fileLog) flushAll(before int64) {
 	for _, f := range l.files {
 		f.mu.Lock()

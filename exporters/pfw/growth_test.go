@@ -33,7 +33,7 @@ func discarding(t testing.TB) *pfw.Processor {
 	return p
 }
 
-// setOneByOne gives one scope n ever new arguments.
+// setOneByOne sets n different arguments on one scope.
 func setOneByOne(p *pfw.Processor, n int) {
 	s := p.ScopeKind("c", "n").Start(context.Background(), nil, dispatch.ScopeStart{})
 	for i := range n {
@@ -42,7 +42,7 @@ func setOneByOne(p *pfw.Processor, n int) {
 	s.End()
 }
 
-// nested starts n scopes below each other and ends them.
+// nested starts n nested scopes and ends them.
 func nested(p *pfw.Processor, n int) {
 	kind, all, ctx := p.ScopeKind("c", "n"), make([]dispatch.Scope, n), context.Background()
 	for i := range all {
@@ -59,7 +59,8 @@ func TestGrowthOfScopeArguments(t *testing.T) {
 	growth.Allocated(t, 2000, func(n int) { setOneByOne(p, n) })
 }
 
-// What is over the bound is told, and what is known is still set.
+// TestManyScopeArguments checks that arguments beyond the limit are counted, and that
+// existing ones can still be set.
 func TestManyScopeArguments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	p, err := pfw.Create(path, nil)

@@ -15,11 +15,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// maxKeys bounds the names that are kept in encoded form. A program that makes
-// up a name for every span gets its names encoded every time.
+// maxKeys bounds the cached encoded names. If a program uses a new name for every span,
+// the names beyond it are encoded each time.
 const maxKeys = 2048
 
-// standardKeys are the rows of the table of package spans.
+// standardKeys returns the encoded names of the table of package spans.
 var standardKeys = sync.OnceValue(func() *[spans.Count]dftracer.Key {
 	var keys [spans.Count]dftracer.Key
 	for i := range keys {
@@ -29,30 +29,31 @@ var standardKeys = sync.OnceValue(func() *[spans.Count]dftracer.Key {
 	return &keys
 })
 
-// keyID is what a key is found by: what a span says of its name.
+// keyID identifies a key: the scope and name of a span, and its attributes for category
+// and event name.
 type keyID struct {
 	scope, name, cat, event string
 }
 
-// keyTable has the encoded names of the standard spans, and finds those of others.
-// Reading takes no lock.
+// keyTable holds the encoded names of the standard spans, and caches those of others.
+// Reads take no lock.
 type keyTable struct {
 	standard *[spans.Count]dftracer.Key
 	recent   [recentKeys]atomic.Pointer[recentKey]
 	all      atomic.Pointer[map[keyID]*dftracer.Key]
-	mu       sync.Mutex // of writers
+	mu       sync.Mutex // serializes writers
 }
 
-// recentKeys is how many names are found without hashing them; a power of two.
+// recentKeys is the number of names that are found without hashing; a power of two.
 const recentKeys = 64
 
-// recentKey is a key with what was asked for.
+// recentKey is a key and its id.
 type recentKey struct {
 	keyID
 	key *dftracer.Key
 }
 
-// slot spreads names by what tells most of them apart.
+// slot returns the slot of a name: a cheap hash of its length and three of its bytes.
 func (t *keyTable) slot(name string) *atomic.Pointer[recentKey] {
 	h := uint(len(name))
 	if h > 0 {
@@ -61,8 +62,8 @@ func (t *keyTable) slot(name string) *atomic.Pointer[recentKey] {
 	return &t.recent[h%recentKeys]
 }
 
-// find returns the key of a span of that name. cat and event are the attributes,
-// empty if the span has none.
+// find returns the key of a span. cat and event are its attributes, empty if the span
+// does not have them.
 func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	slot := t.slot(name)
 	if r := slot.Load(); r != nil && r.name == name && r.scope == scope && r.cat == cat && r.event == event {
@@ -76,13 +77,13 @@ func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	return key
 }
 
-// clone is the same in memory of its own.
+// clone returns a copy that does not share memory with id.
 func (id keyID) clone() keyID {
 	return keyID{strings.Clone(id.scope), strings.Clone(id.name), strings.Clone(id.cat), strings.Clone(id.event)}
 }
 
-// lookUp is find without the recent names. keep reports whether the key is one of
-// those that are kept.
+// lookUp is find without the recent keys. keep reports whether the key was already in
+// the table.
 func (t *keyTable) lookUp(id keyID) (key *dftracer.Key, keep bool) {
 	if all := t.all.Load(); all != nil {
 		if key := (*all)[id]; key != nil {
@@ -111,18 +112,19 @@ func (t *keyTable) add(id keyID) *dftracer.Key {
 	return &key
 }
 
-// argRole is what becomes of an attribute of a name.
+// argRole is how attributes of one name are written.
 type argRole uint8
 
 const (
-	argOther    argRole = iota // an argument that has to be compared with the others
+	argOther    argRole = iota // an argument that must be checked against the event's own arguments
 	argCategory                // the category of the event
-	argEvent                   // its name
+	argEvent                   // the name of the event
 	argPlain                   // an argument
-	argProgress                // an argument that is an integer if its text says one
+	argProgress                // an argument that becomes an integer if its text is one
 )
 
-// argName is the name of an attribute, looked at and encoded once: programs have few.
+// argName is the classified and encoded name of an attribute. It is cached: programs use
+// few names.
 type argName struct {
 	name string
 	text string // `,"name":`
@@ -130,14 +132,14 @@ type argName struct {
 }
 
 const (
-	// nameSlots is how many names are remembered, a power of two.
+	// nameSlots is the number of cached names; a power of two.
 	nameSlots = 128
-	// maxNameStores bounds the names that take the place of others: a program that
-	// makes up a name for every attribute gets its names encoded every time.
+	// maxNameStores bounds the stores into the cache: if a program uses a new name for
+	// every attribute, later names are encoded each time.
 	maxNameStores = 1 << 13
 )
 
-// argNames finds the names of attributes. It takes no lock.
+// argNames caches the names of attributes. It takes no lock.
 type argNames struct {
 	slots  [nameSlots]atomic.Pointer[argName]
 	stores atomic.Int32
@@ -198,9 +200,9 @@ func (n *argName) append(dst []byte, kv *attribute.KeyValue) []byte {
 	return tracefile.AppendArg(appendArg(one[:0], kv)[0], dst, dftracer.V2)
 }
 
-// appendText appends attributes as text. Those that name the event are given
-// apart. ok is false where a key may be one that the event has anyway, or would
-// be after its repair: then they have to be Args.
+// appendText appends attributes in encoded form. It returns the category and event name
+// separately. ok is false if a key may equal one of the event's own keys, also after
+// sanitizing; then the attributes must be written as Args.
 func (t *argNames) appendText(dst []byte, attrs []attribute.KeyValue) (text []byte, cat, event string, ok bool) {
 	for i := range attrs {
 		kv := &attrs[i]
@@ -218,7 +220,8 @@ func (t *argNames) appendText(dst []byte, attrs []attribute.KeyValue) (text []by
 	return dst, cat, event, true
 }
 
-// appendPlain appends one attribute as text.
+// appendPlain appends one attribute in encoded form. ok is false if it must be written
+// as an Arg.
 func (t *argNames) appendPlain(dst []byte, kv *attribute.KeyValue) (text []byte, ok bool) {
 	n := t.find(string(kv.Key))
 	if n.role < argPlain {

@@ -16,7 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A span has one name in a trace file, written while it runs or when it has ended.
+// TestOneNameByEveryRoute checks that a span has the same name in the trace whether its
+// start was seen or not.
 func TestOneNameByEveryRoute(t *testing.T) {
 	live, livePath := newTrace(t, nil)
 	laterPath := filepath.Join(t.TempDir(), "later.pfw")
@@ -25,7 +26,7 @@ func TestOneNameByEveryRoute(t *testing.T) {
 	for _, name := range []string{"model_forward", "megatron.train_step", "work", "dl.training.checkpoint.save"} {
 		for _, category := range []string{"", "mine", "dftracer"} {
 			for _, event := range []string{"", "fwd"} {
-				for range 2 { // the second one finds the name of the first
+				for range 2 { // the second span finds the cached name
 					_, s := tp.Tracer("my.lib").Start(context.Background(), name, trace.WithAttributes(
 						attribute.String(spans.AttrCategory, category), attribute.String(spans.AttrName, event)))
 					s.End()

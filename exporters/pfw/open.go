@@ -9,50 +9,49 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// open is a span or scope that has not ended yet, as far as its place in the
-// file is concerned. Its id is given out at the start, so that children can be
-// written first.
+// open is the position of an unfinished span or scope in the file. Its id is assigned at
+// the start, so that children can be written first.
 type open struct {
 	id    uint64
 	lane  dftracer.Lane
 	start int64 // microseconds since the Unix epoch
 
 	parent  atomic.Pointer[open]
-	inner   atomic.Pointer[open] // the ambient child, see ambient.go
+	inner   atomic.Pointer[open] // the ambient child, see ambient
 	last    atomic.Int64         // the latest end of a child
 	state   atomic.Uint32
 	depth   int16        // level at the start
-	slotted int16        // of a scope in the registry: a slot, counted from 1, or the negative shard
+	slotted int16        // position of a scope in the registry: a slot, counted from 1, or the negative shard
 	live    atomic.Int32 // events written while it was open, and liftedBit
-	slot    int8         // of roots, counted from 1; 0: none
-	begun   bool         // its begin was written; the watcher's own once it is registered
+	slot    int8         // slot in roots, counted from 1; 0: none
+	begun   bool         // its begin record was written; only the watcher uses it after registration
 	ambient bool         // set before it is registered
 }
 
-// liftedBit in open.live says that a root is on its lane: see roots.
+// liftedBit in open.live reports that a root is on its lane: see roots.
 const liftedBit = 1 << 30
 
 func (o *open) lifted() bool { return o.live.Load()&liftedBit != 0 }
 
-// events is how many events were written while o was open.
+// events returns the number of events written while o was open.
 func (o *open) events() int { return int(o.live.Load() &^ liftedBit) }
 
 // States of an open.
 const (
 	stateOpen  = iota
-	stateHeld  // it cannot end at the moment
-	stateEnded // it is being written, or is
+	stateHeld  // it cannot end at present
+	stateEnded // it is being written or is written
 )
 
 func (o *open) ended() bool { return o.state.Load() >= stateEnded }
 
-// hold keeps o from ending until release. It is false when o has ended.
+// hold keeps o from ending until release. It returns false if o has ended.
 func (o *open) hold() bool { return o.become(stateHeld, nil) }
 
 func (o *open) release() { o.state.Store(stateOpen) }
 
-// finish marks o as ended. It is false for all callers but one. writing is
-// held by those who hold spans for longer, because they write.
+// finish marks o as ended. It returns true for exactly one caller. Goroutines that hold
+// spans while they write also hold the mutex writing.
 func (o *open) finish(writing *sync.Mutex) bool { return o.become(stateEnded, writing) }
 
 func (o *open) become(next uint32, writing *sync.Mutex) bool {
@@ -61,7 +60,7 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 			return false
 		}
 		if writing != nil {
-			writing.Lock() // until it is written
+			writing.Lock() // wait for the holder to finish writing
 			ended := o.ended()
 			writing.Unlock()
 			if ended {
@@ -73,8 +72,8 @@ func (o *open) become(next uint32, writing *sync.Mutex) bool {
 	return true
 }
 
-// openAncestor is the nearest ancestor that has not ended. A child that outlives its
-// parent belongs to the grandparent from then on.
+// openAncestor returns the nearest ancestor that has not ended, or nil. A child that
+// outlives its parent belongs to the grandparent from then on.
 func (o *open) openAncestor() *open {
 	q := o.parent.Load()
 	if q == nil || !q.ended() {
@@ -83,11 +82,11 @@ func (o *open) openAncestor() *open {
 	for q != nil && q.ended() {
 		q = q.parent.Load()
 	}
-	o.parent.Store(q) // frees the ones in between
+	o.parent.Store(q) // frees the ended ancestors
 	return q
 }
 
-// alive is o, or its nearest ancestor that has not ended.
+// alive returns o, or its nearest ancestor that has not ended.
 func (o *open) alive() *open {
 	if o == nil || !o.ended() {
 		return o
@@ -95,12 +94,12 @@ func (o *open) alive() *open {
 	return o.openAncestor()
 }
 
-// maxClimb bounds how many ancestors are asked whether they have ended: the work
-// for a span must not grow with its depth.
+// maxClimb bounds the ancestors that level visits: the work for a span must not grow
+// with its depth.
 const maxClimb = 256
 
-// level is the depth of o, counted from 1. What is above maxClimb ancestors is
-// taken as it was when the last of them began.
+// level returns the depth of o, counted from 1. Beyond maxClimb ancestors it uses the
+// depth that the next one had at its start.
 func (o *open) level() int {
 	n := 0
 	for ; o != nil; o = o.openAncestor() {
@@ -112,11 +111,11 @@ func (o *open) level() int {
 	return n
 }
 
-// settle decides o's end and its place in the tree of the file once it is
-// marked as ended. It ends neither before its start nor before a child that is
-// written under it; the parent is one that ends later. The level is 0,
-// unknown, when o moved up after children were written that say otherwise.
-// latest is the latest end that is believable, asked for in need only.
+// settle decides o's end and its place in the tree of the file, after o is marked as
+// ended. The end is not before the start, nor before the end of a child that was written
+// under o. The parent is one that ends later. The level is 0 (unknown) if o moved up
+// after children were written with another level. latest returns the latest plausible
+// end of a child; settle calls it only if necessary.
 func (o *open) settle(end int64, latest func() int64) (settled int64, level int, parent int64) {
 	end = max(end, o.start)
 	if last := o.last.Load(); last > end && last <= latest() {
@@ -129,8 +128,8 @@ func (o *open) settle(end int64, latest func() int64) (settled int64, level int,
 	return end, level, parent
 }
 
-// levelAndParent is the level and the parent of something that ends now below q or, where
-// that has ended, below its nearest ancestor that has not.
+// levelAndParent returns the level and the parent of a span that ends now below q, or,
+// if q has ended, below its nearest ancestor that has not.
 func (q *open) levelAndParent(end int64) (level int, parent int64) {
 	for ; q != nil; q = q.openAncestor() {
 		q.raise(end)
@@ -138,14 +137,14 @@ func (q *open) levelAndParent(end int64) (level int, parent int64) {
 			continue
 		}
 		level, parent = q.level()+1, int64(q.id)
-		if !q.ended() { // it will see the raised end, and decide its level later
+		if !q.ended() { // q will see the raised end, and decide its level later
 			return level, parent
 		}
 	}
 	return 1, dftracer.NoParent
 }
 
-// raise notes the end of a child.
+// raise records the end of a child.
 func (o *open) raise(end int64) {
 	for {
 		last := o.last.Load()
@@ -155,7 +154,7 @@ func (o *open) raise(end int64) {
 	}
 }
 
-// position is the level and the parent of an open o as things stand.
+// position returns the current level and parent of an open o.
 func (o *open) position() (level int, parent int64) {
 	q := o.openAncestor()
 	if q == nil {
@@ -164,7 +163,8 @@ func (o *open) position() (level int, parent int64) {
 	return q.level() + 1, int64(q.id)
 }
 
-// beginBelow makes o a child of q (nil: a root) that starts at start.
+// beginBelow makes o a child of q, or a root if q is nil, that starts at start. If o
+// starts at most slack before q, it gets q's start.
 func (o *open) beginBelow(q *open, start int64) {
 	o.depth = 1
 	if q != nil {

@@ -8,52 +8,54 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
-// Options configures a [Processor] or an [Exporter], which copies it. The zero
-// value and nil are the defaults.
+// Options configures a [Processor] or an [Exporter]. They copy it. The zero value and
+// nil mean the defaults.
 type Options struct {
-	// Writer is a writer to use instead of a new file. The path and Trace are then
+	// Writer, if set, is used instead of a new file. The path and Trace are then
 	// ignored.
 	Writer *dftracer.Writer
 
-	// Trace configures the writer of the file that Create and New make. If its OnError
-	// and OnPath are nil, outages and other file names are logged with package log/slog.
+	// Trace configures the writer of the file that Create and New create. If its OnError
+	// and OnPath are nil, write errors and changed paths are logged with package
+	// log/slog.
 	Trace *dftracer.Options
 
-	// NoBegin leaves out the records of spans that have begun. With them a reader sees
-	// which spans were open when the process was killed.
+	// NoBegin omits begin records. They show readers which spans were open when the
+	// process was killed.
 	NoBegin bool
 
-	// BeginAfter is how long other spans and scopes than the long ones are open
-	// before their record is written; 0 means DefaultBeginAfter. The long ones
-	// of package spans get theirs at once.
+	// BeginAfter is the time after which the begin record of an open span or scope is
+	// written; 0 means DefaultBeginAfter. The long spans of package spans get theirs at
+	// once.
 	BeginAfter time.Duration
 
-	// TraceIDs adds the arguments trace_id and span_id, by which a span is
-	// found in an OpenTelemetry backend. They cost 30 bytes an event on disk.
+	// TraceIDs adds the arguments trace_id and span_id, which identify a span in an
+	// OpenTelemetry backend. They cost 30 bytes per event on disk.
 	TraceIDs bool
 
-	// OwnWriter makes Shutdown close Writer, which it otherwise flushes. A file of
-	// Create or New is always closed.
+	// OwnWriter makes Shutdown close Writer; otherwise Shutdown only flushes it. A file
+	// that Create or New created is always closed.
 	OwnWriter bool
 
-	// Cores are the processor cores that the process may run on, for the
-	// trace's metadata; empty leaves them out.
+	// Cores are the processor cores that the process may run on. They are written to the
+	// trace's metadata; empty omits them.
 	Cores []int
 
-	// Files chooses which of the calls on files that go through package
-	// integrations/iofs are recorded.
+	// Files selects which file calls made through package integrations/iofs are
+	// recorded.
 	Files FileOptions
 
-	// MaxParents bounds the memory of spans whose start was not seen, as those of an
-	// [Exporter]: how many parents that have not ended yet, and how many spans that
-	// have, are remembered to find the parents of others; 0 means DefaultMaxParents.
+	// MaxParents bounds the memory for spans whose start was not seen, such as those of
+	// an [Exporter]. It is the number of parents that have not arrived, and the number
+	// of finished spans, that are remembered to find the parents of others; 0 means
+	// DefaultMaxParents.
 	MaxParents int
 }
 
-// DefaultMaxParents is the MaxParents of the zero Options.
+// DefaultMaxParents is the default of Options.MaxParents.
 const DefaultMaxParents = 1 << 16
 
-// DefaultBeginAfter is the BeginAfter of the zero Options.
+// DefaultBeginAfter is the default of Options.BeginAfter.
 const DefaultBeginAfter = time.Second
 
 func (o *Options) withDefaults() Options {
@@ -70,16 +72,16 @@ func (o *Options) withDefaults() Options {
 	return opts
 }
 
-// clock tells wall-clock time by the monotonic clock, so that time never goes
-// back, or is somebody else's.
+// clock derives the wall-clock time from the monotonic clock, so that it never goes
+// back, or uses the clock that is bound to it.
 type clock struct {
 	bound atomic.Pointer[func() int64]
 	base  time.Time
 	wall  int64 // nanoseconds
 }
 
-// set takes the best of some readings: Go reads the wall clock before the
-// monotonic one, and a pause between the two would shift every time.
+// set initializes the clock with the best of several readings: Go reads the wall clock
+// before the monotonic one, and a pause between the two would shift every time.
 func (c *clock) set() {
 	first := time.Now()
 	best, ahead := first, time.Duration(0)
@@ -92,7 +94,7 @@ func (c *clock) set() {
 	c.base, c.wall = best, best.UnixNano()
 }
 
-// nanoseconds is the time since the Unix epoch.
+// nanoseconds returns the time in nanoseconds since the Unix epoch.
 func (c *clock) nanoseconds() int64 {
 	if now := c.bound.Load(); now != nil {
 		return (*now)()
@@ -100,11 +102,13 @@ func (c *clock) nanoseconds() int64 {
 	return c.wall + int64(time.Since(c.base))
 }
 
-// now is the time in microseconds since the Unix epoch.
+// now returns the time in microseconds since the Unix epoch.
 func (c *clock) now() int64 { return c.nanoseconds() / 1000 }
 
-// slack is how far the clocks behind the times of parent and child may disagree.
+// slack is the largest difference, in microseconds, between the clocks of a parent and
+// its child.
 const slack = place.Slack
 
-// latest is the latest end of a child that is believed.
+// latest returns the latest plausible end of a child, in microseconds since the Unix
+// epoch.
 func (c *clock) latest() int64 { return c.now() + slack }

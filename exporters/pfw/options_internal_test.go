@@ -11,8 +11,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// What is not set has its default, and what the writer has to say goes to the logger of
-// telemetry unless the program takes it.
+// TestDefaults checks that unset options have their defaults, and that errors and paths
+// of the writer go to the logger of telemetry unless the program handles them.
 func TestDefaults(t *testing.T) {
 	for _, o := range []*Options{nil, {}, {MaxParents: -1, BeginAfter: -1}} {
 		if got := o.withDefaults(); got.BeginAfter != DefaultBeginAfter || got.MaxParents != DefaultMaxParents {

@@ -11,8 +11,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Open implements outputs.Output: events get the epoch and step of the
-// training, and scopes whose context carries no parent find theirs.
+// Open implements outputs.Output. It lets events get the epoch and step of the training,
+// and scopes without a parent in their context find one.
 func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if p != nil {
 		p.desk.attach(t)
@@ -21,10 +21,10 @@ func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Tra
 	return outputs.Traits{Snapshots: true, All: true}, nil
 }
 
-// Write implements outputs.Output: it is OnStart and OnEnd for spans that start and
-// end. An event of an open span is written at once, as a metadata record whose name is
+// Write implements outputs.Output. It handles starts and ends of spans like OnStart and
+// OnEnd. It writes an event of an open span at once, as a metadata record whose name is
 // the event's and whose value is its time in microseconds; without telemetry the events
-// of a span are written when it ends. What other outputs have lost is repeated in the
+// of a span are written when it ends. It repeats the losses of other outputs in the
 // trace's end record.
 func (p *Processor) Write(records []outputs.Record) error {
 	if p == nil {
@@ -38,7 +38,7 @@ func (p *Processor) Write(records []outputs.Record) error {
 			if p.desk.endSpan(r.Snapshot) {
 				continue
 			}
-			n := 1 // those that come together are placed together
+			n := 1 // spans that arrive together are placed together
 			for i+n < len(records) && records[i+n].Kind == outputs.KindStop && p.desk.findSpan(records[i+n].Snapshot) == nil {
 				n++
 			}
@@ -73,7 +73,7 @@ func (p *Processor) event(s sdktrace.ReadOnlySpan, e *outputs.Event) {
 	writeEvent(d.w, in.id, d.roots.tid(&in.open), level, args)
 }
 
-// scopes records scopes of package ai that are not OpenTelemetry spans.
+// scopes records the scopes of package ai that are not OpenTelemetry spans.
 type scopes struct{ p *Processor }
 
 // ScopeKind implements dispatch.Scopes.
@@ -87,7 +87,7 @@ func (s scopes) ScopeKind(category, name string) dispatch.ScopeKind {
 // EndScopes implements dispatch.Scopes.
 func (s scopes) EndScopes() { s.p.endScopes() }
 
-// fileLog returns what records calls on files, nil if the options switch them off.
+// fileLog returns the recorder of file calls, or nil if the options disable it.
 func (p *Processor) fileLog() dispatch.FileLog {
 	if p.files == nil {
 		return nil
@@ -95,7 +95,7 @@ func (p *Processor) fileLog() dispatch.FileLog {
 	return p.files
 }
 
-// endScopes ends the open scopes before the spans around them end, and writes them as
+// endScopes ends the open scopes before their parent spans end, and writes them as
 // truncated. Later scopes are not recorded.
 func (p *Processor) endScopes() {
 	if !p.desk.cut.CompareAndSwap(false, true) {

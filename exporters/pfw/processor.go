@@ -17,43 +17,40 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Processor is a span processor that writes every span to a trace file the
-// moment it ends, on the goroutine that ends it. It loses nothing: when the
-// disk is slower than the program, ending a span waits. All methods are safe
-// for concurrent use; a nil Processor does nothing.
+// Processor is a span processor that writes every span to a trace file when it ends, on
+// the goroutine that ends it. It loses nothing: if the disk is slower than the program,
+// ending a span waits. All methods are safe for concurrent use; a nil Processor does
+// nothing.
 //
-// A span is written under the nearest enclosing span or scope that is still
-// open when it ends, so that an event never reaches beyond its parent. A span
-// whose parent is in another process, or was not recorded, is a root.
+// A span is written under the nearest enclosing span or scope that is still open when it
+// ends, so that an event never exceeds its parent. A span whose parent is in another
+// process, or was not recorded, is a root.
 //
-// Spans that are still open at Shutdown are written by it, with the argument
-// truncated set to 1.
+// Shutdown writes the spans that are still open, with the argument truncated set to 1.
 //
-// A span whose start the Processor has not seen, because it began before the Processor
-// was registered or comes from a span exporter, is written too, when it comes. Such spans
-// come in any order. A child that comes before its parent names
-// it by an id that is given out there and then and kept for the parent. A
-// child that ended after its parent becomes a child of the nearest ancestor that
-// contains it. A parent that never comes, because it is open at the end or was
-// dropped on the way, is written as the event "unfinished" around its
-// children, with the argument truncated. Events have no level: it is not known
-// before the parents are.
-// Spans are remembered for that, see Options.MaxParents; a child that
-// comes after its parent was forgotten gets an "unfinished" parent of its own.
-// A span that comes twice is written once.
+// The Processor also writes spans whose start it has not seen, because they began before
+// the Processor was registered or come from a span exporter. Such spans may arrive in
+// any order. A child that arrives before its parent refers to it by an id that is
+// assigned then and reserved for the parent. A child that ended after its parent becomes
+// a child of the nearest ancestor that contains it. A parent that never arrives, because
+// it is open at the end or was dropped on the way, is written as the event "unfinished"
+// around its children, with the argument truncated. These events have no level, because
+// it is unknown until the parents arrive. The Processor remembers a bounded number of
+// spans, see Options.MaxParents; a child that arrives after its parent was forgotten
+// gets an "unfinished" parent of its own. A span that arrives twice is written once.
 type Processor struct {
 	outputs.None
 
 	desk    *traceWriter
 	ended   endedSpans
-	files   *fileLog // nil when calls on files are not recorded
+	files   *fileLog // nil if file calls are not recorded
 	watcher watcher
 
-	scoped  atomic.Bool // kinds of scopes were asked for
+	scoped  atomic.Bool // ScopeKind was called
 	closed  atomic.Bool
 	down    sync.Once
 	downErr error
-	losses  atomic.Pointer[[]attributes.Attr] // of other outputs
+	losses  atomic.Pointer[[]attributes.Attr] // losses of other outputs
 }
 
 var (
@@ -61,10 +58,10 @@ var (
 	_ outputs.Output         = (*Processor)(nil)
 )
 
-// Create makes the trace file at path, which may contain {rank}, {pid} and
-// {host}, and a processor that writes to it. Shutdown closes the file. Where the
-// options have a writer, that is used and the path is not. Unless they say
-// NoBegin, a processor has a goroutine that Shutdown ends.
+// Create creates the trace file at path, which may contain {rank}, {pid} and {host}, and
+// returns a processor that writes to it. Shutdown closes the file. If the options have a
+// writer, Create uses it and ignores path. Unless NoBegin is set, the processor has a
+// goroutine that Shutdown ends.
 func Create(path string, o *Options) (*Processor, error) {
 	opts := o.withDefaults()
 	if opts.Writer == nil {
@@ -77,7 +74,7 @@ func Create(path string, o *Options) (*Processor, error) {
 	return newProcessor(opts), nil
 }
 
-// newProcessor makes a processor over the writer of the options.
+// newProcessor returns a processor that writes to the writer of the options.
 func newProcessor(o Options) *Processor {
 	p := &Processor{desk: newTraceWriter(o)}
 	p.ended.first = int64(os.Getpid()) + tracefile.LaneDistance
@@ -88,7 +85,7 @@ func newProcessor(o Options) *Processor {
 	return p
 }
 
-// Writer returns the writer behind the processor.
+// Writer returns the underlying writer.
 func (p *Processor) Writer() *dftracer.Writer {
 	if p == nil {
 		return nil
@@ -109,10 +106,11 @@ func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
 	}
 	d := p.desk
 	if d.offer.Load() == nil {
-		// A decorator that shows only the span processor was attached.
+		// The processor was attached through a decorator that exposes only the span
+		// processor.
 		if started := filter.Started(ctx); started != nil {
 			d.attach(started.Telemetry())
-			p.scoped.Store(true) // nobody asks it for kinds of scopes
+			p.scoped.Store(true) // ScopeKind is never called then
 		}
 	}
 	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
@@ -139,11 +137,11 @@ func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
 		}
 	}
 	d.open.add(e)
-	if p.closed.Load() { // Shutdown may have missed it
+	if p.closed.Load() { // Shutdown may have missed the span
 		if !e.finish(&d.beginning) {
 			return
 		}
-		if e.begun && !long { // by the watcher
+		if e.begun && !long { // the watcher wrote its begin
 			d.write(e, s, d.clock.now(), true)
 			return
 		}
@@ -168,8 +166,8 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush implements sdktrace.SpanProcessor: what was written so far is in
-// the file when it returns.
+// ForceFlush implements sdktrace.SpanProcessor. When it returns, everything written
+// before is in the file.
 func (p *Processor) ForceFlush(ctx context.Context) error {
 	if p == nil || p.closed.Load() {
 		return nil
@@ -178,9 +176,8 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 	return p.desk.w.FlushContext(ctx)
 }
 
-// Shutdown implements sdktrace.SpanProcessor. It writes the spans that are
-// still open, flushes the writer and closes it if it is the processor's own.
-// Later calls return the same.
+// Shutdown implements sdktrace.SpanProcessor. It writes the open spans, flushes the
+// writer, and closes it if the processor owns it. Later calls return the same result.
 func (p *Processor) Shutdown(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -188,7 +185,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	p.down.Do(func() {
 		p.closed.Store(true)
 		d := p.desk
-		if d.opts.OwnWriter { // what waits for the disk below ends with ctx too
+		if d.opts.OwnWriter { // waits for the disk below end with ctx too
 			defer context.AfterFunc(ctx, func() { _ = d.w.CloseContext(ctx) })()
 		}
 		p.endScopes()
@@ -208,8 +205,8 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	return p.downErr
 }
 
-// endArgs are the arguments of the trace's end: what was cut short or did not come, and
-// what was lost on the way to a backend, as otlp_dropped_<key>.
+// endArgs returns the arguments of the trace's end record: the numbers of truncated and
+// unfinished spans, and what was lost on the way to a backend, as otlp_dropped_<key>.
 func (p *Processor) endArgs(unfinished int64) (args []dftracer.Arg) {
 	if n := p.desk.truncated.Load(); n > 0 {
 		args = append(args, dftracer.Int("spans_truncated", n))

@@ -28,7 +28,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// newTrace returns a processor over a new plain file.
+// newTrace returns a processor that writes to a new uncompressed file, and its path.
 func newTrace(t testing.TB, o *pfw.Options) (*pfw.Processor, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pfw")
@@ -40,8 +40,8 @@ func newTrace(t testing.TB, o *pfw.Options) (*pfw.Processor, string) {
 	return p, path
 }
 
-// newSDK returns a plain tracer provider over a new file. done ends it and
-// returns the events by name.
+// newSDK returns a plain tracer provider that writes to a new file. done shuts it down
+// and returns the events by name.
 func newSDK(t testing.TB, o *pfw.Options) (tp *sdktrace.TracerProvider, done func() map[string]dftracer.Event) {
 	t.Helper()
 	p, path := newTrace(t, o)
@@ -71,7 +71,7 @@ func byName(events []dftracer.Event) map[string]dftracer.Event {
 	return all
 }
 
-// newTelemetry returns a telemetry provider over the processor.
+// newTelemetry returns a telemetry provider with the processor.
 func newTelemetry(t testing.TB, p sdktrace.SpanProcessor, more ...func(*telemetry.TrainingTelemetryBuilder)) *telemetry.Provider {
 	t.Helper()
 	b := telemetry.NewTrainingTelemetryBuilder()
@@ -217,9 +217,9 @@ func TestRemoteParentIsRoot(t *testing.T) {
 	}
 }
 
-// What another process has started is below nothing of this one: neither below an
-// open span that has the same id, as where a process calls itself, nor below the
-// scope that is open for all.
+// TestRemoteParentIsRootWhateverIsOpen checks that a span with a remote parent is a
+// root, even if an open span has the same id, as in a process that calls itself, or an
+// ambient scope is open.
 func TestRemoteParentIsRootWhateverIsOpen(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
@@ -333,8 +333,8 @@ func TestTelemetrySpans(t *testing.T) {
 	}
 }
 
-// However exporters spread the run over traces, the trace file nests in the
-// same way.
+// TestTracesDoNotShowInTheFile checks that the nesting in the trace file does not depend
+// on how exporters distribute the run over traces.
 func TestTracesDoNotShowInTheFile(t *testing.T) {
 	tree := func(more ...func(*telemetry.TrainingTelemetryBuilder)) (lines []string) {
 		p, path := newTrace(t, nil)
@@ -404,7 +404,7 @@ func TestEventIsWrittenAtOnce(t *testing.T) {
 	app.End()
 }
 
-// mix runs telemetry spans, plain spans and scopes nested at random.
+// mix runs randomly nested telemetry spans, plain spans and scopes.
 type mix struct {
 	tel    *telemetry.Provider
 	tracer trace.Tracer

@@ -9,25 +9,26 @@ import (
 )
 
 const (
-	// spanSlots is how many open spans can be found without a lock; a power of two.
+	// spanSlots is the number of open spans that can be found without a lock; a power of
+	// two.
 	spanSlots = 512
-	// laneSlots and depthSlots do the same for scopes. The slots of a lane fill
-	// one cache line: goroutines that run at the same time have different
-	// lanes, so they do not touch each other's.
+	// laneSlots and depthSlots are the same for scopes. The slots of a lane fill one
+	// cache line: goroutines that run at the same time have different lanes, so they do
+	// not share cache lines.
 	laneSlots, depthSlots = 64, 8
-	// registryShards spreads the rest over locks; it is a power of two.
+	// registryShards is the number of locked tables for the others; a power of two.
 	registryShards = 32
 )
 
-// registry knows the open spans by their span id, and the open scopes. Each
-// has a slot that its id, or its lane and depth, point to. What finds its slot
-// taken goes to a table behind a lock. Spans and scopes are registered until they
-// are written, so that Shutdown knows what to wait for.
+// registry holds the open spans by span id, and the open scopes. The id of a span, or
+// the lane and depth of a scope, select a slot. If the slot is taken, the entry goes to
+// a table with a lock. Spans and scopes are registered until they are written, so that
+// Shutdown knows what to wait for.
 type registry struct {
 	spans  [spanSlots]atomic.Pointer[spanEntry]
 	scopes [laneSlots * depthSlots]atomic.Pointer[scopeEntry]
 
-	others     atomic.Int64 // spans in moreSpans
+	others     atomic.Int64 // number of spans in moreSpans
 	moreSpans  [registryShards]spanShard
 	moreScopes [registryShards]scopeShard
 }
@@ -42,7 +43,8 @@ type scopeShard struct {
 	open map[*scopeEntry]struct{}
 }
 
-// Span ids are random: any of their bits are a good hash.
+// spanSlot returns the slot of a span. Span ids are random: any of their bits are a good
+// hash.
 func (r *registry) spanSlot(id *trace.SpanID) *atomic.Pointer[spanEntry] {
 	return &r.spans[binary.LittleEndian.Uint16(id[6:])&(spanSlots-1)]
 }
@@ -67,7 +69,7 @@ func (r *registry) add(e *spanEntry) {
 	s.open[e.spanID] = e
 }
 
-// find returns the open span with that id.
+// find returns the open span with the given id, or nil.
 func (r *registry) find(id trace.SpanID) *spanEntry {
 	if e := r.spanSlot(&id).Load(); e != nil && e.spanID == id {
 		if e.ended() {
@@ -87,9 +89,9 @@ func (r *registry) find(id trace.SpanID) *spanEntry {
 	return nil
 }
 
-// remove takes a span out that is written. It is called once for each.
+// remove removes a written span. It is called once per span.
 func (r *registry) remove(e *spanEntry) {
-	e.span = nil // what began below may keep e for a while
+	e.span = nil // children may keep e alive for a while
 	if slot := r.spanSlot(&e.spanID); slot.Load() == e {
 		slot.Store(nil)
 		return
@@ -114,12 +116,12 @@ func (r *registry) holdsSpan(e *spanEntry) bool {
 	return s.open[e.spanID] == e
 }
 
-// addScope adds a scope that began on a lane.
+// addScope adds a scope that began on lane tid.
 func (r *registry) addScope(sc *scopeEntry, tid int64) {
 	i := (tid&(laneSlots-1))*depthSlots + int64(sc.depth&(depthSlots-1))
 	slot := &r.scopes[i]
 	if slot.Load() == nil {
-		sc.slotted = int16(i + 1) // before others see it
+		sc.slotted = int16(i + 1) // before other goroutines see it
 		if slot.CompareAndSwap(nil, sc) {
 			return
 		}
@@ -134,7 +136,7 @@ func (r *registry) addScope(sc *scopeEntry, tid int64) {
 	s.open[sc] = struct{}{}
 }
 
-// removeScope takes a scope out. It is called once for each.
+// removeScope removes a scope. It is called once per scope.
 func (r *registry) removeScope(sc *scopeEntry) {
 	if sc.slotted > 0 {
 		r.scopes[sc.slotted-1].Store(nil)
@@ -158,7 +160,7 @@ func (r *registry) holds(sc *scopeEntry) bool {
 	return open
 }
 
-// allSpans lists the spans that are open or being written.
+// allSpans returns the spans that are open or being written.
 func (r *registry) allSpans() []*spanEntry {
 	var all []*spanEntry
 	for i := range r.spans {
@@ -177,7 +179,7 @@ func (r *registry) allSpans() []*spanEntry {
 	return all
 }
 
-// allScopes lists the scopes that are open or being written.
+// allScopes returns the scopes that are open or being written.
 func (r *registry) allScopes() []*scopeEntry {
 	var all []*scopeEntry
 	for i := range r.scopes {

@@ -2,8 +2,9 @@ package pfw
 
 import "testing"
 
-// A scope is held from its addition to its removal, in a place of its own or not, and
-// others that share its lane and depth change nothing about that.
+// TestRegistryHoldsScopes checks that a scope is registered from addScope to
+// removeScope, in a slot or in a locked table, independent of other scopes with the same
+// lane and depth.
 func TestRegistryHoldsScopes(t *testing.T) {
 	var r registry
 	scopes := make([]*scopeEntry, 4)
@@ -28,7 +29,7 @@ func TestRegistryHoldsScopes(t *testing.T) {
 		r.addScope(scopes[i], 7)
 		check("added")
 	}
-	for _, i := range []int{2, 0, 3, 1} { // from the middle, the place, the front, the last one
+	for _, i := range []int{2, 0, 3, 1} { // remove from the middle, the slot, the front, and the last one
 		r.removeScope(scopes[i])
 		held[i] = false
 		check("removed")

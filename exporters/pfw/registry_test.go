@@ -15,8 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Spans and scopes find their parents, get their begin and are written when
-// more of them are open than have a place of their own.
+// TestMoreOpenThanPlaces checks that spans and scopes find their parents, get begin
+// records and are written if more of them are open than the registry has slots.
 func TestMoreOpenThanPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const width, depth = 1500, 40
@@ -37,7 +37,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 			scopes[i] = kind.Start(ctx, nil, dispatch.ScopeStart{})
 			ctx = scopes[i].Context()
 		}
-		time.Sleep(100 * time.Millisecond) // by then all are begun
+		time.Sleep(100 * time.Millisecond) // until all begin records are written
 		if err := tp.ForceFlush(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// rootLanes is how many roots at a time get their lane without a lock that all
-// goroutines share.
+// rootLanes is the number of concurrent roots that get their lane without the lock that
+// all goroutines share.
 const rootLanes = 8
 
-// roots holds lanes for spans without a parent. On each lies a span that never
-// ends and is never written, so that a root is a child for dftracer.Lanes,
-// which makes it cheap. Most roots have no children: a root is put on its lane
-// when the first of them begins.
+// roots manages lanes for spans without a parent. Each lane has a base span that never
+// ends and is never written, so that a root is a child for dftracer.Lanes, which makes
+// it cheap. Most roots have no children: a root is put on its lane when its first child
+// begins.
 type roots struct {
 	lanes *dftracer.Lanes
 	slots [rootLanes]rootSlot
@@ -24,7 +24,7 @@ type rootSlot struct {
 	busy atomic.Bool
 	base dftracer.Lane
 	tid  int64
-	end  int64 // of the last root here; whoever is busy has it
+	end  int64 // end of the last root here; owned by the goroutine that set busy
 	_    [24]byte
 }
 
@@ -37,7 +37,7 @@ func newRoots(lanes *dftracer.Lanes) *roots {
 	return r
 }
 
-// begin opens o on a lane: that of the span it lies below, or one for roots.
+// begin puts o on a lane: that of its parent below, or a root lane if below is nil.
 func (r *roots) begin(o, below *open) (tid int64) {
 	if below != nil {
 		r.lift(below)
@@ -52,7 +52,8 @@ func (r *roots) begin(o, below *open) (tid int64) {
 	return tid
 }
 
-// take makes a slot busy in which everything ended by start; -1: there is none.
+// take reserves a slot in which every root has ended at or before start. It returns -1
+// if no slot is free.
 func (r *roots) take(start int64) int {
 	for i := range r.slots {
 		s := &r.slots[i]
@@ -62,12 +63,12 @@ func (r *roots) take(start int64) int {
 		if s.end <= start {
 			return i
 		}
-		s.busy.Store(false) // start was read before the last one here ended
+		s.busy.Store(false) // start was read before the last root here ended
 	}
 	return -1
 }
 
-// leaf returns the lane of something that has ended.
+// leaf returns the lane of a span that has ended and has no children.
 func (r *roots) leaf(below *open, start, end int64) (tid int64) {
 	var lane dftracer.Lane
 	if below != nil {
@@ -85,7 +86,7 @@ func (r *roots) leaf(below *open, start, end int64) (tid int64) {
 	return r.lanes.End(lane, end)
 }
 
-// lift puts a root on its lane, before something begins below it.
+// lift puts a root on its lane, before its first child begins.
 func (r *roots) lift(o *open) {
 	if o.slot == 0 || o.lifted() || !o.hold() {
 		return
@@ -97,7 +98,7 @@ func (r *roots) lift(o *open) {
 	}
 }
 
-// tid is the lane that an open o is on at the moment.
+// tid returns the lane that an open o is on at present.
 func (r *roots) tid(o *open) int64 {
 	if o.slot > 0 && !o.lifted() {
 		return r.slots[o.slot-1].tid
@@ -105,7 +106,8 @@ func (r *roots) tid(o *open) int64 {
 	return tracefile.LaneOf(r.lanes, o.lane)
 }
 
-// end closes o, which is marked as ended, and returns the lane to write it with.
+// end removes o, which is marked as ended, from its lane and returns the lane to write
+// it with.
 func (r *roots) end(o *open, end int64) (tid int64) {
 	if o.slot == 0 {
 		return r.lanes.End(o.lane, end)
@@ -120,23 +122,25 @@ func (r *roots) end(o *open, end int64) (tid int64) {
 	return tid
 }
 
-// deepest bounds the chain: hooks that miss their ends would make it grow.
+// deepest bounds the ambient chain: hooks without their end calls would make it grow.
 const deepest = 64
 
-// overlapped stands in the place of an ambient child where there will be none
-// any more: two of them overlapped without lying in each other.
+// overlapped replaces an ambient child where no further ones are accepted: two ambient
+// children overlapped without nesting.
 var overlapped = func() *open {
 	o := new(open)
 	o.state.Store(stateEnded)
 	return o
 }()
 
-// ambient finds the ends of chains.
+// ambient finds the innermost open span of a chain of ambient children. An ambient span
+// becomes the parent of spans started later from the same context, even though the
+// context does not carry it.
 type ambient struct {
-	top atomic.Pointer[open] // for contexts that carry nothing
+	top atomic.Pointer[open] // for contexts without a span
 }
 
-// childOf is where the ambient child of o is, nil for the process.
+// childOf returns the pointer to the ambient child of o; a nil o stands for the process.
 func (a *ambient) childOf(o *open) *atomic.Pointer[open] {
 	if o == nil {
 		return &a.top
@@ -144,9 +148,9 @@ func (a *ambient) childOf(o *open) *atomic.Pointer[open] {
 	return &o.inner
 }
 
-// innermost is the end of the chain that begins with o, or with its nearest ancestor
-// that is open and began before, for something that starts at start: what began later
-// does not contain it.
+// innermost returns the end of the ambient chain of o for a span that starts at start.
+// It skips ancestors and children that began after start, because these do not contain
+// it.
 func (a *ambient) innermost(o *open, start int64) *open {
 	for o != nil && o.start > start+slack {
 		o = o.openAncestor()
@@ -160,8 +164,8 @@ func (a *ambient) innermost(o *open, start int64) *open {
 	}
 }
 
-// enter makes o, a new child of parent, its ambient child, unless somebody else
-// is or the chain is long.
+// enter makes o, a new child of parent, its ambient child, unless parent already has one
+// or the chain is too long.
 func (a *ambient) enter(o, parent *open) {
 	place := a.childOf(parent)
 	old := place.Load()
@@ -174,8 +178,8 @@ func (a *ambient) enter(o, parent *open) {
 	}
 }
 
-// leave takes an ambient o, which has just ended, off its place. If the ambient
-// one above it ended first, the two were not nested.
+// leave removes an ambient o that has just ended. If its ambient parent ended first, the
+// two did not nest.
 func (a *ambient) leave(o *open, abandoned bool) {
 	above := o.parent.Load()
 	a.childOf(above).CompareAndSwap(o, nil)

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Roots without children share lanes only if they follow each other, whatever
-// times they are given.
+// TestRootsWithTimesOfTheirOwn checks that roots without children share lanes only if
+// they do not overlap, also with explicit times.
 func TestRootsWithTimesOfTheirOwn(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x")
@@ -35,8 +35,8 @@ func TestRootsWithTimesOfTheirOwn(t *testing.T) {
 	dftest.Check(t, path)
 }
 
-// The first children of a root begin at the same time, while it ends and while
-// its begin is written.
+// TestFirstChildrenOfRoots starts the first children of a root concurrently, while the
+// root ends and while its begin record is written.
 func TestFirstChildrenOfRoots(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{BeginAfter: 1})
 	root, child := p.ScopeKind("compute", "root"), p.ScopeKind("compute", "child")

@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What has ended when it comes, and lies below nothing, is on a lane of roots: one on
-// which nothing lies at that time.
+// TestRecordsThatHaveEndedHaveLanes checks that ended records without a parent are on a
+// root lane that is free at that time.
 func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	kind := p.ScopeKind("c", "after")
@@ -27,7 +27,7 @@ func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 	root.End()
 	kind.Record(context.Background(), nil, 0, kind.Now())
 	var open []dispatch.Scope
-	for range 12 { // more than have a lane without a lock
+	for range 12 { // more than rootLanes
 		open = append(open, p.ScopeKind("c", "open").Start(context.Background(), nil, dispatch.ScopeStart{}))
 	}
 	kind.Record(context.Background(), nil, 0, kind.Now())
@@ -55,8 +55,9 @@ func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 	}
 }
 
-// Ambient scopes that overlap below a span are no parents of what comes later below it,
-// and change nothing for what comes below nothing.
+// TestOverlapStaysWhereItIs checks that, after two ambient scopes overlapped below a
+// span, no ambient scope is the parent of later records below that span, and that
+// ambient scopes without a parent still work.
 func TestOverlapStaysWhereItIs(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x").Start(context.Background(), "span")
@@ -89,8 +90,9 @@ func TestOverlapStaysWhereItIs(t *testing.T) {
 	}
 }
 
-// A scope that Shutdown ends says so, whichever way its arguments are written; one that
-// its program ends does not.
+// TestScopesSayThatTheyWereCut checks that a scope that Shutdown ends is marked as
+// truncated, on both paths that write arguments, and that a scope that the program ends
+// is not.
 func TestScopesSayThatTheyWereCut(t *testing.T) {
 	for _, key := range []string{"plain", `o"dd`} {
 		p, path := newTrace(t, &pfw.Options{NoBegin: true})
@@ -115,7 +117,7 @@ func TestScopesSayThatTheyWereCut(t *testing.T) {
 	}
 }
 
-// The one link that is kept says how many were not.
+// TestDroppedLinks checks that the number of dropped links is written.
 func TestDroppedLinks(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	limits := sdktrace.NewSpanLimits()
@@ -132,7 +134,8 @@ func TestDroppedLinks(t *testing.T) {
 	}
 }
 
-// An exporter that is attached to nothing can be flushed, and so can none.
+// TestFlushOfAnExporterAlone checks that an unattached exporter and a nil exporter can
+// be flushed.
 func TestFlushOfAnExporterAlone(t *testing.T) {
 	e := pfw.New(filepath.Join(t.TempDir(), "trace.pfw"), nil)
 	for when, err := range map[string]error{
@@ -158,7 +161,8 @@ func TestFlushOfAnExporterAlone(t *testing.T) {
 	}
 }
 
-// What is recorded when it has ended begins when it did.
+// TestRecordsKeepTheirStart checks that a scope that is recorded after its end keeps its
+// start.
 func TestRecordsKeepTheirStart(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	kind := p.ScopeKind("c", "after")
@@ -172,7 +176,8 @@ func TestRecordsKeepTheirStart(t *testing.T) {
 	}
 }
 
-// The level of a span counts all that are open above it, however many these are.
+// TestLevelOfDeepSpans checks that the level of a span counts all open ancestors, for
+// any depth.
 func TestLevelOfDeepSpans(t *testing.T) {
 	const depth = 300
 	tp, done := newSDK(t, &pfw.Options{NoBegin: true})

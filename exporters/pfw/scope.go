@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// kind is a category and name of scopes that go straight to the file.
+// kind is a category and name of scopes that are written directly to the file.
 type kind struct {
 	d    *traceWriter
 	key  dftracer.Key
@@ -23,7 +23,7 @@ type kind struct {
 // caller names the embedded context, so that a scope can have a method Context.
 type caller = context.Context
 
-// scope is a scope that is no OpenTelemetry span. It is the context that
+// scope is a scope that is not an OpenTelemetry span. It is also the context that
 // carries it, which saves an allocation.
 type scope struct {
 	scopeEntry
@@ -43,7 +43,7 @@ func (k *kind) Start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.Sc
 	long := k.long && !d.opts.NoBegin
 	s.begun = long
 	s.place(d.enclosing(ctx, &s.outer), d.clock.now(), o.Ambient)
-	if d.cut.Load() { // Shutdown may have missed it
+	if d.cut.Load() { // Shutdown may have missed the scope
 		if s.finish(&d.beginning) {
 			s.revoke(long)
 		}
@@ -55,8 +55,8 @@ func (k *kind) Start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.Sc
 	return s
 }
 
-// revoke makes a scope one that was not started, unless the watcher wrote its
-// begin already.
+// revoke removes a scope as if it was not started. If the watcher already wrote its
+// begin, revoke writes the scope as truncated.
 func (s *scope) revoke(long bool) {
 	d := s.kind.d
 	if s.begun && !long {
@@ -67,7 +67,7 @@ func (s *scope) revoke(long bool) {
 	d.open.removeScope(&s.scopeEntry)
 }
 
-// place gives the scope its id, parent and lane, and registers it.
+// place assigns the scope's id, parent and lane, and registers it.
 func (s *scope) place(carried *open, start int64, ambient bool) {
 	d := s.kind.d
 	parent := d.ambient.innermost(carried, start)
@@ -90,7 +90,7 @@ func (k *kind) Record(ctx context.Context, args *dispatch.LiveArgs, count, start
 		return
 	}
 	at := d.leaf(ctx, start/1000, d.clock.now())
-	s := scopeEntry{args: args, count: count} // for its arguments only
+	s := scopeEntry{args: args, count: count} // only for its arguments
 	var text [stackText]byte
 	if text, ok := s.appendText(d, text[:0]); ok {
 		d.w.WriteEncoded(&k.key, at, text)
@@ -103,10 +103,10 @@ func (k *kind) Record(ctx context.Context, args *dispatch.LiveArgs, count, start
 // Now implements dispatch.ScopeKind.
 func (k *kind) Now() int64 { return k.d.clock.nanoseconds() }
 
-// enclosing finds the open span or scope that the context of a new scope leads
-// to, nil for none, and notes which span the context has.
+// enclosing returns the open span or scope around a new scope with context ctx, or nil.
+// It sets outer to the innermost span of the context.
 func (d *traceWriter) enclosing(ctx context.Context, outer *trace.SpanID) *open {
-	if ctx == context.Background() { // it carries nothing
+	if ctx == context.Background() { // carries no span
 		return d.current(outer)
 	}
 	if sc, ok := ctx.(*scope); ok && sc.kind.d == d {
@@ -123,7 +123,7 @@ func (d *traceWriter) enclosing(ctx context.Context, outer *trace.SpanID) *open 
 			return o
 		}
 	} else if d.scoped.Load() {
-		// A scope may lie below values of the user.
+		// The program may have added values to a scope's context.
 		if sc, _ := ctx.Value(d).(*scopeEntry); sc != nil {
 			*outer = sc.outer
 			if o := sc.alive(); o != nil {
@@ -134,8 +134,8 @@ func (d *traceWriter) enclosing(ctx context.Context, outer *trace.SpanID) *open 
 	return d.current(outer)
 }
 
-// leaf is the place of something that has ended, below which nothing can have
-// been started: it is in the registry at no time.
+// leaf returns the place of a scope or call that has ended and has no children. It is
+// never in the registry.
 func (d *traceWriter) leaf(ctx context.Context, start, end int64) dftracer.Span {
 	var outer trace.SpanID
 	var parent *open
@@ -145,7 +145,7 @@ func (d *traceWriter) leaf(ctx context.Context, start, end int64) dftracer.Span 
 		parent = d.enclosing(ctx, &outer)
 	}
 	parent = d.ambient.innermost(parent, start)
-	for parent != nil && parent.start > start+crossing { // it began meanwhile, elsewhere
+	for parent != nil && parent.start > start+crossing { // it began later, on another goroutine
 		parent = parent.openAncestor()
 	}
 	if parent != nil {
@@ -166,7 +166,8 @@ func (k *kind) Note(_ context.Context, key string) {
 	}
 }
 
-// Value implements context.Context: a traceWriter finds its innermost scope.
+// Value implements context.Context. The key d returns the innermost scope of the
+// traceWriter d.
 func (s *scope) Value(key any) any {
 	if d, ok := key.(*traceWriter); ok && d == s.kind.d {
 		return &s.scopeEntry
@@ -174,22 +175,22 @@ func (s *scope) Value(key any) any {
 	return s.caller.Value(key)
 }
 
-// String implements fmt.Stringer for contexts that print their parents.
+// String implements fmt.Stringer, for contexts that print their parents.
 func (s *scope) String() string { return "pfw.scope(" + tracefile.KeyName(s.kind.key) + ")" }
 
-// maxExtra bounds the arguments of one scope, as those of a span are.
+// maxExtra bounds the arguments of one scope.
 const maxExtra = 512
 
-// ownArgs are the arguments of one use of a scope. They do not change.
+// ownArgs are the arguments of one scope. They are immutable.
 type ownArgs struct {
 	attrs []attribute.KeyValue
-	over  int // how many were left out
+	over  int // number of dropped arguments
 }
 
-// none are the arguments of a scope that was given none.
+// none are the arguments of a scope without arguments of its own.
 var none ownArgs
 
-// extra returns the arguments of this use of the scope.
+// extra returns the scope's own arguments.
 func (s *scopeEntry) extra() *ownArgs {
 	if own := s.own.Load(); own != nil {
 		return own
@@ -197,7 +198,7 @@ func (s *scopeEntry) extra() *ownArgs {
 	return &none
 }
 
-// set sets arguments of this use of the scope.
+// set sets arguments of the scope. It does nothing after the scope has ended.
 func (s *scopeEntry) set(attrs []attribute.KeyValue) {
 	if len(attrs) == 0 || s.ended() {
 		return
@@ -214,7 +215,8 @@ func (s *scopeEntry) set(attrs []attribute.KeyValue) {
 	}
 }
 
-// with returns the arguments with others, of which those that are over are left out.
+// with returns the arguments with attrs added or replaced. It drops and counts the
+// excess over maxExtra.
 func (o *ownArgs) with(attrs []attribute.KeyValue) *ownArgs {
 	next := &ownArgs{attrs: o.attrs, over: o.over}
 	copied := false
@@ -232,7 +234,7 @@ func (o *ownArgs) with(attrs []attribute.KeyValue) *ownArgs {
 	return next
 }
 
-// upsert sets an attribute of a slice that nobody else has.
+// upsert sets an attribute. It may modify attrs.
 func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyValue {
 	for i := range attrs {
 		if attrs[i].Key == kv.Key {
@@ -243,7 +245,7 @@ func upsert(attrs []attribute.KeyValue, kv attribute.KeyValue) []attribute.KeyVa
 	return append(attrs, kv)
 }
 
-// current are the arguments that the scope shares with others of its kind.
+// current returns the arguments that the scope shares with others of its kind, or nil.
 func (s *scopeEntry) current() *dispatch.ScopeArgs {
 	if s.args == nil {
 		return nil
@@ -251,7 +253,8 @@ func (s *scopeEntry) current() *dispatch.ScopeArgs {
 	return s.args.Load()
 }
 
-// arguments are those of this use of the scope and those of its kind.
+// arguments returns the scope's own arguments, those of its kind, and epoch and step (-1
+// if unknown or among the arguments).
 func (s *scopeEntry) arguments(d *traceWriter) (extra, shared []attribute.KeyValue, epoch, step int64) {
 	args := s.current()
 	epoch, step = d.standing(args)
@@ -264,7 +267,7 @@ func (s *scopeEntry) arguments(d *traceWriter) (extra, shared []attribute.KeyVal
 	return extra, shared, epoch, step
 }
 
-// appendText is appendArgs as text; ok is false where the keys do not allow that.
+// appendText is appendArgs in encoded form. ok is false if the keys do not allow that.
 func (s *scopeEntry) appendText(d *traceWriter, dst []byte) (text []byte, ok bool) {
 	if s.extra().over > 0 {
 		return nil, false
@@ -292,8 +295,8 @@ func (s *scopeEntry) appendText(d *traceWriter, dst []byte) (text []byte, ok boo
 	return dst, true
 }
 
-// appendArgs adds the arguments of the scope; those of this one use win over
-// those of its kind.
+// appendArgs appends the arguments of the scope. Its own take precedence over those of
+// its kind.
 func (s *scopeEntry) appendArgs(d *traceWriter, dst []dftracer.Arg) []dftracer.Arg {
 	extra, shared, epoch, step := s.arguments(d)
 	if epoch >= 0 {
@@ -352,7 +355,7 @@ func (s *scope) Abandon() {
 	}
 }
 
-// errorText is the text of an error whose Error method may panic.
+// errorText returns err.Error(), or a fixed text if that panics.
 func errorText(err error) (text string) {
 	defer func() {
 		if recover() != nil {

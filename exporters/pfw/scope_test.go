@@ -19,8 +19,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What this use of a scope says wins over its kind, and that over the progress of
-// the training; each key is there once, whichever way the arguments are written.
+// TestScopeArguments checks that a scope's own arguments take precedence over those of
+// its kind, and these over the progress of the training. Each key is written once, on
+// both paths that write arguments.
 func TestScopeArguments(t *testing.T) {
 	attrs := func(kvs ...attribute.KeyValue) []attribute.KeyValue { return kvs }
 	for _, c := range []struct {
@@ -40,7 +41,7 @@ func TestScopeArguments(t *testing.T) {
 		{kind: dispatch.ScopeArgs{Epoch: config.Value(int64(1)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
 		{kind: dispatch.ScopeArgs{Epoch: config.Value(int64(1)), Step: config.Value(int64(2)), Attrs: attrs(attribute.Int("step", 7))}, want: map[string]string{"epoch": "1", "step": "7"}},
 	} {
-		for _, odd := range []bool{false, true} { // a key that cannot be copied as it is
+		for _, odd := range []bool{false, true} { // a key that needs escaping
 			p, path := newTrace(t, &pfw.Options{NoBegin: true})
 			own, want := c.own, maps.Clone(c.want)
 			if odd {
@@ -83,7 +84,7 @@ func TestScopeArguments(t *testing.T) {
 	}
 }
 
-// Roots that overlap are on lanes of their own.
+// TestRootsThatOverlap checks that overlapping roots are on different lanes.
 func TestRootsThatOverlap(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x")
@@ -104,8 +105,8 @@ func TestRootsThatOverlap(t *testing.T) {
 	}
 }
 
-// The calls on a file in one second are one record: how many, what they moved, how
-// long they took, and how many failed.
+// TestTotalsOfCalls checks that the calls of a kind on a file in one second are one
+// record with their number, bytes, durations and failures.
 func TestTotalsOfCalls(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Aggregate: true}})
 	f := p.FileLog().File("/data")
@@ -154,8 +155,8 @@ func TestTotalsOfCalls(t *testing.T) {
 	}
 }
 
-// Scopes lie in spans and spans in scopes, and the calls on files in what is open
-// around them.
+// TestScopesAndSpansNest checks that scopes nest in spans, spans in scopes, and file
+// calls in the innermost open span or scope.
 func TestScopesAndSpansNest(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x")
@@ -187,7 +188,8 @@ func TestScopesAndSpansNest(t *testing.T) {
 	}
 }
 
-// What the SDK left out of a span is told.
+// TestDroppedAttributes checks that the number of attributes that the SDK dropped is
+// written.
 func TestDroppedAttributes(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	limits := sdktrace.NewSpanLimits()
@@ -203,8 +205,9 @@ func TestDroppedAttributes(t *testing.T) {
 	}
 }
 
-// An exporter has the clock of its telemetry, and a flush writes the totals of the
-// second that is not over. Calls of a family that is off are not recorded.
+// TestFilesOfAnExporter checks that an exporter uses the clock of its telemetry, that a
+// flush writes the totals of the current second, and that calls of a disabled category
+// are not recorded.
 func TestFilesOfAnExporter(t *testing.T) {
 	for _, c := range []struct {
 		o    pfw.FileOptions
@@ -232,7 +235,7 @@ func TestFilesOfAnExporter(t *testing.T) {
 				}
 			}
 		}
-		for when, write := range []func(context.Context) error{e.ForceFlush, e.Shutdown} { // the second one has no more to write
+		for when, write := range []func(context.Context) error{e.ForceFlush, e.Shutdown} { // the second call has nothing more to write
 			if err := write(context.Background()); err != nil {
 				t.Fatal(err)
 			}

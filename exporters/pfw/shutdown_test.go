@@ -14,8 +14,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Whenever Shutdown comes, what is in the file is whole: every parent that an
-// event names is there, and everything that has begun has an end.
+// TestShutdownAtAnyMoment checks that the file is complete whenever Shutdown is called:
+// every parent that an event refers to is in the file, and every begin record has an
+// end.
 func TestShutdownAtAnyMoment(t *testing.T) {
 	rounds := 60
 	if testing.Short() {
@@ -76,8 +77,8 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 	}
 }
 
-// A shutdown writes scopes before the spans around them, so that they keep
-// their parents, and says of all that they were cut.
+// TestCut checks that scopes that EndScopes ends keep their parents and are marked as
+// truncated, and that spans that the program ends afterwards are not.
 func TestCut(t *testing.T) {
 	p, path := newTrace(t, nil)
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))
@@ -96,7 +97,7 @@ func TestCut(t *testing.T) {
 	after.End()
 	cut.SetAttributes(attribute.Int("truncated", 1)) // as telemetry marks what it stops
 	cut.End()
-	outer.End() // by the program
+	outer.End() // ended by the program
 	if err := p.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}

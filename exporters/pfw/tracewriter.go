@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceWriter is what spans, scopes and calls on files share: where they are written,
-// and what is open.
+// traceWriter is shared by spans, scopes and file calls. It holds the writer and the
+// open spans and scopes.
 type traceWriter struct {
 	w    *dftracer.Writer
 	opts Options
@@ -27,14 +27,14 @@ type traceWriter struct {
 	keys    keyTable
 	args    argNames
 
-	offer     atomic.Pointer[outputs.Telemetry] // nil: attached to no telemetry
+	offer     atomic.Pointer[outputs.Telemetry] // nil if not attached to telemetry
 	scoped    atomic.Bool                       // a scope was started
-	cut       atomic.Bool                       // no scope starts any more
+	cut       atomic.Bool                       // no more scopes start
 	truncated atomic.Int64
-	beginning sync.Mutex // held while a begin is written
+	beginning sync.Mutex // held while a begin record is written
 }
 
-// newTraceWriter makes a traceWriter over the writer of the options.
+// newTraceWriter returns a traceWriter that writes to the writer of the options.
 func newTraceWriter(o Options) *traceWriter {
 	d := &traceWriter{w: o.Writer, opts: o, roots: newRoots(dftracer.NewLanes(int64(os.Getpid())))}
 	d.clock.set()
@@ -49,7 +49,7 @@ func (d *traceWriter) attach(t *outputs.Telemetry) {
 	d.offer.Store(t)
 }
 
-// progress is where the training stands, nil if nobody says.
+// progress returns the progress of the training, or nil if it is unknown.
 func (d *traceWriter) progress() *outputs.Progress {
 	if t := d.offer.Load(); t != nil {
 		return t.Progress
@@ -57,7 +57,7 @@ func (d *traceWriter) progress() *outputs.Progress {
 	return nil
 }
 
-// standing is the epoch and step that hold now.
+// standing returns the current epoch and step; those of args take precedence.
 func (d *traceWriter) standing(args *dispatch.ScopeArgs) (epoch, step int64) {
 	at := d.progress()
 	if args == nil {
@@ -66,7 +66,7 @@ func (d *traceWriter) standing(args *dispatch.ScopeArgs) (epoch, step int64) {
 	return args.Epoch.Or(at.Epoch()), args.Step.Or(at.Step())
 }
 
-// parentOf finds the open span or scope that encloses what starts with ctx.
+// parentOf returns the open span or scope around a span that starts with ctx, or nil.
 func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *open {
 	var sc *scopeEntry
 	if d.scoped.Load() {
@@ -81,7 +81,7 @@ func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *o
 	if e := d.open.find(parent.SpanID()); e != nil {
 		return e.alive()
 	}
-	if sc != nil { // the span between was not recorded
+	if sc != nil { // the span in between was not recorded
 		return sc.alive()
 	}
 	for s := filter.Around(ctx); s != nil; s = s.Above() { // the parent is not in this file, or has ended
@@ -89,7 +89,7 @@ func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *o
 			return e.alive()
 		}
 	}
-	// Of a plain span of the SDK that has ended the SDK knows the parent.
+	// If the parent is a plain SDK span that has ended, use its parent.
 	if ended, ok := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan); ok && ended.SpanContext().SpanID() == parent.SpanID() {
 		if above := ended.Parent(); above.HasSpanID() && !above.IsRemote() {
 			if e := d.open.find(above.SpanID()); e != nil {
@@ -100,7 +100,7 @@ func (d *traceWriter) parentOf(ctx context.Context, parent trace.SpanContext) *o
 	return nil
 }
 
-// current is the span under which callbacks would start theirs.
+// current returns the open span under which callbacks start their spans, or nil.
 func (d *traceWriter) current(outer *trace.SpanID) *open {
 	t := d.offer.Load()
 	if t == nil || t.Current == nil {

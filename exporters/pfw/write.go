@@ -15,13 +15,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// findSpan returns what is known of a span that is open.
+// findSpan returns the entry of an open span, or nil.
 func (d *traceWriter) findSpan(s sdktrace.ReadOnlySpan) *spanEntry {
 	return d.open.find(s.SpanContext().SpanID())
 }
 
-// endSpan writes a span that has ended. It returns false if the span is not open: its
-// start was not seen.
+// endSpan writes a span that has ended. It returns false if the span is not registered
+// as open, for example because its start was not seen.
 func (d *traceWriter) endSpan(s sdktrace.ReadOnlySpan) bool {
 	e := d.findSpan(s)
 	if e == nil {
@@ -51,19 +51,19 @@ func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, tr
 	d.open.remove(e)
 }
 
-// key returns the category and the name of a span, of which cat and event are attributes.
+// key returns the category and name of a span. cat and event are attributes of the span.
 func (d *traceWriter) key(s sdktrace.ReadOnlySpan, cat, event string) *dftracer.Key {
 	name := s.Name()
 	if cat == "" && event == "" {
 		if i := spans.Index(name); i >= 0 {
-			return &d.keys.standard[i] // whatever its scope is, which costs more to ask for
+			return &d.keys.standard[i] // independent of the scope, which is expensive to read
 		}
 	}
 	return d.keys.find(s.InstrumentationScope().Name, name, cat, event)
 }
 
-// writeText writes a span whose attributes can be encoded one by one, as those
-// of nearly all spans can. It writes nothing where it returns false.
+// writeText writes a span whose attributes can be encoded one by one, which is true for
+// nearly all spans. Otherwise it returns false and writes nothing.
 func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) bool {
 	if s.Status().Code != codes.Unset || s.DroppedAttributes() > 0 || len(s.Links()) > 0 {
 		return false
@@ -87,15 +87,15 @@ func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftra
 	return true
 }
 
-// writeArgs writes any span.
+// writeArgs writes a span of any content.
 func (d *traceWriter) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) {
 	var stack [stackArgs]dftracer.Arg
 	args, key := d.appendSpan(stack[:0], s, e.epoch, e.step, truncated)
 	d.w.WriteComplete(key, *at, args...)
 }
 
-// writeScope writes a scope that has ended. Shutdown waits for scopes that are in
-// the registry.
+// writeScope writes a scope that has ended, and removes it from the registry. Shutdown
+// waits for registered scopes.
 func (d *traceWriter) writeScope(s *scopeEntry, end int64, truncated bool) {
 	if s.ambient {
 		d.ambient.leave(&s.open, truncated)
@@ -121,8 +121,8 @@ func (d *traceWriter) writeScope(s *scopeEntry, end int64, truncated bool) {
 	d.open.removeScope(s)
 }
 
-// begin writes that a span has begun. The span must not have ended: readers
-// take a begin without an end for a span that was cut short.
+// begin writes the begin record of a span. The span must not have ended: readers treat a
+// begin without an end as a span that was cut short.
 func (d *traceWriter) begin(o *open, key *dftracer.Key, tid, epoch, step int64, attrs []attribute.KeyValue) {
 	level, parent := o.position()
 	args := appendProgress(nil, epoch, step, attrs)
@@ -132,7 +132,8 @@ func (d *traceWriter) begin(o *open, key *dftracer.Key, tid, epoch, step int64, 
 	})
 }
 
-// beginOld writes the begin of what began before a time.
+// beginOld writes the begin records of spans and scopes that began before the given
+// time.
 func (d *traceWriter) beginOld(before int64) {
 	for _, e := range d.open.allSpans() {
 		d.beginLate(&e.open, before, func() { d.beginSpan(e) })
@@ -142,7 +143,8 @@ func (d *traceWriter) beginOld(before int64) {
 	}
 }
 
-// beginLate writes the begin of o unless it has one, is too young or has ended.
+// beginLate writes the begin record of o unless it is already written, o began at or
+// after before, or o has ended.
 func (d *traceWriter) beginLate(o *open, before int64, write func()) {
 	if o.begun || o.start >= before {
 		return
@@ -153,10 +155,9 @@ func (d *traceWriter) beginLate(o *open, before int64, write func()) {
 	})
 }
 
-// whileOpen writes something about o unless it has ended, and keeps it from
-// ending meanwhile.
+// whileOpen calls write unless o has ended, and keeps o from ending until write returns.
 func (d *traceWriter) whileOpen(o *open, write func()) {
-	d.roots.lift(o) // what begins below o must not wait for the disk
+	d.roots.lift(o) // children of o must not wait for the disk
 	d.beginning.Lock()
 	defer d.beginning.Unlock()
 	if o.hold() {
@@ -192,9 +193,9 @@ func (d *traceWriter) beginScope(s *scopeEntry) {
 // spanEntry is an open span.
 type spanEntry struct {
 	open
-	epoch, step int64 // -1: unknown
+	epoch, step int64 // -1 if unknown
 	spanID      trace.SpanID
-	span        sdktrace.ReadOnlySpan // nil once it is written
+	span        sdktrace.ReadOnlySpan // nil once written
 }
 
 // scopeEntry is an open scope.
@@ -207,10 +208,10 @@ type scopeEntry struct {
 	own   atomic.Pointer[ownArgs]
 }
 
-// argSpan is the argument of an event's record that names its span.
+// argSpan is the argument of an event's record that holds the id of its span.
 const argSpan = "span"
 
-// remainingEvents writes the events that were not written as they happened.
+// remainingEvents writes the events that were not written when they happened.
 func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
 	events := s.Events()
 	if len(events) == 0 {
@@ -240,7 +241,7 @@ func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid
 	}
 }
 
-// levelBelow is the level of what lies directly below a level; 0 is unknown.
+// levelBelow returns the level of the children of a span at level; 0 means unknown.
 func levelBelow(level int) int {
 	if level == 0 {
 		return 0
@@ -256,10 +257,10 @@ func writeEvent(w *dftracer.Writer, id uint64, tid int64, level int, args []dftr
 	})
 }
 
-// ownEventArgs is how many arguments eventArgs appends.
+// ownEventArgs is the number of arguments that eventArgs appends.
 const ownEventArgs = 3
 
-// eventArgs appends the arguments of an event of a span that are not its attributes.
+// eventArgs appends the arguments of an event that are not its attributes.
 func eventArgs(dst []dftracer.Arg, id uint64, name string, micro int64) []dftracer.Arg {
 	return append(dst, dftracer.String("name", name), dftracer.String("value", strconv.FormatInt(micro, 10)), dftracer.Int(argSpan, int64(id)))
 }

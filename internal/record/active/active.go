@@ -1,5 +1,5 @@
-// Package active knows how many telemetry providers of the process are on, for
-// packages whose calls do nothing without one and that want to say so.
+// Package active counts the enabled telemetry providers of the process, for packages
+// whose calls do nothing without a provider and that want to warn about it.
 package active
 
 import "sync/atomic"
@@ -9,20 +9,20 @@ var (
 	quiet     atomic.Bool
 )
 
-// Enter counts a provider that is on.
+// Enter counts an enabled provider, and makes Quiet false.
 func Enter() {
 	providers.Add(1)
 	quiet.Store(false)
 }
 
-// Leave takes back one Enter.
+// Leave undoes one Enter.
 func Leave() { providers.Add(-1) }
 
-// Providers is how many there are.
+// Providers returns the number of enabled providers.
 func Providers() int64 { return providers.Load() }
 
-// Quiet reports whether nothing has changed since Rest. It costs one load.
+// Quiet reports whether no Enter has been called since Rest. It costs one atomic load.
 func Quiet() bool { return quiet.Load() }
 
-// Rest makes Quiet true until the next Enter. Look at Providers after it.
+// Rest makes Quiet true until the next Enter. To avoid a race, call Providers after it.
 func Rest() { quiet.Store(true) }

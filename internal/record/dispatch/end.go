@@ -14,19 +14,20 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Parts of the time for the end, in percent of it. What ends early leaves its
+// Shares of the time for the shutdown, in percent. A step that ends early leaves its
 // time to the others.
 const (
-	untilSent    = 85 // for spans and log records, side by side
-	untilMetrics = 90 // then for the metrics that say what became of these
-	untilStopped = 50 // before it all, for the ends of the spans that are open
-	untilReturn  = 90 // of the time of an output, when it is to return: it still counts what it lost
-	untilDrained = 80 // of the time of an output, for the records that wait for it
+	untilSent    = 85 // spans and log records, concurrently
+	untilMetrics = 90 // then the metrics, which report the delivery of these
+	untilStopped = 50 // before the others: ending the open spans
+	untilReturn  = 90 // of the time of an output, its own deadline, so that it can still count its losses
+	untilDrained = 80 // of the time of an output, for its queued records
 )
 
-// End ends, once, every output before the deadline of ctx, which it must have:
-// first what goes over a network, side by side; then, after losses has said
-// what was lost there, what is local. Later calls give the same result.
+// End shuts down every output before the deadline of ctx, which must have one. It shuts
+// down the network outputs first, concurrently. It then passes the result of losses,
+// which counts what was lost there, to the local outputs and shuts these down. Later
+// calls return the same result.
 func (h *Hub) End(ctx context.Context, losses func() map[string]int64) error {
 	h.ending.Do(func() {
 		remote := h.endRemote(ctx)
@@ -36,8 +37,8 @@ func (h *Hub) End(ctx context.Context, losses func() map[string]int64) error {
 	return h.err
 }
 
-// StopAll ends the open spans with stop, which an output may hold up: it takes
-// at most half of the time that there is.
+// StopAll ends the open spans with stop. An output may delay stop, so StopAll waits for
+// at most half of the remaining time.
 func StopAll(ctx context.Context, stop func()) error {
 	ctx, cancel := part(ctx, untilStopped)
 	defer cancel()
@@ -47,9 +48,9 @@ func StopAll(ctx context.Context, stop func()) error {
 	})
 }
 
-// reportLosses writes what was lost to the local outputs that are not ordered, side by
-// side; the others had it as errors in the data. One that
-// does not answer leaves half of the time that is left to the others.
+// reportLosses writes the losses to the local outputs that are not ordered,
+// concurrently. Ordered outputs already got them as data errors. It uses at most half of
+// the remaining time, so that a hanging output leaves the rest to the others.
 func (h *Hub) reportLosses(ctx context.Context, losses func() map[string]int64) {
 	telling, cancel := part(ctx, 50)
 	defer cancel()
@@ -75,16 +76,16 @@ func (h *Hub) reportLosses(ctx context.Context, losses func() map[string]int64) 
 	})
 }
 
-// endRemote ends what goes over the network. Metrics are sent twice: beside
-// the rest, since a slow backend might use up the time, and after it, to say
-// what became of the rest.
+// endRemote shuts down the network outputs. It sends metrics twice: concurrently with
+// the others, because a slow backend might use up the time, and after them, to report
+// their delivery.
 func (h *Hub) endRemote(ctx context.Context) error {
 	sending, cancel := part(ctx, untilSent)
 	defer cancel()
 	var metrics sync.WaitGroup
 	for _, a := range h.all {
 		if a.traits.Metrics {
-			metrics.Go(func() { // End says how it went
+			metrics.Go(func() { // Shutdown reports errors
 				_ = runGuarded(sending, "metrics were not sent", func() error { return a.out.ForceFlush(sending) })
 			})
 		}
@@ -96,7 +97,7 @@ func (h *Hub) endRemote(ctx context.Context) error {
 	return errors.Join(err, h.endAll(last, func(t outputs.Traits) bool { return t.Metrics }))
 }
 
-// endAll ends the outputs that are meant side by side.
+// endAll shuts down the outputs selected by meant, concurrently.
 func (h *Hub) endAll(ctx context.Context, meant func(outputs.Traits) bool) error {
 	errs := make([]error, len(h.all))
 	var wg sync.WaitGroup
@@ -127,8 +128,8 @@ func (a *attached) end(ctx context.Context) error {
 	return err
 }
 
-// endQueue waits for the records that wait, and leaves the output time for its
-// Shutdown.
+// endQueue waits until the queued records are exported, and leaves the output time for
+// its Shutdown.
 func (a *attached) endQueue(ctx context.Context) error {
 	q := a.queue
 	if q == nil {
@@ -147,7 +148,7 @@ func (a *attached) endQueue(ctx context.Context) error {
 	return nil
 }
 
-// Discard ends outputs that were never attached, side by side.
+// Discard shuts down outputs that were never attached, concurrently.
 func Discard(ctx context.Context, outs []outputs.Output) error {
 	errs := make([]error, len(outs))
 	var wg sync.WaitGroup
@@ -160,7 +161,7 @@ func Discard(ctx context.Context, outs []outputs.Output) error {
 	return errors.Join(errs...)
 }
 
-// part returns a context that ends when so many percent of the time are over.
+// part returns a context that ends after the given percentage of ctx's remaining time.
 func part(ctx context.Context, percent int64) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {

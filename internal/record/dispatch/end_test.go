@@ -17,13 +17,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// noting notes what becomes of it in a list that several share.
+// noting is an output that records its calls in a list that several outputs share.
 type noting struct {
 	outputs.None
 	name   string
 	traits outputs.Traits
 	list   *list
-	hang   chan struct{} // where the method in hangs waits for it
+	hang   chan struct{} // the method named by hangs waits for it
 	hangs  string
 }
 
@@ -59,8 +59,8 @@ func (n *noting) ForceFlush(context.Context) error { n.note("flushed"); return n
 func (n *noting) Shutdown(context.Context) error   { n.note("closed"); return nil }
 func (n *noting) Stats() outputs.Stats             { n.note("counted"); return outputs.Stats{} }
 
-// What goes over a network ends first, then the metrics, then what is local
-// after it was told of the losses.
+// TestEndOrder checks that network outputs end first, then the metrics, then the local
+// outputs, which get the losses before.
 func TestEndOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &list{}
@@ -68,7 +68,7 @@ func TestEndOrder(t *testing.T) {
 			&noting{name: "backend", list: l, traits: outputs.Traits{Remote: true}})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		for range 2 { // the second does nothing
+		for range 2 { // the second call does nothing
 			err := h.End(ctx, func() map[string]int64 {
 				l.add("counted")
 				return map[string]int64{"spans": 1}
@@ -84,8 +84,8 @@ func TestEndOrder(t *testing.T) {
 	})
 }
 
-// Whatever hangs in one output, the others are told and closed, and the end
-// comes in time.
+// TestEndOfOneThatHangs checks that, if any method of one output hangs, the others are
+// closed, they get the losses unless Stats hangs, and End returns in time.
 func TestEndOfOneThatHangs(t *testing.T) {
 	for _, hangs := range []string{"told", "closed", "counted", "flushed"} {
 		for _, traits := range []outputs.Traits{{}, {Remote: true}, {Remote: true, Metrics: true}} {
@@ -115,7 +115,7 @@ func TestEndOfOneThatHangs(t *testing.T) {
 	}
 }
 
-// panicky panics in everything but Open.
+// panicky is an output that panics in every method except Open.
 type panicky struct {
 	outputs.None
 	traits outputs.Traits
@@ -132,8 +132,8 @@ func (*panicky) ForceFlush(context.Context) error   { panic("flush") }
 func (*panicky) Shutdown(context.Context) error     { panic("shutdown") }
 func (*panicky) Stats() outputs.Stats               { panic("stats") }
 
-// A panic of any method stays with the output, is counted, and is logged with
-// growing intervals.
+// TestPanics checks that a panic of any method does not affect the caller, is counted,
+// and is logged with growing intervals.
 func TestPanics(t *testing.T) {
 	var log strings.Builder
 	l := &list{}
@@ -174,8 +174,8 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// An output with a filter that saw the start of a span sees its end, whatever
-// the span is called by then.
+// TestRenamedSpans checks that an output with a filter that got the start of a span gets
+// its end, even if the span was renamed.
 func TestRenamedSpans(t *testing.T) {
 	for _, c := range []struct {
 		before, after string
@@ -212,7 +212,7 @@ func (w *watching) Write(records []outputs.Record) error {
 	return nil
 }
 
-// refusing takes no snapshot.
+// refusing is an output that returns an error for every snapshot.
 type refusing struct{ outputs.None }
 
 func (refusing) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
@@ -220,8 +220,8 @@ func (refusing) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error
 }
 func (refusing) Write([]outputs.Record) error { return io.ErrShortWrite }
 
-// An output that refuses snapshots is logged with growing intervals and keeps nothing from
-// the others.
+// TestRefusedSnapshots checks that errors of an output are logged with growing intervals
+// and do not affect the other outputs.
 func TestRefusedSnapshots(t *testing.T) {
 	var log strings.Builder
 	l := &list{}
@@ -244,7 +244,8 @@ func TestRefusedSnapshots(t *testing.T) {
 	}
 }
 
-// What the hub remembers of hidden spans is bounded by the spans that are open.
+// TestHiddenSpansAreForgotten checks that the hub remembers filtered spans only while
+// they are open.
 func TestHiddenSpansAreForgotten(t *testing.T) {
 	const open, all = 8, 10_000
 	h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -264,7 +265,7 @@ func TestHiddenSpansAreForgotten(t *testing.T) {
 	}
 	for _, s := range ring {
 		s.End()
-		s.End() // the second does nothing
+		s.End() // the second call does nothing
 	}
 	if got := h.Held(); got != 0 {
 		t.Errorf("after the end of all spans Held() = %d, want 0", got)

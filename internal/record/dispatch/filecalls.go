@@ -2,11 +2,11 @@ package dispatch
 
 import "context"
 
-// FileOp is a call on a file, by the name that DFTracer gives it.
+// FileOp is a kind of file call that DFTracer names.
 type FileOp uint8
 
-// The calls. Those with a Std before their name are of streams with a buffer of
-// their own, the C library's or package bufio's; the others go to the system.
+// The file calls. Those with Std in their name operate on buffered streams, of the C
+// library or package bufio; the others are system calls.
 const (
 	FileOpen FileOp = iota
 	FileClose
@@ -19,13 +19,13 @@ const (
 	FileReadDir
 	FileSync
 	FileTruncate
-	FileSend // to another file or socket, without passing through the program: bytes read
-	FileCopy // from another file, the same way: bytes written
+	FileSend // to another file or socket, without passing through the program; counts bytes read
+	FileCopy // from another file, without passing through the program; counts bytes written
 	FileStdRead
 	FileStdWrite
 	FileStdSeek
 	FileStdClose
-	FileOps // how many there are
+	FileOps // number of kinds
 )
 
 var fileOps = [FileOps]string{
@@ -33,7 +33,7 @@ var fileOps = [FileOps]string{
 	"fread", "fwrite", "fseek", "fclose",
 }
 
-// String is the name of the function of the C library that the call stands for.
+// String returns the name of the corresponding C library function.
 func (op FileOp) String() string {
 	if op < FileOps {
 		return fileOps[op]
@@ -41,10 +41,10 @@ func (op FileOp) String() string {
 	return "unknown"
 }
 
-// Std reports whether the call is one of a stream with a buffer of its own.
+// Std reports whether the call operates on a buffered stream.
 func (op FileOp) Std() bool { return op >= FileStdRead && op < FileOps }
 
-// Category is the DFTracer category of the call: POSIX or STDIO.
+// Category returns the DFTracer category of the call: POSIX or STDIO.
 func (op FileOp) Category() string {
 	if op.Std() {
 		return "STDIO"
@@ -52,8 +52,8 @@ func (op FileOp) Category() string {
 	return "POSIX"
 }
 
-// Transfers reports whether the call moves the content of the file, so that what it
-// returns is a number of bytes.
+// Transfers reports whether the call transfers file content, so that its result is a
+// number of bytes.
 func (op FileOp) Transfers() bool {
 	switch op {
 	case FileRead, FilePread, FileWrite, FilePwrite, FileSend, FileCopy, FileStdRead, FileStdWrite:
@@ -62,38 +62,38 @@ func (op FileOp) Transfers() bool {
 	return false
 }
 
-// FileCall is one call on a file that has returned.
+// FileCall is a file call that has returned.
 type FileCall struct {
 	Op    FileOp
-	Start int64 // when it began, by FileLog.Now
+	Start int64 // start time, from FileLog.Now
 
-	// Ret is what the call of the C library would return: the bytes that were
-	// moved, the new place of a seek, 0; and -1 for an error. The end of a file
-	// is no error but 0 bytes.
+	// Ret is what the C library function would return: the number of bytes transferred,
+	// the new position of a seek, or 0; and -1 for an error. The end of a file is not an
+	// error but 0 bytes.
 	Ret int64
-	// Size is how many bytes were asked for, -1 where that means nothing.
+	// Size is the requested number of bytes, or -1 if the call has no such argument.
 	Size int64
-	// Offset is the place in the file that was asked for, -1 where the call
-	// names none.
+	// Offset is the requested position in the file, or -1 if the call has no such
+	// argument.
 	Offset int64
-	// Whence is that of a seek.
+	// Whence is the whence argument of a seek.
 	Whence int
 }
 
-// FileLog records calls on files. Its methods are called concurrently.
+// FileLog records file calls. Its methods are called concurrently.
 type FileLog interface {
-	// Now is the time of the clock that calls are recorded with, in
-	// nanoseconds since the Unix epoch.
+	// Now returns the time of the clock for recorded calls, in nanoseconds since the
+	// Unix epoch.
 	Now() int64
-	// File prepares calls on the file at path, which is absolute and clean or
-	// begins with a scheme such as s3://. Nil means that its calls are not
-	// recorded. The result may be kept, for any number of openings of the file.
+	// File returns the recorder for the file at path, which is absolute and clean or
+	// begins with a scheme such as s3://. Nil means that its calls are not recorded. The
+	// caller may keep the result and use it for any number of openings of the file.
 	File(path string) File
 }
 
 // File records calls on one file. Its methods are called concurrently.
 type File interface {
-	// Record records a call that ends now, below ctx; nil stands for a context
-	// that carries nothing. It neither fails nor keeps ctx.
+	// Record records a call that ends now, as a child of the span in ctx; nil stands for
+	// a context without a span. It does not fail and does not keep ctx.
 	Record(ctx context.Context, call FileCall)
 }

@@ -1,10 +1,10 @@
-// Package dispatch stands between the recorder and the outputs: it keeps what
-// each output asked for, hands records on in order through a queue for each
-// output, and ends the outputs in the right order within one deadline.
+// Package dispatch connects the recorder to the outputs: it keeps the traits and filter
+// of each output, passes records on in order through a queue for each output, and shuts
+// the outputs down in the right order within one deadline.
 //
-// Scopes of package ai and calls on files are too many to be records: an output may
-// record them itself, see [OfferScopes]. Those who make them find what records them with
-// [SourceOf].
+// Scopes of package ai and file calls are too frequent to be records: an output may
+// record them itself, see [OfferScopes]. The packages that create them find their
+// recorder with [SourceOf].
 package dispatch
 
 import (
@@ -23,23 +23,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Hub hands spans and records to the outputs. Attach is called before anything
-// else; after that the set of outputs does not change, and all methods are safe
-// for concurrent use. As a span processor it is what the SDK is given.
+// Hub passes spans and records to the outputs. Attach must be called before any other
+// method; after that the set of outputs does not change, and all methods are safe for
+// concurrent use. The Hub is also the span processor of the SDK's tracer provider.
 type Hub struct {
-	// Filter has the filters of the outputs, by their order.
+	// Filter holds the filters of the outputs, in the order of attachment.
 	Filter filter.Table
 
 	log     *slog.Logger
 	all     []*attached
-	spans   []*attached // those that take spans
-	records []*attached // those that take records
+	spans   []*attached // the outputs that take spans
+	records []*attached // the outputs that take records
 
 	takesSpans, takesRecords, takesScopes, remote filter.Set
 
 	mu    sync.Mutex
-	apart map[trace.SpanID]started // the open spans that not every output for spans gets as they are
-	some  atomic.Int64             // how many these are, to be read without the lock
+	apart map[trace.SpanID]started // open spans that some output does not get, or gets under another parent
+	some  atomic.Int64             // len(apart), readable without the lock
 
 	ending sync.Once
 	err    error
@@ -47,34 +47,34 @@ type Hub struct {
 
 var _ sdktrace.SpanProcessor = (*Hub)(nil)
 
-// New makes a hub without outputs.
+// New returns a hub without outputs.
 func New(log *slog.Logger) *Hub { return &Hub{log: log} }
 
-// attached is an output with what it asked for.
+// attached is an output with its traits and queue.
 type attached struct {
 	out    outputs.Output
-	number int // in the filter
+	number int // index in the filter table
 	traits outputs.Traits
-	scopes Scopes  // nil: the output gets scopes as spans
-	files  FileLog // nil: it records no calls on files
-	queue  *queue  // of records, nil if it takes none
+	scopes Scopes  // nil if the output gets scopes as spans
+	files  FileLog // nil if the output does not record file calls
+	queue  *queue  // of records; nil if the output takes none
 	log    *slog.Logger
 
-	panics, failures atomic.Int64 // outside of the queue
+	panics, failures atomic.Int64 // in calls outside the queue
 }
 
-// Offer is what a provider offers to each of its outputs.
+// Offer is what a provider passes to each of its outputs.
 type Offer struct {
 	outputs.Telemetry
 	// Export is the export customization.
 	Export config.Export
-	// Open returns the span that the Current of Telemetry is about, or nil.
+	// Open returns the open span from which Telemetry.Current is derived, or nil.
 	Open func() filter.Span
 }
 
-// Attach attaches an output with the filter that the program gave for it, or nil.
-// Without one the output gets everything if it asks for that, or else what the
-// customization selects.
+// Attach opens and attaches an output. own is the filter that the program gave for it,
+// or nil. Without one the output gets everything if its traits ask for that, or else
+// what the export customization selects.
 func (h *Hub) Attach(ctx context.Context, out outputs.Output, own *config.Export, offer *Offer) error {
 	a := &attached{out: out, number: h.Filter.Len(), log: h.log}
 	if a.number == filter.MaxOutputs {
@@ -133,7 +133,7 @@ func (h *Hub) Scopes() filter.Set { return h.takesScopes }
 // Network returns the outputs that send over a network.
 func (h *Hub) Network() filter.Set { return h.remote }
 
-// Outputs returns the outputs in the order in which they were attached.
+// Outputs yields the outputs in the order of attachment.
 func (h *Hub) Outputs(yield func(outputs.Output) bool) {
 	for _, a := range h.all {
 		if !yield(a.out) {
@@ -142,9 +142,9 @@ func (h *Hub) Outputs(yield func(outputs.Output) bool) {
 	}
 }
 
-// Push queues a record for those outputs of a set that take records. It does not wait:
-// the caller may hold a lock, and calls Drain when it has released it. Records go out in
-// the order in which they were pushed.
+// Push queues a record for the outputs in to that take records. It does not block: the
+// caller may hold a lock, and calls Drain after releasing it. Records are exported in
+// the order of the Push calls.
 func (h *Hub) Push(r outputs.Record, to filter.Set) {
 	for _, a := range h.records {
 		if to.Has(a.number) {
@@ -153,7 +153,8 @@ func (h *Hub) Push(r outputs.Record, to filter.Set) {
 	}
 }
 
-// PushDataError is Push for a gap in the data.
+// PushDataError queues the report of a data error for all outputs that take records and
+// should get it.
 func (h *Hub) PushDataError(e DataError) {
 	for _, a := range h.records {
 		if (e.Local && a.traits.Remote) || (e.From != nil && e.From == a.out) {
@@ -163,24 +164,25 @@ func (h *Hub) PushDataError(e DataError) {
 	}
 }
 
-// Drain brings queued records to the outputs. No lock may be held.
+// Drain exports queued records, or wakes the goroutines that do. The caller must hold no
+// lock.
 func (h *Hub) Drain() {
 	for _, a := range h.records {
 		a.queue.drain()
 	}
 }
 
-// started is what the outputs got of the start of a span.
+// started records which outputs got the start of a span.
 type started struct {
-	span  filter.Span // nil: not one of the recorder
+	span  filter.Span // nil if the span is not the recorder's
 	to    filter.Set  // the outputs that got it
-	moved filter.Set  // those of them that got it below another span than its parent
+	moved filter.Set  // the outputs in to that got it under another parent
 }
 
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	st := started{span: filter.Started(ctx)}
-	if st.span == nil { // it was started after the end of the recording
+	if st.span == nil { // the span was started after the end of the recording
 		st.to = h.Filter.Span(-1, s.Name()) & h.takesSpans
 	} else {
 		st.to = st.span.Outputs() & h.takesSpans
@@ -202,8 +204,8 @@ func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	batches.Put(batch)
 }
 
-// OnEnd implements sdktrace.SpanProcessor. Who saw a start sees the end, also of a span
-// that was renamed.
+// OnEnd implements sdktrace.SpanProcessor. An output that got the start of a span gets
+// its end, even if the span was renamed.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 	st := h.known(s, true)
 	batch := batches.Get().(*[1]outputs.Record)
@@ -212,14 +214,14 @@ func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
 	batches.Put(batch)
 }
 
-// OnEvent hands the event of an open span on.
+// OnEvent passes an event of an open span to the outputs that got its start.
 func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e outputs.Event) {
 	st := h.known(s, false)
 	h.write(&st, s, &[1]outputs.Record{{Kind: outputs.KindEvent, Event: e}})
 }
 
-// known returns what the outputs got of the start of a span. At its end the span is
-// forgotten.
+// known returns which outputs got the start of a span. If ends is set, it forgets the
+// span.
 func (h *Hub) known(s sdktrace.ReadOnlySpan, ends bool) started {
 	st := started{to: h.takesSpans}
 	if h.some.Load() > 0 {
@@ -236,12 +238,12 @@ func (h *Hub) known(s sdktrace.ReadOnlySpan, ends bool) started {
 	return st
 }
 
-// batches are the memory of records of starts and ends while outputs have them. Their
-// fields are set one by one: to copy a whole record costs more than to make one.
+// batches is the pool of records for starts and ends. Their fields are set one by one,
+// because copying a whole record is slower.
 var batches = sync.Pool{New: func() any { return new([1]outputs.Record) }}
 
-// write writes a record to the outputs that got the start of its span, with the span as
-// it is there.
+// write writes a record to the outputs that got the start of its span, with the parent
+// that the span has there.
 func (h *Hub) write(st *started, s sdktrace.ReadOnlySpan, batch *[1]outputs.Record) {
 	for _, a := range h.spans {
 		if !st.to.Has(a.number) {
@@ -256,7 +258,7 @@ func (h *Hub) write(st *started, s sdktrace.ReadOnlySpan, batch *[1]outputs.Reco
 	batch[0].Snapshot = nil
 }
 
-// moved returns a span below another parent. One that can be written to still can.
+// moved returns a span with another parent. A writable span stays writable.
 func moved(s sdktrace.ReadOnlySpan, parent trace.SpanContext) sdktrace.ReadOnlySpan {
 	if open, ok := s.(sdktrace.ReadWriteSpan); ok {
 		return movedStart{open, parent}
@@ -264,7 +266,7 @@ func moved(s sdktrace.ReadOnlySpan, parent trace.SpanContext) sdktrace.ReadOnlyS
 	return movedEnd{s, parent}
 }
 
-// movedStart and movedEnd are a span below another parent.
+// movedStart and movedEnd are spans with another parent.
 type (
 	movedStart struct {
 		sdktrace.ReadWriteSpan
@@ -282,10 +284,10 @@ func (m movedStart) Parent() trace.SpanContext { return m.parent }
 // Parent implements sdktrace.ReadOnlySpan.
 func (m movedEnd) Parent() trace.SpanContext { return m.parent }
 
-// Held counts what is remembered of open spans.
+// Held returns the number of open spans in memory.
 func (h *Hub) Held() int { return int(h.some.Load()) }
 
-// EndScopes ends the scopes that outputs have open.
+// EndScopes ends the open scopes of all outputs.
 func (h *Hub) EndScopes() {
 	for _, a := range h.all {
 		if a.scopes != nil {
@@ -297,7 +299,7 @@ func (h *Hub) EndScopes() {
 	}
 }
 
-// write writes records outside of the queue.
+// write writes records to the output directly, not through the queue. It logs errors.
 func (a *attached) write(records []outputs.Record) {
 	defer a.recovered()
 	if err := a.out.Write(records); err != nil {
@@ -307,7 +309,7 @@ func (a *attached) write(records []outputs.Record) {
 	}
 }
 
-// recovered keeps a panic of an output from the program and counts it.
+// recovered recovers from a panic of an output, counts it and logs it.
 func (a *attached) recovered() {
 	p := recover()
 	if p == nil {
@@ -318,7 +320,7 @@ func (a *attached) recovered() {
 	}
 }
 
-// Panics counts those of the outputs' methods outside of the queues.
+// Panics returns the number of panics of outputs outside their queues.
 func (h *Hub) Panics() (n int64) {
 	for _, a := range h.all {
 		n += a.panics.Load()
@@ -326,10 +328,10 @@ func (h *Hub) Panics() (n int64) {
 	return n
 }
 
-// ForceFlush implements sdktrace.SpanProcessor: it flushes every output, side by side.
+// ForceFlush implements sdktrace.SpanProcessor. It flushes all outputs concurrently.
 func (h *Hub) ForceFlush(ctx context.Context) error { return flush(ctx, h.all, true) }
 
-// Flush brings what local outputs hold back to their files.
+// Flush flushes the local outputs concurrently.
 func (h *Hub) Flush(ctx context.Context) error { return flush(ctx, h.all, false) }
 
 func flush(ctx context.Context, all []*attached, networked bool) error {
@@ -355,11 +357,11 @@ func (a *attached) flush(ctx context.Context) error {
 	return a.out.ForceFlush(ctx)
 }
 
-// Shutdown implements sdktrace.SpanProcessor. The provider ends the outputs
-// itself, see [Hub.End].
+// Shutdown implements sdktrace.SpanProcessor. It does nothing: the provider shuts the
+// outputs down with [Hub.End].
 func (h *Hub) Shutdown(context.Context) error { return nil }
 
-// Stats are the counts of the outputs.
+// Stats yields the statistics of each output.
 func (h *Hub) Stats(yield func(outputs.Stats) bool) {
 	for _, a := range h.all {
 		if !yield(a.stats()) {
@@ -373,7 +375,7 @@ func (a *attached) stats() outputs.Stats {
 	return a.out.Stats()
 }
 
-// Health returns the health of the outputs for records.
+// Health returns the health of the outputs that take records.
 func (h *Hub) Health() []Health {
 	all := make([]Health, len(h.records))
 	for i, a := range h.records {
@@ -384,7 +386,8 @@ func (h *Hub) Health() []Health {
 	return all
 }
 
-// ScopeKinds asks those outputs of a set that record scopes themselves.
+// ScopeKinds returns the scope kinds of those outputs in to that record scopes
+// themselves.
 func (h *Hub) ScopeKinds(category, name string, to filter.Set) (kinds []ScopeKind) {
 	for _, a := range h.all {
 		if a.scopes != nil && to.Has(a.number) {
@@ -401,7 +404,7 @@ func (a *attached) scopeKind(category, name string) ScopeKind {
 	return a.scopes.ScopeKind(category, name)
 }
 
-// FileLogs returns what records calls on files.
+// FileLogs returns the file logs of all outputs that record file calls.
 func (h *Hub) FileLogs() (logs []FileLog) {
 	for _, a := range h.all {
 		if a.files != nil {
@@ -411,8 +414,8 @@ func (h *Hub) FileLogs() (logs []FileLog) {
 	return logs
 }
 
-// runGuarded runs f, guarded, and waits for it until the end of the context: a disk
-// or a network that hangs must not keep a job from ending.
+// runGuarded runs f with guard and waits for it until ctx ends: a hanging disk or
+// network must not keep a job from ending.
 func runGuarded(ctx context.Context, failure string, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- guard(f) }()

@@ -19,91 +19,91 @@ import (
 )
 
 const (
-	// maxFailures is how many failed exports without a success make telemetry
-	// give an output up. The number is the reference's, which also counts
-	// failures with successes in between; an output that works again counts as
-	// working here.
+	// maxFailures is the number of failed exports, without any success, after which
+	// telemetry gives an output up. The number is one-logger's, which also counts
+	// failures with successes in between; here an output that has worked once is never
+	// given up.
 	maxFailures = 5
 
-	// crowded is how many records may wait for an output before the calls that
-	// record wait for it, and most how many may wait at all. A record with its
-	// attributes is about 1 KB.
+	// crowded is the number of records that may wait for an output before the calls that
+	// record wait for it, and most the maximum number that may wait. A record with its
+	// attributes takes about 1 KB.
 	crowded = 1 << 14
 	most    = 1 << 16
 
-	// patience is how long calls wait for a crowded output in all, until it has
-	// caught up. Calls wait for an inline output, whose own bound holds, as long
-	// as it takes something within inlinePatience.
+	// patience is the total time that calls wait for a crowded output until it has
+	// caught up. Calls wait for an inline output, which has its own bound, as long as it
+	// exports something within each inlinePatience.
 	patience       = 100 * time.Millisecond
 	inlinePatience = 2 * time.Second
 )
 
-// DataError says that the telemetry data has a gap.
+// DataError reports a gap in the telemetry data.
 type DataError struct {
 	Message    string
 	Attributes []attributes.Attr
 	Time       int64 // nanoseconds since the Unix epoch
-	// Once marks a report of which each output takes only the first.
+	// Once marks reports of which each output gets only the first.
 	Once bool
-	// Extension marks a report that the reference never makes.
+	// Extension marks a report that one-logger does not have.
 	Extension bool
-	// Local keeps it from outputs on a network.
+	// Local excludes outputs on a network.
 	Local bool
-	// From is the output that has the problem and does not get the report.
+	// From is the output with the problem, which does not get the report.
 	From outputs.Output
 }
 
-// item is one entry of a queue: a record, or a gap in the data whose record
-// depends on what the output got before it.
+// item is one entry of a queue: a record, or a data error whose record depends on what
+// the output got before it.
 type item struct {
 	record [1]outputs.Record
 	gap    *DataError
 }
 
-// queue holds the records for one output until they are exported, in order,
-// one at a time: on a goroutine that records for an output that never waits
-// (Traits.Inline), on a goroutine of the queue's own for others.
+// queue holds the records for one output and exports them in order, one at a time. For
+// an output with Traits.Inline, which never blocks, a recording goroutine exports them;
+// for others, the queue's own goroutine.
 type queue struct {
 	out  outputs.Output
 	log  *slog.Logger
-	tell func(DataError) // of what the other outputs are to know
+	tell func(DataError) // reports a data error to the other outputs
 	wake chan struct{}   // nil for an inline output
 	done chan struct{}   // closed when the goroutine has ended
 
 	mu       sync.Mutex
 	items    bounded.Queue[item]
-	at       item   // that is exported
-	running  bool   // somebody exports
-	closed   bool   // nothing is taken any more
-	gone     bool   // what waited at the deadline was counted as dropped
-	pushed   uint64 // entries that were taken
-	exported uint64 // those of them that were dealt with
+	at       item   // being exported
+	running  bool   // a goroutine is exporting
+	closed   bool   // push accepts nothing more
+	gone     bool   // the records that waited at the deadline were counted as dropped
+	pushed   uint64 // number of accepted entries
+	exported uint64 // number of processed entries
 	waiters  []waiter
-	waited   time.Duration // in the present crowd
-	missed   int64         // records dropped since the output was last told
-	behind   bool          // the log was told of the present drops
+	waited   time.Duration // total wait since the output fell behind
+	missed   int64         // records dropped since the last report to the output
+	behind   bool          // the present drops are logged
 	health   Health
 }
 
-// waiter waits until so many entries have been dealt with.
+// waiter waits until the given number of entries is processed.
 type waiter struct {
 	entries uint64
 	ready   chan struct{}
 }
 
-// Health is what telemetry knows of an output for records.
+// Health is the state of an output that takes records.
 type Health struct {
 	Output            outputs.Output
-	Failures          int   // failed exports
-	Delivered         bool  // something was exported
-	GivenUp           bool  // it gets no records any more
-	DataErrorReported bool  // its one telemetry data error was sent
-	Dropped           int64 // records it did not get, because it fell behind or was given up
+	Failures          int   // number of failed exports
+	Delivered         bool  // at least one export succeeded
+	GivenUp           bool  // the output gets no more records
+	DataErrorReported bool  // the output got its one telemetry data error
+	Dropped           int64 // records that the output did not get, because it fell behind or was given up
 	LastError         error // of the latest failure
 }
 
 func newQueue(out outputs.Output, inline bool, log *slog.Logger, tell func(DataError)) *queue {
-	q := &queue{out: out, log: log, tell: tell, items: bounded.Queue[item]{MaxItems: most - 1}} // one is exported
+	q := &queue{out: out, log: log, tell: tell, items: bounded.Queue[item]{MaxItems: most - 1}} // one more is being exported
 	q.health.Output = out
 	if !inline {
 		q.wake, q.done = make(chan struct{}, 1), make(chan struct{})
@@ -119,7 +119,8 @@ func (q *queue) run() {
 	}
 }
 
-// push takes an entry, unless the output is gone or far behind.
+// push queues an entry. It drops the entry if the queue is closed or full, or the output
+// is given up.
 func (q *queue) push(i item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,11 +136,11 @@ func (q *queue) push(i item) {
 	q.pushed++
 }
 
-// backlog is how many entries are not dealt with. The lock is held.
+// backlog returns the number of unprocessed entries. q.mu must be held.
 func (q *queue) backlog() int { return int(q.pushed - q.exported) }
 
-// drain has what waits exported. It waits only for an output that has fallen
-// far behind, and for a bounded time.
+// drain exports the queued entries, or wakes the goroutine that does. It blocks only if
+// the output has fallen far behind, and for a bounded time.
 func (q *queue) drain() {
 	if q.wake == nil {
 		q.export()
@@ -159,7 +160,7 @@ func (q *queue) drain() {
 	}
 }
 
-// rouse wakes the goroutine that exports.
+// rouse wakes the queue's goroutine.
 func (q *queue) rouse() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,7 +173,7 @@ func (q *queue) rouse() {
 	}
 }
 
-// waitInCrowd waits until there is room again, or the output takes too long.
+// waitInCrowd waits until the backlog is small again, or the output takes too long.
 func (q *queue) waitInCrowd() {
 	q.mu.Lock()
 	ready := q.when(q.pushed - crowded/2)
@@ -204,8 +205,8 @@ func (q *queue) waitInCrowd() {
 	}
 }
 
-// when returns a channel that is closed once so many entries have been dealt
-// with. The lock is held.
+// when returns a channel that is closed once the given number of entries is processed.
+// q.mu must be held.
 func (q *queue) when(entries uint64) <-chan struct{} {
 	ready := make(chan struct{})
 	if q.exported >= entries {
@@ -216,7 +217,7 @@ func (q *queue) when(entries uint64) <-chan struct{} {
 	return ready
 }
 
-// advance counts entries as dealt with. The lock is held.
+// advance counts n entries as processed. q.mu must be held.
 func (q *queue) advance(n uint64) {
 	q.exported += n
 	if len(q.waiters) == 0 {
@@ -231,8 +232,8 @@ func (q *queue) advance(n uint64) {
 	})
 }
 
-// export exports what waits, unless somebody does: that one goes on with what
-// came meanwhile.
+// export exports the queued entries. If another goroutine is exporting, it returns at
+// once, because that goroutine continues with the new entries.
 func (q *queue) export() {
 	q.mu.Lock()
 	if q.running {
@@ -241,7 +242,7 @@ func (q *queue) export() {
 	}
 	q.running = true
 	finished := true
-	defer func() { // the lock is held, or the goroutine was ended by Write
+	defer func() { // the lock is held, unless Write ended the goroutine
 		if !finished {
 			q.mu.Lock()
 			q.settled()
@@ -258,7 +259,7 @@ func (q *queue) export() {
 	}
 }
 
-// settled counts the present entry as dealt with. The lock is held.
+// settled counts the current entry as processed. q.mu must be held.
 func (q *queue) settled() {
 	if !q.gone {
 		q.advance(1)
@@ -268,7 +269,7 @@ func (q *queue) settled() {
 	}
 }
 
-// wait waits until everything that was pushed before has been exported.
+// wait waits until everything pushed before is exported, or ctx ends.
 func (q *queue) wait(ctx context.Context) error {
 	q.mu.Lock()
 	ready := q.when(q.pushed)
@@ -282,7 +283,8 @@ func (q *queue) wait(ctx context.Context) error {
 	}
 }
 
-// close takes nothing more and ends the goroutine once what waits is exported.
+// close makes push drop further entries, and ends the goroutine once the queue is
+// exported.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -295,8 +297,8 @@ func (q *queue) close() {
 	}
 }
 
-// abandon counts what was not exported as dropped, the record included that the
-// output has not given back.
+// abandon counts all unprocessed entries as dropped, including one that the output is
+// still writing, and returns their number.
 func (q *queue) abandon() (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -307,8 +309,8 @@ func (q *queue) abandon() (dropped int) {
 	return n
 }
 
-// one exports one entry and keeps the health. The lock is held, but not while
-// the output works. Only the goroutine that runs the queue calls it.
+// one exports one entry and updates the health. q.mu must be held; one releases it while
+// the output works. Only the goroutine that exports calls it.
 func (q *queue) one(i *item) {
 	if q.health.GivenUp {
 		q.health.Dropped++
@@ -336,8 +338,8 @@ func (q *queue) one(i *item) {
 	}
 }
 
-// caughtUp reports to an output that works again how many records it did not
-// get. The lock is held.
+// caughtUp queues a report to an output that has caught up: the number of records it did
+// not get. q.mu must be held.
 func (q *queue) caughtUp(at int64) {
 	n := q.missed
 	q.missed, q.behind = 0, false
@@ -349,8 +351,8 @@ func (q *queue) caughtUp(at int64) {
 	q.pushed++
 }
 
-// gap makes the record of a gap in the data, or none if the output had its one.
-// The lock is held.
+// gap returns the record of a data error, or false if the output already got its one.
+// q.mu must be held.
 func (q *queue) gap(e *DataError) (outputs.Record, bool) {
 	if e.Once {
 		if q.health.DataErrorReported {
@@ -361,7 +363,7 @@ func (q *queue) gap(e *DataError) (outputs.Record, bool) {
 	return q.dataError(e), true
 }
 
-// dataError is the record of a gap. The lock is held.
+// dataError returns the record of a data error. q.mu must be held.
 func (q *queue) dataError(e *DataError) outputs.Record {
 	kind := onelogger.NoTelemetryData
 	if q.health.Delivered {
@@ -382,8 +384,8 @@ func (q *queue) call(records []outputs.Record) error {
 	return guard(func() error { return q.out.Write(records) })
 }
 
-// failed keeps a failed export, reports it to the output itself, once, and
-// gives an output up that has never worked.
+// failed counts a failed export, reports it once to the output itself, and gives up an
+// output that has never worked.
 func (q *queue) failed(r *outputs.Record, err error) {
 	q.mu.Lock()
 	q.health.Failures++
@@ -419,8 +421,8 @@ func (q *queue) failed(r *outputs.Record, err error) {
 	}
 }
 
-// sparse reports whether the nth time of something is logged: the first, the
-// tenth, the hundredth and so on.
+// sparse reports whether the nth occurrence is logged: the first, the tenth, the
+// hundredth and so on.
 func sparse(n int64) bool {
 	for n%10 == 0 && n > 0 {
 		n /= 10
@@ -428,7 +430,7 @@ func sparse(n int64) bool {
 	return n == 1
 }
 
-// guard turns a panic of f into an error.
+// guard calls f and returns a panic as an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -438,14 +440,14 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// plain is a span processor that is no output: somebody else's, or a decorator
-// of an output that shows its OpenTelemetry side only.
+// plain is the output for a span processor that is not an outputs.Output: a foreign one,
+// or a decorator of an output that exposes only its OpenTelemetry side.
 type plain struct {
 	outputs.None
 	sdktrace.SpanProcessor
 }
 
-// FromProcessor makes an output of a span processor. It gets every span.
+// FromProcessor returns the output for a span processor, which gets every span.
 func FromProcessor(sp sdktrace.SpanProcessor) outputs.Output {
 	if out, ok := sp.(outputs.Output); ok {
 		return out

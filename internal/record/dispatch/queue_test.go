@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type sink struct {
 	outputs.None
 	traits outputs.Traits
-	export func(*outputs.Record) error // before the record is kept; nil: nothing
+	export func(*outputs.Record) error // called before the record is kept; may be nil
 	down   func(context.Context) error
 
 	mu   sync.Mutex
@@ -84,7 +84,7 @@ func record(n int) outputs.Record {
 	return outputs.Record{Kind: outputs.KindEvent, Span: &outputs.SpanData{}, Event: outputs.Event{Time: int64(n)}}
 }
 
-// send records as the recorder does.
+// send pushes records like the recorder.
 func send(h *Hub, from, n int) {
 	for i := range n {
 		h.Push(record(from+i), ^filter.Set(0))
@@ -106,8 +106,8 @@ func upTo(n int) []int64 {
 	return all
 }
 
-// Records come in the order in which they were pushed, one at a time, whether
-// the output has a goroutine of its own or not.
+// TestOrder checks that records are exported in the order of Push, one at a time, for
+// inline outputs and for outputs with a goroutine.
 func TestOrder(t *testing.T) {
 	for _, inline := range []bool{true, false} {
 		busy := make(chan struct{}, 1)
@@ -150,7 +150,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// An inline output has every record when the call that recorded it returns.
+// TestInlineAtOnce checks that an inline output has a record when the call that recorded
+// it returns.
 func TestInlineAtOnce(t *testing.T) {
 	s := &sink{traits: outputs.Traits{Inline: true}}
 	h := newHub(t, s)
@@ -165,9 +166,9 @@ func TestInlineAtOnce(t *testing.T) {
 	}
 }
 
-// An output that hangs forever holds up no call for longer than the bound, and
-// the end keeps its deadline. Everything that it did not get is counted, the
-// record that it hangs on too, also when it comes back later.
+// TestHungOutput checks that an output that hangs forever blocks calls no longer than
+// the bound, and that End keeps its deadline. Every record that the output did not get
+// is counted, including the record that it hangs on, even if the output returns later.
 func TestHungOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -180,7 +181,7 @@ func TestHungOutput(t *testing.T) {
 
 		start := time.Now()
 		send(h, 0, 1)
-		synctest.Wait() // it hangs on the first
+		synctest.Wait() // the output hangs on the first record
 		send(h, 1, 99)
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("calls waited %v", waited)
@@ -205,8 +206,8 @@ func TestHungOutput(t *testing.T) {
 	})
 }
 
-// A crowd waits for its output for a bounded time in all. What is dropped then
-// is counted, and reported to the output when it works again.
+// TestCrowd checks that calls wait for an output that falls behind for a bounded total
+// time. Dropped records are counted, and reported to the output when it works again.
 func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -246,8 +247,8 @@ func lost(e outputs.Event) (n int64) {
 	return n
 }
 
-// An inline output that is slower than the program holds the program up, and
-// loses nothing.
+// TestSlowInlineOutput checks that an inline output that is slower than the program
+// blocks the program and loses nothing.
 func TestSlowInlineOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{traits: outputs.Traits{Inline: true}}
@@ -268,14 +269,15 @@ func TestSlowInlineOutput(t *testing.T) {
 	})
 }
 
-// A flush waits for what came before it, not for what comes meanwhile.
+// TestFlushUnderLoad checks that a flush waits for earlier records, but not for later
+// ones.
 func TestFlushUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}
 		var h *Hub
 		s.export = func(r *outputs.Record) error {
 			time.Sleep(time.Millisecond)
-			if r.Event.Time < 10_000 { // for ten seconds there is always another one
+			if r.Event.Time < 10_000 { // for ten seconds, each export pushes another record
 				h.Push(record(int(r.Event.Time)+1), ^filter.Set(0))
 			}
 			return nil
@@ -292,7 +294,8 @@ func TestFlushUnderLoad(t *testing.T) {
 	})
 }
 
-// An output may use telemetry from Export: what it records is queued.
+// TestExportThatRecords checks that an output may record telemetry while it exports: the
+// records are queued.
 func TestExportThatRecords(t *testing.T) {
 	for _, inline := range []bool{true, false} {
 		s := &sink{traits: outputs.Traits{Inline: inline}}
@@ -315,9 +318,9 @@ func TestExportThatRecords(t *testing.T) {
 	}
 }
 
-// A panic of Export is a failed export. An output that works again counts as
-// working, however often it fails; one that never worked is given up, and the
-// others are told.
+// TestPanicsAndFailures checks that a panic is a failed export, that an output that has
+// worked once is not given up, and that one that never worked is given up and reported
+// to the others.
 func TestPanicsAndFailures(t *testing.T) {
 	for _, inline := range []bool{true, false} {
 		often := &sink{traits: outputs.Traits{Inline: inline}}
@@ -331,7 +334,7 @@ func TestPanicsAndFailures(t *testing.T) {
 		other := &sink{traits: outputs.Traits{Inline: inline}}
 		h := newHub(t, often, never, other)
 		send(h, 0, 100)
-		for range 2 { // what is reported of one is still to reach the others
+		for range 2 { // the report about one output must still reach the others
 			if err := h.ForceFlush(context.Background()); err != nil {
 				t.Error(err)
 			}
@@ -368,8 +371,8 @@ func attributeText(e outputs.Event) string {
 	return ""
 }
 
-// A goroutine that ends in Export, as one of a failed test does, leaves the
-// queue usable.
+// TestGoexitInWrite checks that the queue stays usable if a goroutine ends in Write, as
+// in a failed test.
 func TestGoexitInWrite(t *testing.T) {
 	s := &sink{traits: outputs.Traits{Inline: true}}
 	s.export = func(r *outputs.Record) error {

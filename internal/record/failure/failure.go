@@ -1,5 +1,5 @@
-// Package failure describes errors for records: their type, text and stack.
-// The methods of an error are the program's, and may panic.
+// Package failure describes errors for records: their type, text and stack. The methods
+// of an error are user code and may panic.
 package failure
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Worded is an error with other words in the records than in Go: the records
-// have the reference's, which log readers match.
+// Worded is an error with different texts in Go and in the records. The records have
+// one-logger's text, which log readers match.
 type Worded struct{ Text, Record string }
 
 // Error implements error.
 func (w *Worded) Error() string { return w.Text }
 
-// RecordText returns what a record says of a problem.
+// RecordText returns the text of an error for the records.
 func RecordText(err error) string {
 	var w *Worded
 	if errors.As(err, &w) {
@@ -36,16 +36,16 @@ func RecordText(err error) string {
 // maxStack bounds the frames of a recorded stack.
 const maxStack = 32
 
-// Failure is an error of the program, described for the records. The nil Failure
-// is none.
+// Failure is an error of the program, described for the records. A nil Failure means no
+// error.
 type Failure struct {
 	Err   error
 	Text  string
 	Attrs []attributes.Attr // type, text and stack in the grammar's order
 }
 
-// Describe returns the description of an error, nil for none. The stack begins
-// skip callers above the one of Describe.
+// Describe returns the description of an error, or nil for a nil error. The stack begins
+// skip callers above the caller of Describe.
 func Describe(err error, skip int) *Failure {
 	if err == nil {
 		return nil
@@ -59,8 +59,8 @@ func Describe(err error, skip int) *Failure {
 	return f
 }
 
-// Attributes returns those of an error event in the grammar's order: message, then
-// type, text and stack of the cause where there is one.
+// Attributes returns the attributes of an error event in the grammar's order: message,
+// then type, text and stack of the cause, if any.
 func (f *Failure) Attributes(message string) []attributes.Attr {
 	attrs := append(make([]attributes.Attr, 0, 4), attrvalue.String(onelogger.ErrorMessage, message))
 	if f != nil {
@@ -69,12 +69,12 @@ func (f *Failure) Attributes(message string) []attributes.Attr {
 	return attrs
 }
 
-// Event returns the error event.
+// Event returns the error event at a time in nanoseconds since the Unix epoch.
 func (f *Failure) Event(message string, at int64) outputs.Event {
 	return outputs.Event{Name: spans.EventError, Time: at, Attributes: f.Attributes(message)}
 }
 
-// traceback is where an error of another program came from, if it says so.
+// traceback returns the traceback of an error from another program, or "".
 func traceback(err error) (text string) {
 	defer func() { _ = recover() }()
 	if t, ok := err.(interface{ ErrorTraceback() string }); ok {
@@ -83,8 +83,8 @@ func traceback(err error) (text string) {
 	return text
 }
 
-// Same is errors.Is, also for errors whose methods panic. Errors that Go cannot
-// compare, such as lists, are the same if type and text are.
+// Same is errors.Is for errors whose methods may panic. Errors of a type that is not
+// comparable, such as a slice, are the same if type and text are equal.
 func Same(err, inner error) (same bool) {
 	defer func() { _ = recover() }()
 	if errors.Is(err, inner) {
@@ -100,9 +100,9 @@ func Same(err, inner error) (same bool) {
 	return false
 }
 
-// typeOf is the type by which a failure is counted: the error's own word for it
-// if it has one (the method that OpenTelemetry's conventions ask for), else its
-// Go type.
+// typeOf returns the type under which a failure is counted: the result of the error's
+// method ErrorType, if it has one (the method that OpenTelemetry's conventions define),
+// else its Go type.
 func typeOf(err error) (name string) {
 	defer func() {
 		if recover() != nil {
@@ -118,7 +118,7 @@ func typeOf(err error) (name string) {
 	return fmt.Sprintf("%T", err)
 }
 
-// Text is err.Error(), also for an error whose method panics.
+// Text returns err.Error(), or the Go type of err if that panics.
 func Text(err error) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -128,7 +128,7 @@ func Text(err error) (text string) {
 	return err.Error()
 }
 
-// stack lists the callers above skip, the innermost first.
+// stack returns the call stack above skip callers, innermost first.
 func stack(skip int) string {
 	var pcs [maxStack]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skip+2, pcs[:])])
@@ -150,7 +150,7 @@ type Panic struct{ Value any }
 // Error implements error.
 func (p Panic) Error() string { return fmt.Sprint(p.Value) }
 
-// ErrorType is the type by which a panic is counted.
+// ErrorType returns the type under which a panic is counted.
 func (p Panic) ErrorType() string { return "panic" }
 
 // Unwrap returns the error that was the value of the panic, or nil.

@@ -1,7 +1,7 @@
-// Package filter decides which outputs get a span, and below which span each of them
-// gets it. The [Table] of a provider is the one place where the export customization,
-// the filters of outputs and the names of scopes meet. The decision is made once, when
-// a span starts, and travels with the span as a [Set].
+// Package filter decides which outputs get a span, and under which parent each output
+// gets it. The [Table] of a provider combines the export customization, the filters of
+// outputs and the names of scopes. The decision is made once, when a span starts, and
+// stays with the span as a [Set].
 package filter
 
 import (
@@ -15,11 +15,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Set is a set of outputs. Bit n stands for the output that was added to the table
-// after n others.
+// Set is a set of outputs. Bit n represents the output with index n in the table.
 type Set uint64
 
-// MaxOutputs is how many outputs a Set has room for.
+// MaxOutputs is the maximum number of outputs in a Set.
 const MaxOutputs = 64
 
 // Only returns the set of one output.
@@ -28,7 +27,7 @@ func Only(output int) Set { return 1 << output }
 // Has reports whether the output is in the set.
 func (s Set) Has(output int) bool { return s&Only(output) != 0 }
 
-// with returns the set with a member, or without it.
+// with returns the set with member, or without it if in is false.
 func (s Set) with(member Set, in bool) Set {
 	if in {
 		return s | member
@@ -40,12 +39,12 @@ func (s Set) with(member Set, in bool) Set {
 // looked up; after that the table does not change. The zero Table has no outputs.
 type Table struct {
 	filters  []config.Export
-	standard [spans.Count]Set // by the index of a standard span
-	custom   map[string]Set   // names outside of the table of package spans that a filter lists
+	standard [spans.Count]Set // by index in the table of package spans
+	custom   map[string]Set   // names in filters that are not in the table of package spans
 	other    Set              // every other name
 }
 
-// Len returns how many outputs were added.
+// Len returns the number of outputs.
 func (t *Table) Len() int { return len(t.filters) }
 
 // Add adds an output with its filter.
@@ -84,8 +83,9 @@ func (t *Table) Add(e config.Export) {
 	t.other = t.other.with(member, rest)
 }
 
-// Span returns the outputs that get a span of a name. The name decides, however the
-// span was started; index is spans.Index(name) if the caller knows it, or -1.
+// Span returns the outputs that get a span with the given name. Only the name matters,
+// not how the span was started; index is spans.Index(name) if the caller knows it, or
+// -1.
 func (t *Table) Span(index int, name string) Set {
 	if index < 0 {
 		index = spans.Index(name)
@@ -101,8 +101,8 @@ func (t *Table) Span(index int, name string) Set {
 	return t.other
 }
 
-// Scope returns the outputs that get the scopes of package ai that have a DFTracer
-// category and name. as is the name by which the filters of some outputs ask for them.
+// Scope returns the outputs that get the scopes of package ai with a DFTracer category
+// and name. as is the name by which filters of outputs in some select them.
 func (t *Table) Scope(category, name string, some Set) (to Set, as string) {
 	as = vocab.ScopeName(category, name)
 	for i := range t.filters {
@@ -114,7 +114,7 @@ func (t *Table) Scope(category, name string, some Set) (to Set, as string) {
 	return to, as
 }
 
-// Sent returns those of some outputs that get the spans of a DFTracer category and name
+// Sent returns the outputs in some that get the spans of a DFTracer category and name
 // that another program has recorded, and the name under which they are sent.
 func (t *Table) Sent(category, name string, some Set) (to Set, as string) {
 	for i := range t.filters {
@@ -125,26 +125,27 @@ func (t *Table) Sent(category, name string, some Set) (to Set, as string) {
 	return to, as
 }
 
-// Span is a span of the recorder, as contexts carry it. What it returns does not change.
+// Span is a span of the recorder, as contexts carry it. The results of its methods do
+// not change.
 type Span interface {
 	trace.Span
 	// Outputs returns the outputs that get the span.
 	Outputs() Set
-	// Above returns the span above, or nil if the recorder has none there. It was
-	// started before this one, so that following Above ends.
+	// Above returns the parent span, or nil if the recorder has no parent. The parent
+	// was started before this span, so following Above terminates.
 	Above() Span
-	// Outside returns the parent of a span without a span above: a span of another
-	// process or another tracer provider, or an invalid one.
+	// Outside returns the parent of a span whose Above is nil: a span of another process
+	// or another tracer provider, or an invalid one.
 	Outside() trace.SpanContext
-	// Ambient reports whether the span stands for a scope of package ai that is the
-	// parent of what starts later with the same context.
+	// Ambient reports whether the span represents a scope of package ai that is the
+	// parent of spans started later with the same context.
 	Ambient() bool
-	// Telemetry returns what the provider offers to an output that gets every span.
+	// Telemetry returns what the provider passes to an output that gets every span.
 	Telemetry() *outputs.Telemetry
 }
 
-// Moved returns those outputs of a span that do not get the span above, so that the
-// span hangs below another one there: see [Parent].
+// Moved returns the outputs that get a span but not its parent, so that the span has
+// another parent there: see [Parent].
 func Moved(s Span) Set {
 	if above := s.Above(); above != nil {
 		return s.Outputs() &^ above.Outputs()
@@ -152,8 +153,8 @@ func Moved(s Span) Set {
 	return 0
 }
 
-// Parent returns the parent of a span in an output: the nearest span above that the
-// output gets.
+// Parent returns the parent of a span in an output: the nearest ancestor that the output
+// gets.
 func Parent(s Span, output int) trace.SpanContext {
 	for {
 		above := s.Above()
@@ -167,18 +168,19 @@ func Parent(s Span, output int) trace.SpanContext {
 	}
 }
 
-// StartedKey is the key under which the context that OpenTelemetry starts a span of the
-// recorder with has that Span.
+// StartedKey is the context key of the [Span] that is being started, in the context that
+// the recorder passes to OpenTelemetry.
 type StartedKey struct{}
 
-// Started returns the span of the recorder that is started with ctx, or nil. Span
-// processors are given such a context.
+// Started returns the span of the recorder that is being started with ctx, or nil. Span
+// processors receive such a context.
 func Started(ctx context.Context) Span {
 	s, _ := ctx.Value(StartedKey{}).(Span)
 	return s
 }
 
-// Around returns the nearest span of the recorder around what starts with ctx, or nil.
+// Around returns the nearest span of the recorder around a span that starts with ctx, or
+// nil.
 func Around(ctx context.Context) Span {
 	if s := Started(ctx); s != nil {
 		return s.Above()

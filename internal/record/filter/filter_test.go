@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The name of a span and the filter of each output decide, whatever the order in which
-// the outputs are added.
+// TestSpan checks that the name of a span and the filter of each output decide,
+// independent of the order in which the outputs are added.
 func TestSpan(t *testing.T) {
 	filters := map[string]config.Export{
 		"default":   {},
@@ -59,8 +59,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// Scopes are asked for by their category and name, by the name alone, or by the standard
-// span that they stand for; the default asks for none.
+// TestScope checks that filters select scopes by category and name, by the name alone,
+// or by the standard span that they represent, and that the default selects none.
 func TestScope(t *testing.T) {
 	for _, c := range []struct {
 		filter config.Export
@@ -84,7 +84,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// node is a span of a tree that is written down from the root.
+// node is a span of a tree that is built from the root.
 type node struct {
 	trace.Span
 	to    filter.Set
@@ -108,8 +108,8 @@ func contextOf(id byte) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{id}})
 }
 
-// The parent in an output is the nearest span above that the output gets, or else what
-// is outside of the recorder.
+// TestParent checks that the parent in an output is the nearest ancestor that the output
+// gets, or else the parent outside the recorder.
 func TestParent(t *testing.T) {
 	for _, c := range []struct {
 		path   []filter.Set // the outputs of each span, from the root
@@ -134,7 +134,8 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// The context of a start holds the span that starts; what is around it is the span above.
+// TestStarted checks that the context of a start holds the starting span, and that
+// Around returns its parent.
 func TestStarted(t *testing.T) {
 	outer := &node{id: 1}
 	inner := &node{id: 2, above: outer}

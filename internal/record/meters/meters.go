@@ -1,4 +1,4 @@
-// Package meters feeds the OpenTelemetry metrics of the training.
+// Package meters updates the OpenTelemetry metrics of the training.
 package meters
 
 import (
@@ -14,13 +14,13 @@ import (
 
 const tera = 1e12
 
-// Instruments are those of the OpenTelemetry metrics of the training;
-// package metrics lists them. A nil Instruments records nothing.
+// Instruments are the OpenTelemetry instruments of the training; package metrics lists
+// them. A nil Instruments records nothing.
 //
-// Every rank knows the samples, tokens and operations of the whole job. The
-// instruments training.samples, training.tokens and training.flops count this
-// rank's share, so that a sum over ranks is the job's figure;
-// training.job.samples, .tokens and .flops count the job's on every rank.
+// Every rank knows the samples, tokens and operations of the whole job. The instruments
+// training.samples, training.tokens and training.flops count this rank's share, so that
+// a sum over ranks is the job's total; training.job.samples, .tokens and .flops count
+// the job's total on every rank.
 type Instruments struct {
 	iteration  metric.Float64Histogram
 	iterations metric.Int64Counter
@@ -44,19 +44,19 @@ type Instruments struct {
 	samplesShare, toksShare share
 }
 
-// share is a rank's part of a count of the whole job. The parts of all ranks
-// add up to the count at every moment.
+// share computes a rank's part of a count of the whole job. The parts of all ranks
+// always add up to the count.
 type share struct{ total atomic.Int64 }
 
-// add returns the rank's part of n more.
+// add adds n to the count and returns the rank's part of n.
 func (s *share) add(n, rank, ranks int64) int64 {
 	after := s.total.Add(n)
 	part := func(total int64) int64 { return (total + ranks - 1 - rank%ranks) / ranks }
 	return part(after) - part(after-n)
 }
 
-// New makes the instruments with a meter, for a rank. What cannot be
-// made is in the error; the SDK gives instruments that do nothing in its place.
+// New returns the instruments of a meter for a rank. The error lists the instruments
+// that cannot be created; the SDK replaces these with no-op instruments.
 func New(m metric.Meter, rank int) (*Instruments, error) {
 	in := metrics.Maker{Meter: m}
 	outcome := func(ok string) metric.MeasurementOption {
@@ -84,7 +84,7 @@ func New(m metric.Meter, rank int) (*Instruments, error) {
 	out.job.samples = in.Int64Counter(metrics.JobSamples)
 	out.job.tokens = in.Int64Counter(metrics.JobTokens)
 	out.job.flops = in.Float64Counter(metrics.JobFlops)
-	// A count that is there from the start can be seen to rise.
+	// Export the counters from the start, so that backends see the first increase.
 	out.iterations.Add(context.Background(), 0)
 	out.failed.Add(context.Background(), 0)
 	out.saves.Add(context.Background(), 0, out.stored)
@@ -92,7 +92,7 @@ func New(m metric.Meter, rank int) (*Instruments, error) {
 	return out, in.Err
 }
 
-// Record feeds the instruments.
+// Record updates the instruments with a reading.
 func (m *Instruments) Record(r *spantree.Reading) {
 	if m == nil {
 		return

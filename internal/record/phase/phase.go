@@ -1,10 +1,10 @@
-// Package phase has the places in the table of package spans of the phases of
-// a training run, and the names of the calls that start and end them.
+// Package phase defines the indexes of the phases of a training run in the table of
+// package spans, and the names of the calls that start and end them.
 package phase
 
 import "github.com/trainspan/trainspan/spans"
 
-// Positions in the span table.
+// Indexes in the table of package spans.
 const (
 	Application         = 0
 	Training            = 6
@@ -21,14 +21,13 @@ const (
 	Testing             = 19
 )
 
-// Timed reports whether spans of that row run a timer.
+// Timed reports whether spans with that index run a timer.
 func Timed(index int) bool { return index >= 0 && spans.At(index).Timed }
 
-// Extension reports whether the reference does not know spans of that row.
+// Extension reports whether one-logger does not have spans with that index.
 func Extension(index int) bool { return index >= 0 && spans.At(index).Extension }
 
-// Call is the name of a call: in records, which have the reference's name, and
-// in Go.
+// Call is the name of a call: in records, which use one-logger's name, and in Go.
 type Call struct{ Record, Text string }
 
 // Calls are the names of the calls that start and end a span.
@@ -64,8 +63,9 @@ var callbacks = [spans.Count]Calls{
 	callback("on_testing_single_iteration", "OnTestingSingleIteration"),
 }
 
-// CallsOf returns the names of the calls that start and end a span of that row;
-// of a span without a callback, -1 among them, those of the recorder.
+// CallsOf returns the names of the calls that start and end a span with that index. For
+// a span without a callback, including index -1, these are the recorder's Start and
+// Stop.
 func CallsOf(index int) Calls {
 	if index < 0 || callbacks[index].Start.Record == "" {
 		return Calls{Call{"start", "Start"}, Call{"stop", "Stop"}}

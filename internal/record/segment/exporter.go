@@ -16,10 +16,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Exporter stands between the spans and the batches of one OpenTelemetry
-// exporter. It hangs a span under the segment of its parent that is in the
-// trace of the span, so that no span of the backend's trace points at a parent
-// that never comes.
+// Exporter is the output for one OpenTelemetry span exporter. It puts each span under
+// the segment of its parent that is in the same trace, so that no span refers to a
+// parent that is missing from its trace.
 type Exporter struct {
 	outputs.None
 
@@ -27,20 +26,20 @@ type Exporter struct {
 	offer        *outputs.Telemetry
 	stopRotation func()
 
-	// The open spans of the long kind are delivered in segments.
+	// Open long spans are delivered in segments.
 	run     *Run
 	ids     sdktrace.IDGenerator
-	segment time.Duration       // how long a long span is delivered in one piece
-	counts  bool                // segments count as spans of their trace here
+	segment time.Duration       // maximum length of a segment of a long span
+	counts  bool                // count segments as spans of their trace
 	queue   *delivery.Processor // nil before Open
 	clock   func() time.Time
 
-	mu   sync.Mutex // of what is open
+	mu   sync.Mutex // protects the fields below
 	long map[trace.SpanID]*longSpan
-	cut  []*segment // finished and not yet sent
+	cut  []*segment // finished segments that are not yet sent
 
-	// moved has the place of an open span in the export, where that is not
-	// below its own parent.
+	// moved holds the place of an open span in the export, if it is not below the span's
+	// own parent.
 	moved map[trace.SpanID]place
 }
 
@@ -48,13 +47,13 @@ var _ outputs.Output = (*Exporter)(nil)
 
 // ancestor is the parent of a span in the export.
 type ancestor struct {
-	trace.SpanContext           // of its segment at that time, if it is a long one
-	long              *longSpan // nil if it is no long one
+	trace.SpanContext           // for a long span, the segment at that time
+	long              *longSpan // nil if it is not a long span
 }
 
-// NewExporter makes the output for an exporter. segment is how long a long span
-// is delivered in one piece, zero or less forever. first reports that it is the
-// one whose segments count for the budget of a trace.
+// NewExporter returns the output for an exporter. segment is the maximum length of a
+// segment of a long span; zero or less means no segments. first reports that this is the
+// output whose segments count for the budget of a trace.
 func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
 	return &Exporter{
 		exporter: e,
@@ -79,7 +78,7 @@ func (f *Exporter) ForceFlush(ctx context.Context) error { return f.queue.ForceF
 
 // Shutdown implements outputs.Output.
 func (f *Exporter) Shutdown(ctx context.Context) error {
-	if f.queue == nil { // of a rank that is off
+	if f.queue == nil { // not opened: the rank is off
 		return f.exporter.Shutdown(ctx)
 	}
 	f.stopRotation()
@@ -107,7 +106,7 @@ func (f *Exporter) Stats() outputs.Stats {
 	return outputs.Stats{Delivery: d}
 }
 
-// Held counts what is remembered of open spans.
+// Held returns the number of entries for open spans in memory.
 func (f *Exporter) Held() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +126,7 @@ func (f *Exporter) Write(records []outputs.Record) error {
 	return nil
 }
 
-// onStart remembers where a span that starts is in the export.
+// onStart records the place of a starting span in the export.
 func (f *Exporter) onStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 	s := starting{ReadWriteSpan: span, own: span.SpanContext(), parent: span.Parent(), long: isLong(spans.Index(span.Name()))}
 	if started := filter.Started(ctx); started != nil {
@@ -136,7 +135,7 @@ func (f *Exporter) onStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 			known = s.above.SpanContext()
 		}
 		if known.SpanID() == s.parent.SpanID() {
-			s.parent = known // also if it is in another trace
+			s.parent = known // even if it is in another trace
 		}
 	}
 	f.mu.Lock()
@@ -144,7 +143,7 @@ func (f *Exporter) onStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 	f.add(&s, f.ancestorOf(&s))
 }
 
-// add puts a span below its parent in the export. The lock is held.
+// add records the place of a span below its parent in the export. f.mu must be held.
 func (f *Exporter) add(s *starting, above ancestor) {
 	own := s.own
 	at := f.placeOf(s, above)
@@ -163,7 +162,7 @@ func (f *Exporter) add(s *starting, above ancestor) {
 	}
 }
 
-// ancestorOf finds the parent of a span that starts. The lock is held.
+// ancestorOf returns the parent of a starting span. f.mu must be held.
 func (f *Exporter) ancestorOf(s *starting) ancestor {
 	if l := f.long[s.parent.SpanID()]; l != nil {
 		in, ok := f.segmentIn(l, s)
@@ -175,8 +174,8 @@ func (f *Exporter) ancestorOf(s *starting) ancestor {
 	return ancestor{s.parent, nil}
 }
 
-// placeOf is the place of a span below its parent or, if that is in another trace,
-// below the nearest long span. The lock is held.
+// placeOf returns the place of a span: below its parent or, if that is in another trace,
+// below the nearest long span. f.mu must be held.
 func (f *Exporter) placeOf(s *starting, above ancestor) place {
 	if !above.HasSpanID() || above.TraceID() == s.own.TraceID() {
 		return place{parent: above.SpanContext}
@@ -189,8 +188,8 @@ func (f *Exporter) placeOf(s *starting, above ancestor) place {
 	return place{link: above.SpanContext}
 }
 
-// longAbove is the nearest long span that is open above a span that starts, or
-// nil. The lock is held.
+// longAbove returns the nearest open long span above a starting span, or nil. f.mu must
+// be held.
 func (f *Exporter) longAbove(of *starting) *longSpan {
 	for s := of.above; s != nil; s = s.Above() {
 		if l := f.long[s.SpanContext().SpanID()]; l != nil {
@@ -200,7 +199,7 @@ func (f *Exporter) longAbove(of *starting) *longSpan {
 	return nil
 }
 
-// onEnd puts an ended span into the queue.
+// onEnd queues an ended span if it is sampled.
 func (f *Exporter) onEnd(s sdktrace.ReadOnlySpan) {
 	if own := s.SpanContext(); own.IsSampled() {
 		f.queue.Put(f.end(s, own.SpanID()))
@@ -209,7 +208,7 @@ func (f *Exporter) onEnd(s sdktrace.ReadOnlySpan) {
 	}
 }
 
-// end is an ended span as it is exported.
+// end returns an ended span in the form in which it is exported, and forgets the span.
 func (f *Exporter) end(s sdktrace.ReadOnlySpan, id trace.SpanID) sdktrace.ReadOnlySpan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,7 +228,7 @@ func (f *Exporter) end(s sdktrace.ReadOnlySpan, id trace.SpanID) sdktrace.ReadOn
 	return s
 }
 
-// movedSpan is a span under another parent.
+// movedSpan is a span with another parent.
 type movedSpan struct {
 	sdktrace.ReadOnlySpan
 	at place
@@ -257,8 +256,8 @@ func (c cleanedSpan) Events() []sdktrace.Event         { return c.events }
 func (c cleanedSpan) Links() []sdktrace.Link           { return c.links }
 func (c cleanedSpan) Status() sdktrace.Status          { return c.status }
 
-// cleanSpan repairs what a backend could not take: text that is not UTF-8 and
-// values without bounds would lose the whole batch.
+// cleanSpan repairs what a backend could reject: text that is not UTF-8 and overlong
+// values would lose the whole batch. It returns the number of repairs.
 func cleanSpan(s sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) {
 	c := cleanedSpan{ReadOnlySpan: s, name: s.Name(), attrs: s.Attributes(), events: s.Events(), links: s.Links(), status: s.Status()}
 	repaired := 0

@@ -13,21 +13,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// DefaultSegment is how long a span of the long kind may stay open before
-// backends get a finished segment of it.
+// DefaultSegment is the time after which a finished segment of an open long span is sent
+// to backends.
 const DefaultSegment = 10 * time.Minute
 
 func linkTo(sc trace.SpanContext, kind string) sdktrace.Link {
 	return sdktrace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.String(otlpform.LinkKind, kind)}}
 }
 
-// place is where a span stands in the export: below a parent, the zero one for
-// a root, and perhaps with a link to the ancestor that is in another trace.
+// place is the position of a span in the export: its parent, invalid for a root, and an
+// optional link to the parent in another trace.
 type place struct {
 	parent, link trace.SpanContext
 }
 
-// links adds the link to the parent in another trace to those of the span.
+// links returns the span's links, plus the link to the parent in another trace.
 func (p place) links(of []sdktrace.Link) []sdktrace.Link {
 	if !p.link.IsValid() {
 		return of
@@ -35,26 +35,25 @@ func (p place) links(of []sdktrace.Link) []sdktrace.Link {
 	return append(slices.Clip(of), linkTo(p.link, otlpform.LinkParent))
 }
 
-// longSpan is an open span of the long kind. A backend learns of a span when
-// it ends; a training loop ends after weeks. So it is delivered in finished
-// segments: the first under the span's own id, each further one under an id of
-// its own, with a link to the one before. Segments follow each other without
-// a gap, so that their lengths add up to the span's. A new trace begins with a
-// new segment.
+// longSpan is an open long span. A backend receives a span when it ends, but a training
+// loop ends after weeks. So the span is delivered in finished segments: the first under
+// the span's own id, each further one under a new id, with a link to the previous one.
+// Segments follow each other without a gap, so that their durations add up to the
+// span's. A new trace begins with a new segment.
 type longSpan struct {
 	span    sdktrace.ReadOnlySpan
-	current trace.SpanContext // of the segment that is open
-	before  trace.SpanContext // of the one before
-	part    *part             // of the segment that is open; nil: not one of the run's
+	current trace.SpanContext // of the open segment
+	before  trace.SpanContext // of the previous segment
+	part    *part             // of the open segment; nil if its trace is not part of the run
 	above   *longSpan         // the nearest long span above
-	direct  bool              // nothing that is exported is between
-	place   place             // of the segment that is open
+	direct  bool              // no exported span is between
+	place   place             // of the open segment
 	from    time.Time
 	index   int
 	ended   bool
 }
 
-// segment is a finished part of a span.
+// segment is a finished segment of a long span.
 type segment struct {
 	sdktrace.ReadOnlySpan
 	context, parent trace.SpanContext
@@ -72,7 +71,7 @@ func (s *segment) Attributes() []attribute.KeyValue { return s.attrs }
 func (s *segment) Events() []sdktrace.Event         { return s.events }
 func (s *segment) Links() []sdktrace.Link           { return s.links }
 
-// cut finishes the open segment at a time.
+// cut returns the open segment, finished at end.
 func (l *longSpan) cut(end time.Time, final bool) *segment {
 	s := &segment{
 		ReadOnlySpan: l.span, context: l.current, parent: l.place.parent, start: l.from, end: end,
@@ -105,8 +104,8 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 	return s
 }
 
-// advance finishes the open segment of a span and opens the next one, in a
-// part of the run if one is given. The lock is held.
+// advance finishes the open segment of a span and opens the next one, in the part into
+// unless that is nil. f.mu must be held.
 func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
 	if now := f.clock(); at.After(now) { // an explicit time
 		at = now
@@ -128,8 +127,8 @@ func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
 	}
 }
 
-// enter brings a span and those above it into a part of the run, if it is in
-// an earlier one. The lock is held.
+// enter moves a long span and its long ancestors into a part of the run, if they are in
+// an earlier one. f.mu must be held.
 func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
 	if into == nil || l.ended || l.part != nil && l.part.seq >= into.seq {
 		return
@@ -148,8 +147,8 @@ func (f *Exporter) enter(l *longSpan, into *part, at time.Time) {
 	}
 }
 
-// starting is a span that starts, with what is asked of it more than once: each
-// question to it takes its lock.
+// starting is a starting span with its values that are used several times, because each
+// method of the span takes the span's lock.
 type starting struct {
 	sdktrace.ReadWriteSpan
 	own, parent trace.SpanContext
@@ -157,9 +156,9 @@ type starting struct {
 	long        bool
 }
 
-// segmentIn is the segment of a long span to which a span belongs that starts
-// in some trace, and whether there is one in that trace. If the long span has
-// not come as far as that part of the run yet, it has then. The lock is held.
+// segmentIn returns the segment of l that is in the trace of the starting span s, and
+// whether there is one. If that trace is a newer part of the run, l is moved into it
+// first. f.mu must be held.
 func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool) {
 	id := s.own.TraceID()
 	if l.current.TraceID() == id {
@@ -174,7 +173,8 @@ func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool)
 	return trace.SpanContext{}, false
 }
 
-// Segment is the open segment of a span that was cut, zero for others.
+// Segment returns the open segment of a long span that has several, and the zero value
+// for other spans.
 func (f *Exporter) Segment(id trace.SpanID) trace.SpanContext {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +184,7 @@ func (f *Exporter) Segment(id trace.SpanID) trace.SpanContext {
 	return trace.SpanContext{}
 }
 
-// unlock releases the lock and sends the segments that were finished.
+// unlock releases f.mu and queues the finished segments.
 func (f *Exporter) unlock() {
 	done := f.cut
 	f.cut = nil
@@ -194,8 +194,8 @@ func (f *Exporter) unlock() {
 	}
 }
 
-// Rotate delivers the segments of the long spans that are open for longer than
-// a segment lasts. What begins then is in the newest part of the run.
+// Rotate finishes all segments that are open for at least the segment length. The new
+// segments are in the newest part of the run.
 func (f *Exporter) Rotate(now time.Time) {
 	part := f.run.rotated()
 	f.mu.Lock()
@@ -211,7 +211,8 @@ func (f *Exporter) Rotate(now time.Time) {
 		}
 		f.advance(l, now, nil)
 	}
-	// Under the segment at present of the span above, whichever was cut first.
+	// Put each new segment under the current segment of its parent, in whichever order
+	// they were cut.
 	for _, l := range f.long {
 		if up := l.above; l.direct && l.from.Equal(now) && up.current.TraceID() == l.current.TraceID() {
 			l.place.parent = up.current
@@ -219,7 +220,7 @@ func (f *Exporter) Rotate(now time.Time) {
 	}
 }
 
-// startRotation rotates long spans in the background until stop is called.
+// startRotation calls Rotate in the background until stop is called.
 func (f *Exporter) startRotation() (stop func()) {
 	if f.segment <= 0 {
 		return func() {}

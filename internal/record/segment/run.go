@@ -1,10 +1,10 @@
-// Package segment spreads the spans of a run over traces and cuts long spans
-// into segments, so that a backend gets traces of a size that can be opened,
-// and sees a training loop that lasts for weeks while it runs.
+// Package segment distributes the spans of a run over several traces and cuts long spans
+// into segments, so that the traces in a backend are small enough to open, and a
+// training loop that lasts for weeks is visible while it runs.
 //
-// A [Run] decides, when a span starts, in which trace it is; an [Exporter] is
-// the output that brings the spans to one OpenTelemetry exporter, each below
-// its parent in that trace.
+// A [Run] decides in which trace a span is, when the span starts; an [Exporter] is the
+// output that passes the spans to one OpenTelemetry exporter, each below its parent in
+// that trace.
 package segment
 
 import (
@@ -25,69 +25,67 @@ import (
 // part is one of the traces of a run.
 type part struct {
 	id     trace.TraceID
-	seq    int          // in the order in which they began
-	window int64        // the epoch, or the number of the window of iterations; negative: none
-	number int          // how many traces of that window came before
-	spans  atomic.Int64 // what span exporters are to get of it
+	seq    int          // order of creation
+	window int64        // the epoch, or the number of the window of iterations; negative if none
+	number int          // number of earlier traces of that window
+	spans  atomic.Int64 // number of spans for exporters
 }
 
-// full reports whether the part has come to a limit; zero is no limit. The nil
-// part is a trace of somebody else and never full.
+// full reports whether the part has reached limit; zero means no limit. A nil part is a
+// foreign trace and never full.
 func (p *part) full(limit int64) bool { return limit > 0 && p != nil && p.spans.Load() >= limit }
 
-// remembered bounds the parts that can be found by their id.
+// remembered is the number of parts that can be found by id.
 const remembered = 16
 
-// past is a part that is no longer remembered: nothing more goes there.
+// past represents all parts that are no longer remembered. It is full, so no span is
+// added.
 var past = func() *part {
 	p := &part{seq: -1}
 	p.spans.Store(math.MaxInt64 / 2)
 	return p
 }()
 
-// Options are what a [Run] is made of.
+// Options configures a [Run].
 type Options struct {
 	Traces    config.Traces
 	WorldSize int
 	IDs       sdktrace.IDGenerator
 	Progress  *outputs.Progress
-	// Counted is the output whose spans count for the budget.
+	// Counted is the index of the output whose spans count for the budget.
 	Counted int
-	// Job is the trace id of all root spans where ranks share their traces,
-	// and PartID that of a part of it; both are zero elsewhere. lap counts how
-	// often the windows began again at a smaller number.
+	// Job is the trace id of all root spans if ranks share their traces, and PartID
+	// returns the trace id of a part; both are zero otherwise. lap is the number of
+	// times that the windows restarted at a smaller number.
 	Job    trace.TraceID
 	PartID func(lap int, window int64, number int) trace.TraceID
 }
 
-// Run spreads the spans of a run over traces. What a span belongs to is
-// decided when it starts: below a span of the long kind it goes to the newest
-// part, below any other to that one's part, so that an iteration is never torn
-// apart; unless that part is full. Its parent then is in another trace, where
-// the span has the id of its parent all the same: trace files and records nest
-// by span ids alone, and see no difference. Exporters hang it under the
-// parent's segment in the new trace.
+// Run distributes the spans of a run over traces. The trace of a span is decided when it
+// starts: a child of a long span goes to the newest part, any other child to its
+// parent's part, so that an iteration is never split, unless that part is full. In that
+// case the parent is in another trace, but the span keeps the span id of its parent:
+// trace files and records nest by span ids alone and do not see the difference.
+// Exporters put the span under the parent's segment in the new trace.
 //
-// All methods are safe for concurrent use. A nil Run leaves spans where they
-// are.
+// All methods are safe for concurrent use. A nil Run does not change the trace of spans.
 type Run struct {
 	o      Options
 	split  string
 	window int64 // iterations
-	soft   int64 // spans of a part from which the next one is begun; zero: no limit
-	hard   int64 // spans of a part; the room above is for segments of long spans
+	soft   int64 // number of spans in a part at which the next part begins; zero means no limit
+	hard   int64 // maximum number of spans in a part; the margin above is for segments of long spans
 
-	recent atomic.Pointer[[]*part] // newest first; written under the lock
+	recent atomic.Pointer[[]*part] // newest first; written with mu held
 
 	mu   sync.Mutex
-	key  int64 // the current window; negative: none yet
-	lap  int   // how often windows began again at a smaller number
+	key  int64 // the current window; negative before the first
+	lap  int   // number of times that windows restarted at a smaller number
 	seq  int
 	long map[trace.SpanID]bool // open long spans
 }
 
-// NewRun makes a run, nil where all that belongs to a root span is in one
-// trace.
+// NewRun returns a run, or nil if all spans under a root span stay in one trace.
 func NewRun(o Options) *Run {
 	r := &Run{
 		o: o, split: cmp.Or(o.Traces.Split, config.TracePerAttempt), window: windowOf(&o.Traces), key: -1,
@@ -105,7 +103,7 @@ func NewRun(o Options) *Run {
 	return r
 }
 
-// current is the newest part, nil before there is one.
+// current returns the newest part, or nil before the first.
 func (r *Run) current() *part {
 	if all := r.recent.Load(); all != nil {
 		return (*all)[0]
@@ -113,7 +111,8 @@ func (r *Run) current() *part {
 	return nil
 }
 
-// find finds a part by its id, nil if it is long past or not of this run.
+// find returns the part with a trace id, or nil if it is no longer remembered or not
+// part of this run.
 func (r *Run) find(id trace.TraceID) *part {
 	if r == nil {
 		return nil
@@ -128,7 +127,8 @@ func (r *Run) find(id trace.TraceID) *part {
 	return nil
 }
 
-// remember makes p the newest part. The lock is held, or nobody else knows r.
+// remember makes p the newest part and returns it. r.mu must be held, unless r is not
+// shared yet.
 func (r *Run) remember(p *part) *part {
 	all := []*part{p}
 	if before := r.recent.Load(); before != nil {
@@ -140,7 +140,7 @@ func (r *Run) remember(p *part) *part {
 	return p
 }
 
-// next begins a part. The lock is held.
+// next creates the next part. r.mu must be held.
 func (r *Run) next() *part {
 	p := &part{window: r.key}
 	if now := r.current(); now != nil && now.window == r.key {
@@ -154,23 +154,23 @@ func (r *Run) next() *part {
 	return r.remember(p)
 }
 
-// enter begins the part of a window, unless it is the current one. The lock is
-// held.
+// enter creates the first part of a window, unless it is the current window. r.mu must
+// be held.
 func (r *Run) enter(key int64) {
 	if key < 0 || key == r.key {
 		return
 	}
 	if key < r.key {
-		r.lap++ // another loop: ids must not come again
+		r.lap++ // another loop: ids must not repeat
 	}
 	r.key = key
 	r.next()
 }
 
-// Place chooses the trace of a span that is about to start with ctx, which
-// holds its parent, and gives the context to start it with. index is that of a
-// standard span or -1, to are the outputs that get the span, and root reports that it
-// has no parent whatever the context says.
+// Place chooses the trace of a span that is about to start with ctx, which holds its
+// parent, and returns the context to start it with. index is that of a standard span or
+// -1, to are the outputs that get the span, and root reports that it has no parent, even
+// if ctx carries one.
 func (r *Run) Place(ctx context.Context, index int, to filter.Set, root bool) context.Context {
 	if r == nil {
 		return ctx
@@ -193,7 +193,7 @@ func (r *Run) Place(ctx context.Context, index int, to filter.Set, root bool) co
 			in = past
 		}
 		into = r.partBelow(in, r.long[parent.SpanID()])
-		if in == nil && isLong(index) { // the run joins the trace of whoever started it
+		if in == nil && isLong(index) { // the run joins the trace of its parent process
 			in = r.remember(&part{id: parent.TraceID(), window: r.key})
 		}
 	default:
@@ -211,8 +211,8 @@ func (r *Run) Place(ctx context.Context, index int, to filter.Set, root bool) co
 	return inTrace(ctx, into, root)
 }
 
-// partBelow is the part of a span below one of the given part, if it is not the
-// same. The lock is held.
+// partBelow returns the part for a child of a span in parent, or nil if it stays in
+// parent. long reports that the parent is a long span. r.mu must be held.
 func (r *Run) partBelow(parent *part, long bool) *part {
 	limit := r.hard
 	if long {
@@ -231,8 +231,8 @@ func (r *Run) partBelow(parent *part, long bool) *part {
 	return now
 }
 
-// root is the part of a span without a parent, nil where every root span has a
-// trace of its own. The lock is held.
+// root returns the part for a span without a parent, or nil if every root span gets a
+// new trace. r.mu must be held.
 func (r *Run) root() *part {
 	if !r.o.Job.IsValid() {
 		return nil
@@ -243,8 +243,8 @@ func (r *Run) root() *part {
 	return r.next()
 }
 
-// OnStart implements sdktrace.SpanProcessor. It notes a long span that has started,
-// which leads the run into its trace, if that is not one of the run's yet.
+// OnStart implements sdktrace.SpanProcessor. It records a long span. If the span's trace
+// is not a part of the run yet, it becomes the newest part.
 func (r *Run) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 	if !isLong(spans.Index(s.Name())) {
 		return
@@ -274,7 +274,7 @@ func (r *Run) ForceFlush(context.Context) error { return nil }
 // Shutdown implements sdktrace.SpanProcessor.
 func (r *Run) Shutdown(context.Context) error { return nil }
 
-// rotated returns the part for the segments that begin now.
+// rotated returns the part for segments that begin now.
 func (r *Run) rotated() *part {
 	if r == nil {
 		return nil
@@ -295,12 +295,11 @@ var (
 
 func isLong(index int) bool { return index >= 0 && spans.At(index).Long }
 
-// partKey is the key of the part that a root span goes to, in the context of
-// its start.
+// partKey is the context key of the part that a root span goes to, in the context of its
+// start.
 type partKey struct{}
 
-// inTrace is the context in which a span of another part than its parent's is
-// started.
+// inTrace returns the context for starting a span in a part other than its parent's.
 func inTrace(ctx context.Context, into *part, root bool) context.Context {
 	parent := trace.SpanFromContext(ctx)
 	if root || !parent.SpanContext().IsValid() {
@@ -309,7 +308,8 @@ func inTrace(ctx context.Context, into *part, root bool) context.Context {
 	return trace.ContextWithSpan(ctx, &parentElsewhere{parent, parent.SpanContext().WithTraceID(into.id)})
 }
 
-// IDs makes ids for the parts of a run; others come from the generator.
+// IDs returns a generator that uses the trace ids of the run's parts, and g for all
+// other ids.
 func (r *Run) IDs(g sdktrace.IDGenerator) sdktrace.IDGenerator {
 	if r == nil {
 		return g
@@ -327,8 +327,8 @@ func (g partIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return g.IDGenerator.NewIDs(ctx)
 }
 
-// parentElsewhere is a parent as it seems from another trace. It is only in
-// the context of the start of a span.
+// parentElsewhere is a parent with the trace id of another trace. It is only in the
+// context of the start of a span.
 type parentElsewhere struct {
 	trace.Span
 	as trace.SpanContext
@@ -337,7 +337,7 @@ type parentElsewhere struct {
 // SpanContext implements trace.Span.
 func (p *parentElsewhere) SpanContext() trace.SpanContext { return p.as }
 
-// windowOf is the number of training iterations in one trace.
+// windowOf returns the number of training iterations in one trace.
 func windowOf(t *config.Traces) int64 {
 	if t.Window <= 0 {
 		return 1000
@@ -345,8 +345,8 @@ func windowOf(t *config.Traces) int64 {
 	return int64(t.Window)
 }
 
-// Share is the most spans that one rank of a job of that many ranks may put into one
-// trace; zero is no limit.
+// Share returns the maximum number of spans that one rank of a job with worldSize ranks
+// may put into one trace; zero means no limit.
 func Share(t *config.Traces, worldSize int) int64 {
 	if t.Budget < 0 {
 		return 0

@@ -1,5 +1,5 @@
-// Package settings is what telemetry makes of a configuration: which outputs are on,
-// who a process is, its resource, and what a filter says of scopes.
+// Package settings evaluates a configuration: which outputs are enabled, the identity
+// and resource of a process, and the names by which filters select scopes.
 package settings
 
 import (
@@ -18,9 +18,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// Identity fills the fields of id that were left open from the operating system,
-// the configuration, which must be that of Base.WithDefaults, and the place of the
-// process.
+// Identity fills the unset fields of id from the operating system, the configuration,
+// which must be the result of Base.WithDefaults, and ranks.
 func Identity(id outputs.Identity, base *config.Base, ranks config.Ranks) outputs.Identity {
 	if id.Host == "" {
 		id.Host = identity.HostName()
@@ -47,8 +46,8 @@ func Identity(id outputs.Identity, base *config.Base, ranks config.Ranks) output
 	return id
 }
 
-// Ranks returns what [config.DetectRanks] finds for what r leaves open. Where one of
-// rank, local rank and world size is given, all three count as given.
+// Ranks returns r with its unset fields filled by [config.DetectRanks]. If one of rank,
+// local rank and world size is set, all three count as set.
 func Ranks(r config.Ranks, lookup func(name string) (string, bool)) (config.Ranks, error) {
 	found, err := config.DetectRanks(lookup)
 	if r.Rank.IsSet() || r.LocalRank.IsSet() || r.WorldSize.IsSet() {
@@ -69,16 +68,16 @@ func Ranks(r config.Ranks, lookup func(name string) (string, bool)) (config.Rank
 	return found, err
 }
 
-// resourcePerfTag is the key of performance tags, which say nothing of who a process
-// is.
+// resourcePerfTag is the resource key of performance tags, which are not part of a
+// process's identity.
 const resourcePerfTag = "training.perf_tag"
 
-// Resource describes a process with the attributes that its spans have, for
-// log records and metrics that go beside them. The identity must be complete.
-// perfTags are those of the training, and extra, which may be nil, wins over
-// what is found. On an error the resource holds what could be found. It never
-// holds a command line or other environment than OTEL_RESOURCE_ATTRIBUTES and
-// OTEL_SERVICE_NAME: these carry secrets.
+// Resource returns the resource of a process, with the same attributes as its spans, for
+// its log records and metrics. The identity must be complete. perfTags are those of the
+// training. extra, which may be nil, takes precedence over detected values. On an error
+// the resource holds what was detected. It never contains the command line, nor
+// environment variables other than OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME,
+// because these can contain secrets.
 func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
 	word := identity.Field.Attribute
 	attrs := []attribute.KeyValue{
@@ -114,9 +113,9 @@ func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra
 	return found, nil
 }
 
-// Validate checks one section of a configuration, such as "outputs.otlp.", of which
-// the rest may be missing: it returns nil or a [*config.ValidationError] with the
-// problems of that section, whose fields are named without the beginning cut.
+// Validate checks one section of a configuration, such as "outputs.otlp."; other
+// sections may be missing. It returns nil or a [*config.ValidationError] with the
+// problems of that section. It removes the prefix cut from their field names.
 func Validate(c *config.Config, section, cut string) error {
 	var found *config.ValidationError
 	if !errors.As(c.Validate(), &found) {

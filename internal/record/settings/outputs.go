@@ -12,35 +12,35 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// FileActive reports whether the JSON-lines file is to be written.
+// FileActive reports whether the JSON-lines file is enabled.
 func FileActive(c *config.Config) bool { return c.Outputs.File.Enabled.Or(c.Outputs.File.Path != "") }
 
-// TraceActive reports whether the trace file is to be written.
+// TraceActive reports whether the trace file is enabled.
 func TraceActive(c *config.Config) bool {
 	return c.Outputs.Trace.Enabled.Or(c.Outputs.Trace.Path != "")
 }
 
-// OTLPActive reports whether spans go out by OTLP: the output is on and OpenTelemetry
-// is not switched off as a whole.
+// OTLPActive reports whether spans are sent by OTLP: the output is enabled and
+// OpenTelemetry is not disabled as a whole.
 func OTLPActive(c *config.Config) bool {
 	o := &c.Outputs.OTLP
 	return o.Enabled.Or(o.Endpoint != "" || o.TracesEndpoint != "") && !c.OTel.SDKDisabled.Or(false)
 }
 
-// LogsActive reports whether the output, when it is active, sends logs.
+// LogsActive reports whether the output, if active, sends logs.
 func LogsActive(o *config.OTLP) bool { return o.Logs.Or(true) && o.LogsURL() != "" }
 
-// MetricsActive reports whether the output, when it is active, sends metrics.
+// MetricsActive reports whether the output, if active, sends metrics.
 func MetricsActive(o *config.OTLP) bool { return o.Metrics.Or(true) && o.MetricsURL() != "" }
 
-// PrometheusActive reports whether metrics can be fetched: there is an address and
-// OpenTelemetry is not switched off as a whole.
+// PrometheusActive reports whether the Prometheus endpoint is enabled: it has an address
+// and OpenTelemetry is not disabled as a whole.
 func PrometheusActive(c *config.Config) bool {
 	return c.Outputs.Prometheus.Address != "" && !c.OTel.SDKDisabled.Or(false)
 }
 
-// TraceRequested reports whether the environment switches trace files on, with
-// DFTRACER_ENABLE.
+// TraceRequested reports whether the environment variable DFTRACER_ENABLE enables trace
+// files.
 func TraceRequested(lookup func(string) (string, bool)) bool {
 	cfg, _ := config.Load(config.LoadOptions{Partial: true, LookupEnv: func(name string) (string, bool) {
 		if name != "DFTRACER_ENABLE" {
@@ -51,8 +51,8 @@ func TraceRequested(lookup func(string) (string, bool)) bool {
 	return cfg.Outputs.Trace.Enabled.Or(false)
 }
 
-// Level returns the level of the log as log/slog counts it. Critical lies four above
-// slog.LevelError; an unset or unknown level counts as INFO.
+// Level returns the log level as a slog.Level. CRITICAL is four above slog.LevelError;
+// an unset or unknown level is INFO.
 func Level(l *config.Logger) slog.Level {
 	switch l.Level {
 	case "DEBUG":
@@ -67,8 +67,8 @@ func Level(l *config.Logger) slog.Level {
 	return slog.LevelInfo
 }
 
-// Tags returns the performance tags as they hold now. isList is set for a list, even
-// of one tag, from a single tag. The slice is the caller's.
+// Tags returns the current performance tags. isList distinguishes a list, even of one
+// tag, from a single tag. The caller owns the slice.
 func Tags(t *config.Training) (tags []string, isList bool) {
 	if t.PerfTags.IsSet() {
 		return slices.Clone(t.PerfTags.Get()), true
@@ -79,8 +79,8 @@ func Tags(t *config.Training) (tags []string, isList bool) {
 	return nil, false
 }
 
-// Trace returns a copy of t in which Path, Dialect, BufferSize and WriteInterval are
-// given.
+// Trace returns a copy of t with defaults for Path, Dialect, BufferSize and
+// WriteInterval.
 func Trace(t config.Trace) config.Trace {
 	t.Path = cmp.Or(t.Path, "./trace")
 	t.Dialect = cmp.Or(t.Dialect, config.TraceV2)
@@ -89,8 +89,8 @@ func Trace(t config.Trace) config.Trace {
 	return t
 }
 
-// OTLP returns a copy of o in which Protocol, Timeout, Compression and MetricsInterval
-// are given.
+// OTLP returns a copy of o with defaults for Protocol, Timeout, Compression and
+// MetricsInterval.
 func OTLP(o config.OTLP) config.OTLP {
 	o.Protocol = cmp.Or(o.Protocol, config.OTLPHTTP)
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
@@ -99,12 +99,12 @@ func OTLP(o config.OTLP) config.OTLP {
 	return o
 }
 
-// SentName is the name under which a span of a DFTracer category and name is sent,
-// and whether an export customization lets it through: the standard span's name, that
-// of a span of the program's own for what is in category "telemetry", and for any other
-// the one that scopes of package ai have. The default customization lets through what
-// it does of a Go program: standard spans but those of single iterations, the
-// program's own, and no scopes. A list names spans as for Provider.ScopeKind.
+// SentName returns the name under which a span of a DFTracer category and name is sent,
+// and whether an export customization selects it. The name is that of the standard span,
+// the span's own name in category "telemetry", and otherwise the name for scopes of
+// package ai. The default customization selects the same spans as for a Go program:
+// standard spans except those of single iterations, and the program's own spans, but no
+// scopes. A list names spans as for Provider.ScopeKind.
 func SentName(e *config.Export, category, name string) (string, bool) {
 	own, plain := vocab.ScopeName(category, name), true
 	if info, ok := vocab.ByEvent(category, name); ok {
@@ -121,11 +121,12 @@ func SentName(e *config.Export, category, name string) (string, bool) {
 	return own, ok
 }
 
-// customCategory is the category in trace files of spans that a program starts by
-// Provider.StartSpan under a name of its own.
+// customCategory is the trace category of spans that a program starts with
+// Provider.StartSpan under a custom name.
 const customCategory = "telemetry"
 
-// ExportName returns the name by which a filter asks for such scopes.
+// ExportName returns the name by which a filter selects scopes of a DFTracer category
+// and name, and whether it selects them.
 func ExportName(e *config.Export, category, name string) (string, bool) {
 	full := vocab.ScopeName(category, name)
 	mode := e.Mode

@@ -9,16 +9,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The variables by which whoever starts a job names the span that it belongs to,
-// written as the headers of W3C Trace Context are.
+// The environment variables that name the parent span of a job. The values have the
+// format of the W3C Trace Context headers.
 const (
 	ParentVariable = "TRACEPARENT"
 	stateVariable  = "TRACESTATE"
 )
 
-// Parent returns the span that the variable TRACEPARENT names, through lookup such as
-// os.LookupEnv. It is invalid if the variable is not set or is empty; one that cannot be
-// read is an error.
+// Parent returns the span that the variable TRACEPARENT names. lookup is a function like
+// os.LookupEnv. The span is invalid if the variable is unset or empty. An invalid value
+// is an error.
 func Parent(lookup func(string) (string, bool)) (trace.SpanContext, error) {
 	text, _ := lookup(ParentVariable)
 	if text = strings.TrimSpace(text); text == "" {

@@ -14,7 +14,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// Which outputs are on: what has a place to go, unless it is switched off.
+// TestActive checks that an output is enabled if it has a destination and is not
+// disabled.
 func TestActive(t *testing.T) {
 	yes, no := config.Value(true), config.Value(false)
 	for name, tc := range map[string]struct {
@@ -48,7 +49,8 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// Logs and metrics go where spans go, unless they are switched off or have no place.
+// TestSignals checks that logs and metrics are sent with spans, unless they are disabled
+// or have no URL.
 func TestSignals(t *testing.T) {
 	no := config.Value(false)
 	for name, tc := range map[string]struct {
@@ -108,7 +110,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// What is given stays, and the rest gets its default.
+// TestDefaults checks that set fields stay and unset fields get their defaults.
 func TestDefaults(t *testing.T) {
 	given := config.Trace{Path: "p", Dialect: config.TraceV1, BufferSize: 1, WriteInterval: 2}
 	if got := settings.Trace(given); !reflect.DeepEqual(got, given) {
@@ -130,7 +132,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Who the process is: what the program says, then its launcher, then the configuration.
+// TestIdentity checks the precedence of the identity: the program, its launcher, then
+// the configuration.
 func TestIdentity(t *testing.T) {
 	base := config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(8)}
 	launcher := config.Ranks{Rank: config.Value(3), LocalRank: config.Value(1), Attempt: config.Value(2), Job: "job"}
@@ -152,8 +155,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// One of rank, local rank and world size in the program takes all three from it, and the
-// complaints about the launcher's with them.
+// TestRanks checks that, if the program sets one of rank, local rank and world size, all
+// three come from the program, and errors about the launcher's values are dropped.
 func TestRanks(t *testing.T) {
 	launched := map[string]string{"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "TRAINSPAN_JOB": "job", "TRAINSPAN_ATTEMPT": "4"}
 	broken := map[string]string{"RANK": "x", "TRAINSPAN_ATTEMPT": "y"}
@@ -183,7 +186,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// The name under which spans of a trace are sent, and which of them are.
+// TestSentName checks under which name spans of a trace are sent, and which are sent.
 func TestSentName(t *testing.T) {
 	list := []string{"compute.forward", spans.TrainingLoop, "read"}
 	for _, tc := range []struct {
@@ -213,7 +216,7 @@ func TestSentName(t *testing.T) {
 	}
 }
 
-// A section is judged without the rest.
+// TestValidate checks that a section is validated independent of the others.
 func TestValidate(t *testing.T) {
 	c := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Timeout: -1}}}
 	err, ok := settings.Validate(&c, "outputs.otlp.", "outputs.").(*config.ValidationError) //nolint:errorlint // it comes bare

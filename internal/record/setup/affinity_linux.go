@@ -2,7 +2,8 @@ package setup
 
 import "golang.org/x/sys/unix"
 
-// coreAffinity lists the processor cores that this process may run on.
+// coreAffinity returns the processor cores that this process may run on, or nil if they
+// are unknown.
 func coreAffinity() []int {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil {

@@ -2,5 +2,5 @@
 
 package setup
 
-// coreAffinity is not known on this system.
+// coreAffinity returns nil: the cores are not known on this system.
 func coreAffinity() []int { return nil }

@@ -1,6 +1,6 @@
-// Package setup turns a configuration into exporters: the JSON-lines file,
-// the DFTracer trace, OTLP with spans, logs and metrics, and Prometheus, each
-// where and how config.Outputs says.
+// Package setup creates the exporters of a configuration: the JSON-lines file,
+// the DFTracer trace, OTLP with spans, logs and metrics, and Prometheus, as
+// config.Outputs describes.
 //
 //	cfg, err := config.Load(config.LoadOptions{})
 //	…
@@ -13,7 +13,7 @@
 //	}
 //	defer tel.Shutdown(ctx) // writes, sends and closes everything
 //
-// [Apply] adds the outputs to a builder of the caller's own.
+// [Apply] adds the outputs to an existing builder.
 package setup
 
 import (
@@ -37,34 +37,33 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// Options are settings that a configuration cannot hold. Nil is none.
+// Options are settings that a configuration cannot hold. Nil means the defaults.
 type Options struct {
-	// OTLP may change the settings of the OTLP exporter before it is made: its
-	// TLS settings, retries, or spill directory. Logs and metrics are sent with
-	// the settings that it leaves behind.
+	// OTLP may change the settings of the OTLP exporter before it is created: its TLS
+	// settings, retries, or spill directory. Logs and metrics use the same settings.
 	OTLP func(*otlp.Config)
 
-	// Logs and Metrics switch these signals of the OTLP output on or off; they
-	// win over the configuration. Unset leaves it to the configuration, which
-	// has them on.
+	// Logs and Metrics enable or disable these signals of the OTLP output. They take
+	// precedence over the configuration. If unset, the configuration decides; its
+	// default is enabled.
 	Logs, Metrics config.Var[bool]
 
-	// Resource and Identity are what a builder is given by WithResource and
-	// WithIdentity, so that logs and metrics describe the process as the spans
-	// do. NewBuilder gives them to the builder too; Apply leaves that to the
-	// caller, whose builder may have them already.
+	// Resource and Identity are the arguments of the builder's WithResource and
+	// WithIdentity. Logs and metrics use them to describe the process as the spans do.
+	// NewBuilder also sets them on the builder; Apply leaves that to the caller, whose
+	// builder may have them already.
 	Resource *resource.Resource
 	Identity outputs.Identity
 
-	// Logger gets warnings about log records and metrics that were lost. NewBuilder gives
-	// it to the builder too, with the log files of the configuration, and reports to
-	// it what is suspicious in the configuration. Nil is slog.Default, for the
-	// builder with the configured level.
+	// Logger gets warnings about lost log records and metrics. NewBuilder also sets it
+	// on the builder, together with the log files of the configuration, and logs
+	// warnings about the configuration to it. Nil means slog.Default, for the builder
+	// with the configured level.
 	Logger *slog.Logger
 }
 
-// Outputs are the exporters made for a configuration; nil for an output that
-// is off. The provider shuts them down.
+// Outputs are the exporters of a configuration; nil for a disabled output. The provider
+// shuts them down.
 type Outputs struct {
 	File    *file.Exporter
 	Trace   *pfw.Exporter
@@ -73,7 +72,7 @@ type Outputs struct {
 	Metrics *Metrics
 }
 
-// Close shuts the outputs down where no provider does, because it could not be
+// Close shuts the outputs down if no provider does, because the provider could not be
 // configured. It may be called on nil and more than once.
 func (o *Outputs) Close(ctx context.Context) error {
 	if o == nil {
@@ -94,10 +93,10 @@ func (o *Outputs) Close(ctx context.Context) error {
 	if o.Metrics != nil {
 		errs = append(errs, o.Metrics.Shutdown(ctx))
 	}
-	return errors.Join(errs...) // the file is opened by the provider only
+	return errors.Join(errs...) // File needs no Shutdown: only the provider opens it
 }
 
-// bounded returns a context a deadline if it has none.
+// bounded returns ctx with a default deadline if it has none.
 func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -105,9 +104,9 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, delivery.DefaultShutdownTimeout)
 }
 
-// NewBuilder makes a builder for everything that a configuration says: the
-// job, the export customization, the rank, the resource and the outputs. The
-// context bounds nothing but the making.
+// NewBuilder returns a builder configured with everything in a configuration: the job,
+// the export customization, the rank, the resource and the outputs. ctx bounds only this
+// call.
 func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.TrainingTelemetryBuilder, *Outputs, error) {
 	var err error
 	if cfg.Ranks, err = settings.Ranks(cfg.Ranks, os.LookupEnv); err != nil {
@@ -143,9 +142,9 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	return b, outputs, nil
 }
 
-// Apply makes the outputs of a configuration and adds them to a builder, along
-// with the rank. Where telemetry is off for this rank it makes none, so that
-// such a rank leaves no empty files. On an error nothing is left open.
+// Apply creates the outputs of a configuration and adds them to a builder, along with
+// the rank. If telemetry is off for this rank it creates none, so that the rank leaves
+// no empty files. On an error nothing stays open.
 func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg config.Config, o *Options) (*Outputs, error) {
 	made := &Outputs{}
 	if err := settings.Validate(&config.Config{Outputs: cfg.Outputs}, "outputs.", ""); err != nil {
@@ -195,7 +194,7 @@ func Apply(ctx context.Context, b *telemetry.TrainingTelemetryBuilder, cfg confi
 	return made, nil
 }
 
-// useOTel makes what goes through OpenTelemetry's exporters.
+// useOTel creates the outputs that use OpenTelemetry's exporters.
 func (o *Outputs) useOTel(ctx context.Context, cfg *config.Config, ranks config.Ranks, options *Options) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -242,8 +241,7 @@ func stronger(a, b config.Var[bool]) config.Var[bool] {
 	return b
 }
 
-// newResource returns the resource that the configuration describes, nil if it
-// says nothing.
+// newResource returns the resource of the configuration, or nil if it is empty.
 func newResource(cfg *config.Config) *resource.Resource {
 	var attrs []attribute.KeyValue
 	for _, e := range cfg.OTel.ResourceAttributes {
@@ -254,7 +252,7 @@ func newResource(cfg *config.Config) *resource.Resource {
 			attrs = append(attrs, attribute.String(e.Key, fmt.Sprint(v)))
 		}
 	}
-	if cfg.OTel.ServiceName != "" { // the last value of a key counts
+	if cfg.OTel.ServiceName != "" { // the last value of a key takes precedence
 		attrs = append(attrs, attribute.String("service.name", cfg.OTel.ServiceName))
 	}
 	if len(attrs) == 0 {
@@ -263,10 +261,9 @@ func newResource(cfg *config.Config) *resource.Resource {
 	return resource.NewSchemaless(attrs...)
 }
 
-// sentMeters are the meters of the telemetry, as an output: the provider ends
-// them itself, after everything else that goes over a network, so that the
-// metrics say what became of spans and logs, and before it takes its
-// instruments back.
+// sentMeters is the meter provider of the telemetry as an output. The provider shuts it
+// down after the other network outputs, so that the metrics include the delivery of
+// spans and logs, and before it unregisters its instruments.
 type sentMeters struct {
 	outputs.None
 	metric.MeterProvider

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// job is a configuration without outputs.
+// job returns a configuration without outputs.
 func job() config.Config {
 	return config.Config{
 		Base:  config.Base{ApplicationName: "app", SessionTag: config.Value("tag"), WorldSize: config.Value(1)},
@@ -34,7 +34,7 @@ func job() config.Config {
 	}
 }
 
-// backend collects spans by http/protobuf.
+// backend is a receiver that collects spans sent by http/protobuf.
 type backend struct {
 	url   string
 	mu    sync.Mutex
@@ -47,7 +47,7 @@ func newBackend(t *testing.T) *backend {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
 		if q.URL.Path != "/v1/traces" {
-			return // signals_test.go looks at the others
+			return // signals_test.go checks the others
 		}
 		var request collectorpb.ExportTraceServiceRequest
 		if err == nil {
@@ -276,7 +276,8 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 	}
 }
 
-// TestPathThatCannotBe: files are opened with the provider, which then fails.
+// TestPathThatCannotBe checks that ConfigureProvider, which opens the files, fails for
+// an invalid path.
 func TestPathThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
@@ -332,7 +333,8 @@ func coresKnown() bool {
 	return err == nil
 }
 
-// The arguments of the program can hold secrets. go test gives some.
+// TestTheTraceHoldsNoArgumentsUnlessAsked checks that the trace holds no program
+// arguments by default, because they can contain secrets. go test passes some.
 func TestTheTraceHoldsNoArgumentsUnlessAsked(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		cfg := job()

@@ -23,11 +23,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// collector takes all three signals on 127.0.0.1.
+// collector is a receiver for all three signals on 127.0.0.1.
 type collector struct {
 	protocol string
 	url      string
-	script   func(signal string, call int) bool // whether to take it; metrics are always taken
+	script   func(signal string, call int) bool // whether to accept the call; metrics are always accepted
 
 	mu        sync.Mutex
 	calls     map[string]int
@@ -59,7 +59,7 @@ func newCollector(t *testing.T, protocol string) *collector {
 	return c
 }
 
-// job is a configuration that sends everything there.
+// job returns a configuration that sends all signals to the collector.
 func (c *collector) job() config.Config {
 	cfg := job()
 	cfg.Training = &config.Training{
@@ -107,7 +107,7 @@ func (c *collector) serveHTTP(w http.ResponseWriter, q *http.Request) {
 		"/v1/metrics": &metricscollector.ExportMetricsServiceRequest{},
 	}[q.URL.Path]
 	if r == nil {
-		http.NotFound(w, q) // as a receiver that does not know the signal
+		http.NotFound(w, q) // like a receiver that does not support the signal
 		return
 	}
 	if err != nil || proto.Unmarshal(body, r) != nil {
@@ -153,7 +153,7 @@ func (s *metricsService) Export(_ context.Context, r *metricscollector.ExportMet
 	return &metricscollector.ExportMetricsServiceResponse{}, s.c.answer(r)
 }
 
-// metrics are those of the latest export.
+// metrics returns the metrics of the latest export.
 func (c *collector) metrics() (all []*metricspb.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +168,7 @@ func (c *collector) metrics() (all []*metricspb.Metric) {
 	return nil
 }
 
-// number is the sum of a counter's data points, or a gauge's value.
+// number returns the sum of a counter's data points, or a gauge's value.
 func (c *collector) number(name string) float64 {
 	for _, m := range c.metrics() {
 		if m.GetName() != name {

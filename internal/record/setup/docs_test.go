@@ -17,7 +17,7 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
-// catalogue is a meter provider that notes the instruments that are made.
+// catalogue is a meter provider that records the created instruments.
 type catalogue struct {
 	noop.MeterProvider
 	made map[string]string // "unit, kind" by name
@@ -67,7 +67,8 @@ func (m catalogueMeter) Int64ObservableUpDownCounter(name string, o ...metric.In
 	return m.Meter.Int64ObservableUpDownCounter(name, o...)
 }
 
-// Kinds of instruments that the catalogue does not know would be missed.
+// The catalogue panics on kinds of instruments that it does not record, so that none is
+// missed.
 func (m catalogueMeter) Int64Gauge(string, ...metric.Int64GaugeOption) (metric.Int64Gauge, error) {
 	panic("teach the catalogue this kind")
 }
@@ -120,7 +121,7 @@ func metricRows(t *testing.T) (rows [][]string) {
 }
 
 // TestEveryMetricIsDocumented compares docs/reference/signals.md with the instruments
-// that telemetry and the outputs make.
+// that telemetry and the outputs create.
 func TestEveryMetricIsDocumented(t *testing.T) {
 	c := &catalogue{made: map[string]string{}}
 	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(job().Base).WithRanks(config.Ranks{}).
@@ -155,7 +156,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 			t.Errorf("%s is %q, its row says %q", name, made, rows[name])
 		}
 	}
-	job := metrics.Groups[len(metrics.Groups)-1] // what the command serves of a job's files; its own tests look at that
+	job := metrics.Groups[len(metrics.Groups)-1] // the metrics that the command derives from a job's files; its own tests check them
 	for name := range rows {
 		served := slices.ContainsFunc(job.Metrics, func(m *metrics.Metric) bool { return m.Name == name })
 		if c.made[name] == "" && !served {

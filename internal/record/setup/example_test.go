@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// The environment says which outputs there are; the program has no word of them.
+// The environment selects the outputs; the program does not mention them.
 func ExampleNewBuilder() {
 	dir, err := os.MkdirTemp("", "example")
 	if err != nil {

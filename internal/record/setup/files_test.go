@@ -12,7 +12,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// Metrics tell how much is in the files of a job, and what is missing.
+// TestFilesAreMeasured checks the metrics about what the files of a job contain and what
+// they lack.
 func TestFilesAreMeasured(t *testing.T) {
 	dir := t.TempDir()
 	cfg := job()
@@ -70,7 +71,7 @@ func TestFilesAreMeasured(t *testing.T) {
 	}
 }
 
-// byOutput collects a counter by its attribute output.
+// byOutput returns the values of a counter by its attribute output.
 func byOutput(t *testing.T, reader *sdkmetric.ManualReader, name string) map[string]int64 {
 	t.Helper()
 	var rm metricdata.ResourceMetrics

@@ -15,9 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
-// withLogFiles adds the files of the configuration to a logger; nil is the
-// default one with the configured level. It gives the logger back if there are
-// no files.
+// withLogFiles returns a logger that also writes to the log files of the configuration.
+// A nil l means the default logger with the configured level. It returns l if the
+// configuration has no log files.
 func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 	level := settings.Level(c)
 	var handlers []slog.Handler
@@ -29,7 +29,7 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 			host := identity.HostName()
 			path, err := fswrite.Name{Path: f.path, Rank: &rank, PID: os.Getpid(), Host: host}.Expand()
 			if err != nil {
-				continue // the configuration was checked
+				continue // the configuration is already validated
 			}
 			if err := fswrite.Check(path, func(*os.File) error { return nil }); !fswrite.AsIs(path) && errors.Is(err, fs.ErrExist) {
 				cmp.Or(l, slog.Default()).Warn("telemetry does not write messages to this log file", "error", err, "see", helptopic.File)
@@ -47,9 +47,9 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 	return slog.New(slog.NewMultiHandler(append(handlers, l.Handler())...))
 }
 
-// logFile is the path of a file to which lines are added. It is open only while
-// one is written: messages are rare, and the last ones come when nobody is left
-// to close it.
+// logFile is the path of a file to which lines are appended. The file is open only while
+// a line is written: messages are rare, and the last ones are logged after every point
+// at which it could be closed.
 type logFile string
 
 // Write implements io.Writer.
@@ -65,7 +65,7 @@ func (path logFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// atLeast hides messages below a level.
+// atLeast drops messages below a level.
 type atLeast struct {
 	slog.Handler
 	level slog.Level

@@ -29,7 +29,8 @@ func TestErrorsGoToBothLogFiles(t *testing.T) {
 	}
 }
 
-// A log file behind a link is somebody else's: it stays, and that is said.
+// TestLogFileBehindALink checks that a log file behind a symbolic link, which may belong
+// to another user, is not written, and that a warning is logged.
 func TestLogFileBehindALink(t *testing.T) {
 	dir := t.TempDir()
 	victim, link := filepath.Join(dir, "victim"), filepath.Join(dir, "info.log")

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/setup"
 )
 
-// What the library says of itself goes where the configuration wants it.
+// TestLogFiles checks that the library's own messages go to the configured log files.
 func TestLogFiles(t *testing.T) {
 	for _, tc := range []struct {
 		level string
@@ -39,7 +39,7 @@ func TestLogFiles(t *testing.T) {
 					t.Errorf("the program's own logger got %q", own.String())
 				}
 			}
-			text, _ := os.ReadFile(filepath.Join(dir, "info-3.log")) // none is as good as an empty one
+			text, _ := os.ReadFile(filepath.Join(dir, "info-3.log")) // a missing file counts as empty
 			if n := strings.Count(string(text), "TRAINSPAN_X: odd"); n != tc.want {
 				t.Errorf("%d warnings in %q", n, text)
 			}

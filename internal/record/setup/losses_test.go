@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/telemetry"
 )
 
-// lostOf adds up what a JSON-lines file tells of losses, and the arguments of
-// the end record of a trace that begin with a prefix.
+// lostOf returns the sum of the losses in a JSON-lines file, and of the arguments of the
+// end record of a trace that have the given prefix.
 func lostOf(t *testing.T, file, trace, prefix string) (inFile, inTrace int64) {
 	t.Helper()
 	for _, line := range lines(t, file) {
@@ -46,9 +46,9 @@ func lostOf(t *testing.T, file, trace, prefix string) (inFile, inTrace int64) {
 	return inFile, inTrace
 }
 
-// What a backend that is not there did not get is told in both files, in the
-// log and in the counts, with the same numbers, however the job ends. The
-// sending gives up by itself: the deadline is an hour.
+// TestABackendThatIsNotThere checks that the losses of an unreachable backend are in
+// both files, in the log and in the counts, with the same numbers, however the job ends.
+// The export gives up by itself: the deadline is an hour.
 func TestABackendThatIsNotThere(t *testing.T) {
 	for _, byScope := range []bool{false, true} {
 		forBoth(t, func(t *testing.T, protocol string) {
@@ -70,7 +70,7 @@ func TestABackendThatIsNotThere(t *testing.T) {
 				telemetry.FromContext(ctx).End()
 				err = tel.Shutdown(context.Background())
 			} else {
-				must(t, cb.OnAppEnd(ctx)) // what became of telemetry is no outcome of it
+				must(t, cb.OnAppEnd(ctx)) // losses of telemetry do not change its result
 				err = tel.Shutdown(context.Background())
 			}
 			if err == nil {
@@ -93,7 +93,8 @@ func TestABackendThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A receiver that takes spans only is no reason for an alarm.
+// TestABackendForSpansOnly checks that a receiver that accepts only spans causes no
+// warnings.
 func TestABackendForSpansOnly(t *testing.T) {
 	there, dir, log := newCollector(t, config.OTLPHTTP), t.TempDir(), &bytes.Buffer{}
 	cfg := there.job()

@@ -21,25 +21,25 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// Metrics are where the metrics of a training go: to an OTLP receiver at an
-// interval, to a Prometheus server that asks for them, or both. It is safe for
-// concurrent use. A nil Metrics does nothing.
+// Metrics exports the metrics of a training: to an OTLP receiver at an interval, to a
+// Prometheus server that scrapes them, or both. It is safe for concurrent use. A nil
+// Metrics does nothing.
 type Metrics struct {
 	provider *sdkmetric.MeterProvider
-	exporter sent         // nil where metrics are not sent
-	server   *prom.Server // nil where nobody can ask
+	exporter sent         // nil if metrics are not sent
+	server   *prom.Server // nil without a Prometheus endpoint
 
 	once sync.Once
 	err  error
 }
 
-// sent is an exporter by OTLP.
+// sent is an OTLP exporter with delivery counts.
 type sent interface {
 	sdkmetric.Exporter
 	Delivery() outputs.Delivery
 }
 
-// newMetrics makes the outputs for metrics, nil if there are none.
+// newMetrics returns the outputs for metrics, or nil if metrics are not exported.
 func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Options, id outputs.Identity) (*Metrics, error) {
 	if c == nil && !settings.PrometheusActive(cfg) {
 		return nil, nil
@@ -69,7 +69,7 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 		}
 		options = append(options, sdkmetric.WithReader(reader))
 	}
-	if m.exporter != nil { // its goroutine is started last: nothing can fail any more
+	if m.exporter != nil { // last, because the reader starts a goroutine and nothing can fail after it
 		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(m.exporter,
 			sdkmetric.WithInterval(settings.OTLP(c.OTLP).MetricsInterval))))
 	}
@@ -77,8 +77,8 @@ func newMetrics(ctx context.Context, cfg *config.Config, c *otlp.Config, o *Opti
 	return m, nil
 }
 
-// addressOf gives every rank of a machine a port of its own: the one that is
-// configured, plus the local rank.
+// addressOf returns the address for a rank: the configured port plus the local rank, so
+// that every rank of a host has its own port.
 func addressOf(address string, localRank int) (string, error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
@@ -97,8 +97,8 @@ func addressOf(address string, localRank int) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-// MeterProvider is where a program can make instruments of its own, which go
-// where those of the training go. It is nil for a nil Metrics.
+// MeterProvider returns the meter provider, for instruments of the program. They are
+// exported like those of the training. It is nil for a nil Metrics.
 func (m *Metrics) MeterProvider() metric.MeterProvider {
 	if m == nil {
 		return nil
@@ -106,8 +106,7 @@ func (m *Metrics) MeterProvider() metric.MeterProvider {
 	return m.provider
 }
 
-// PrometheusURL is the address at which metrics can be fetched, empty if they
-// cannot.
+// PrometheusURL returns the URL of the Prometheus endpoint, or "" if it is not enabled.
 func (m *Metrics) PrometheusURL() string {
 	if m == nil {
 		return ""
@@ -115,7 +114,7 @@ func (m *Metrics) PrometheusURL() string {
 	return m.server.URL()
 }
 
-// ForceFlush sends the metrics of this moment.
+// ForceFlush sends the current metrics.
 func (m *Metrics) ForceFlush(ctx context.Context) error {
 	if m == nil {
 		return nil
@@ -123,9 +122,9 @@ func (m *Metrics) ForceFlush(ctx context.Context) error {
 	return m.provider.ForceFlush(ctx)
 }
 
-// Shutdown sends the metrics a last time and closes the Prometheus endpoint,
-// both until ctx is done, or for 5 s if it has no deadline. Later calls give the
-// same result.
+// Shutdown sends the metrics a last time and closes the Prometheus endpoint. It stops
+// when ctx is done, or after 5 s if ctx has no deadline. Later calls return the same
+// result.
 func (m *Metrics) Shutdown(ctx context.Context) error {
 	if m == nil {
 		return nil
@@ -149,7 +148,7 @@ func perfTags(cfg *config.Config) []string {
 	return tags
 }
 
-// resourceOf is what the configuration and the program add to the resource, nil
+// resourceOf returns what the configuration and the program add to the resource, or nil
 // if nothing.
 func resourceOf(cfg *config.Config, o *Options) *resource.Resource {
 	r := newResource(cfg)

@@ -16,13 +16,13 @@ import (
 
 const (
 	starterVariable = "EXPORTERS_TEST_STARTER"
-	// roundsVariable asks for more rounds than the default.
+	// roundsVariable requests more rounds than the default.
 	roundsVariable = "EXPORTERS_TEST_ROUNDS"
 	starters       = 8
 	spansEach      = 50
 )
 
-// TestStarter is a process of TestManyStartAtOnce.
+// TestStarter is the body of a child process of TestManyStartAtOnce.
 func TestStarter(t *testing.T) {
 	if os.Getenv(starterVariable) == "" {
 		t.Skip("started by TestManyStartAtOnce only")
@@ -32,7 +32,7 @@ func TestStarter(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println("ready")
-	_, _ = io.ReadAll(os.Stdin) // all begin at once
+	_, _ = io.ReadAll(os.Stdin) // wait until all processes can start at once
 	b, outputs, err := setup.NewBuilder(t.Context(), cfg, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +53,8 @@ func TestStarter(t *testing.T) {
 	}
 }
 
-// TestManyStartAtOnce starts processes at the same moment on one path that does
-// not tell them apart, as a launcher without ranks does.
+// TestManyStartAtOnce starts several processes at once with one path that does not
+// distinguish them, like a launcher without ranks.
 func TestManyStartAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts many processes")

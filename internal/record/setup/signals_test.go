@@ -39,7 +39,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// start begins a job with a training loop and three iterations in it.
+// start starts a job with a training loop and three iterations.
 func start(t *testing.T, cfg config.Config, o *setup.Options) (*telemetry.Provider, *callbacks.Callbacks, *setup.Outputs) {
 	t.Helper()
 	b, outputs, err := setup.NewBuilder(t.Context(), cfg, o)
@@ -59,13 +59,13 @@ func start(t *testing.T, cfg config.Config, o *setup.Options) (*telemetry.Provid
 	return tel, cb, outputs
 }
 
-// runJob is a whole job. The logs are flushed before its end.
+// runJob runs a whole job. It flushes the logs before the end.
 func runJob(t *testing.T, cfg config.Config, o *setup.Options) *setup.Outputs {
 	t.Helper()
 	tel, cb, outputs := start(t, cfg, o)
 	must(t, outputs.Logs.ForceFlush(t.Context()))
 	must(t, cb.OnTrainEnd(t.Context()))
-	_ = tel.Shutdown(context.Background()) // refused spans are some tests' purpose
+	_ = tel.Shutdown(context.Background()) // some tests expect refused spans
 	return outputs
 }
 
@@ -84,8 +84,9 @@ func described(r *resourcepb.Resource) map[string]string {
 	return out
 }
 
-// Events of the open loop and metrics arrive while it runs; the last metrics
-// tell what became of spans and logs; the signals describe the process alike.
+// TestSignals checks that events of the open loop and metrics arrive while it runs, that
+// the last metrics include the delivery of spans and logs, and that all signals describe
+// the process alike.
 func TestSignals(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "from=env")
 	t.Setenv("TRAINSPAN_ATTEMPT", "2")
@@ -204,8 +205,8 @@ func TestSwitches(t *testing.T) {
 	}
 }
 
-// A receiver that never answers costs the shutdown its deadline and no more,
-// and the callbacks nothing; every record that was lost is counted.
+// TestSilentReceiver checks that, with a receiver that never answers, the shutdown keeps
+// its deadline, callbacks are not delayed, and every lost record is counted.
 func TestSilentReceiver(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -232,23 +233,23 @@ func TestSilentReceiver(t *testing.T) {
 		cfg := (&collector{protocol: protocol, url: "http://" + listener.Addr().String()}).job()
 		b, outputs, err := setup.NewBuilder(t.Context(), cfg, quiet())
 		must(t, err)
-		// Or any other timeout: there is no answer.
+		// The value of the timeout does not matter: the receiver never answers.
 		tel, err := b.WithLogger(slog.New(slog.DiscardHandler)).WithShutdownTimeout(20 * time.Millisecond).ConfigureProvider(t.Context())
 		must(t, err)
 		cb := callbacks.New(tel)
 		_, err = cb.OnAppStart(t.Context())
 		must(t, err)
 		end := tel.Shutdown
-		if protocol == config.OTLPGRPC { // one protocol is enough for the other way to end
+		if protocol == config.OTLPGRPC { // one protocol is enough to test the other way to end
 			end = func(ctx context.Context) error {
 				must(t, cb.OnAppEnd(ctx))
 				return tel.Shutdown(ctx)
 			}
 		}
-		if err := end(context.Background()); err == nil { // would hang without the deadline
+		if err := end(context.Background()); err == nil { // would hang without the default deadline
 			t.Error("Shutdown returned no error, want one with the losses")
 		}
-		// The shutdown keeps its deadline though the last of them is not counted yet.
+		// The shutdown keeps its deadline even if the last loss is not counted yet.
 		until.True(t, "all is counted", func() bool { return outputs.Logs.LogStats().Pending+tel.Stats().PendingSpans == 0 })
 		if s := outputs.Logs.LogStats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
 			t.Errorf("logs: %+v", s)
@@ -256,12 +257,12 @@ func TestSilentReceiver(t *testing.T) {
 		if s := tel.Stats(); s.DroppedSpans != s.EndedSpans || s.EndedSpans == 0 {
 			t.Errorf("spans: %+v", s)
 		}
-		_ = outputs.Close(context.Background()) // is over already
+		_ = outputs.Close(context.Background()) // is already shut down
 	})
 }
 
-// The end of the application closes the native exporters first. The logs then
-// keep nobody waiting, and none is lost.
+// TestTheEndOfTheApplicationLosesNoLogs checks that OnAppEnd, which closes the native
+// exporters first, does not wait for the logs, and that no log record is lost.
 func TestTheEndOfTheApplicationLosesNoLogs(t *testing.T) {
 	there := newCollector(t, config.OTLPHTTP)
 	tel, cb, outputs := start(t, there.job(), quiet())
@@ -274,13 +275,13 @@ func TestTheEndOfTheApplicationLosesNoLogs(t *testing.T) {
 			<-release
 			return true
 		}
-		pending = outputs.Logs.LogStats().Pending // the spans do not wait for the logs
+		pending = outputs.Logs.LogStats().Pending // the spans must not wait for the logs
 		open()
 		return true
 	}
 	must(t, cb.OnTrainEnd(t.Context()))
 	must(t, cb.OnAppEnd(t.Context()))
-	must(t, tel.Shutdown(context.Background())) // was done by OnAppEnd
+	must(t, tel.Shutdown(context.Background())) // already done by OnAppEnd
 	if s := outputs.Logs.LogStats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
 		t.Errorf("%+v, %d arrived, %d waited", s, len(there.logs()), pending)
 	}
@@ -330,8 +331,8 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// One bad byte in what describes the job costs nothing, and what moves the cursor of
-// a terminal is not on the page.
+// TestPrometheusWithInvalidText checks that an invalid byte in the job's description
+// loses nothing, and that terminal control characters are not on the page.
 func TestPrometheusWithInvalidText(t *testing.T) {
 	cfg := job()
 	cfg.Outputs = config.Outputs{Prometheus: config.Prometheus{Address: "127.0.0.1:0"}}
@@ -382,7 +383,8 @@ func TestPrometheusAddresses(t *testing.T) {
 	}
 }
 
-// Two ranks of a machine share a configuration, not a port.
+// TestRanksHavePortsOfTheirOwn checks that two ranks of a host with one configuration
+// use different ports.
 func TestRanksHavePortsOfTheirOwn(t *testing.T) {
 	cfg := job()
 	var outputs []*setup.Outputs

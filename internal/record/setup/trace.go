@@ -13,22 +13,22 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// dialects are those of package dftracer; the configuration was checked.
+// dialects maps the configured dialect to that of package dftracer.
 var dialects = map[string]dftracer.Dialect{
 	config.TraceV1:  dftracer.V1,
 	config.TraceV2:  dftracer.V2,
 	config.TraceV22: dftracer.V22,
 }
 
-// newTrace makes the trace file's output; the provider opens it.
+// newTrace returns the output for the trace file. The provider opens the file.
 func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *pfw.Exporter {
 	t = settings.Trace(t)
 	o := TraceOptions(&t)
 	o.OnError, o.OnPath = fileEvents(log, "trace")
-	rank := ranks.Rank.Or(0) // as the records say; a process on its own is rank 0
+	rank := ranks.Rank.Or(0) // as in the records; a single process is rank 0
 	o.Process.Rank = &rank
 	path := t.Path
-	if ranks.Rank.IsSet() { // ranks cannot share a trace
+	if ranks.Rank.IsSet() { // ranks must not share a trace file
 		o.Process.WorldSize = max(world, ranks.WorldSize.Or(1))
 	}
 	o.HashName = isPrefix(path)
@@ -41,8 +41,8 @@ func newTrace(t config.Trace, ranks config.Ranks, world int, log *slog.Logger) *
 	return pfw.New(path, options)
 }
 
-// TraceOptions are what a configuration says of the form of a trace: its dialect,
-// compression and buffers. What it leaves open is the default of package dftracer.
+// TraceOptions returns the writer options of a configuration: dialect, compression and
+// buffers. Unset fields have the defaults of package dftracer.
 func TraceOptions(t *config.Trace) *dftracer.Options {
 	o := &dftracer.Options{
 		Dialect:       dialects[t.Dialect],
@@ -72,8 +72,8 @@ func fileEvents(log *slog.Logger, output string) (onError func(error), onPath fu
 	return onError, onPath
 }
 
-// isPrefix reports whether a path is the beginning of the name of a trace, as
-// in the reference's configuration. Pipes, devices and "-" are none.
+// isPrefix reports whether a path is the prefix of a trace's name, as in one-logger's
+// configuration. Pipes, devices and "-" are not prefixes.
 func isPrefix(path string) bool {
 	return !strings.HasSuffix(path, ".pfw.gz") && !strings.HasSuffix(path, ".pfw") && !fswrite.AsIs(path)
 }

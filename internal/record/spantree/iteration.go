@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// LoopStart is where a training loop starts, and where it is to end.
+// LoopStart holds the start values and the targets of a training loop.
 type LoopStart struct {
 	Iterations       int
 	Samples          attributes.Opt[int64]
@@ -21,9 +21,9 @@ type LoopStart struct {
 	SamplesTarget    attributes.Opt[int64]
 }
 
-// StartLoop is the start of a training loop at t; its attributes are appended to
-// attrs. A loop that is refused because one is open has set the start values all
-// the same, as in the reference; it has no attributes.
+// StartLoop counts the start of a training loop at t and appends its attributes to
+// attrs. If another loop is open, the caller refuses the start; like one-logger,
+// StartLoop still sets the start values, and returns no attributes.
 func (b *Counters) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs []attributes.Attr) ([]attributes.Attr, error) {
 	if v.err != nil {
 		return nil, v.err
@@ -38,8 +38,8 @@ func (b *Counters) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs 
 	if s.SamplesTarget.IsSet() {
 		samples = s.SamplesTarget
 	}
-	// The reference refuses a loop whose throughput is logged and whose targets
-	// are not known; nothing but the targets themselves depends on them.
+	// One-logger refuses a loop with throughput logging and without targets. This is not
+	// necessary: only the targets themselves depend on them.
 	if iterations.Or(1) <= 0 {
 		return nil, fmt.Errorf("train_iterations_target must be a positive integer, not %d.", iterations.Or(0))
 	}
@@ -69,7 +69,7 @@ func (b *Counters) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs 
 		l.flops = attrvalue.Count{}
 	}
 	if open {
-		return nil, nil // refused by the caller
+		return nil, nil // the caller refuses the start
 	}
 	b.loops++
 	if b.begun == 0 {
@@ -90,8 +90,8 @@ func (b *Counters) StartLoop(s *LoopStart, v *Values, t int64, open bool, attrs 
 	return a.Append(attrs), nil
 }
 
-// newLoop starts the windows of a further training loop afresh: the reference
-// goes on with those of the loop before and counts it twice.
+// newLoop resets the windows for a further training loop. One-logger keeps those of the
+// previous loop and counts it twice.
 func (b *Counters) newLoop() {
 	for _, i := range [...]int{phase.Iteration, phase.DataLoading, phase.Forward, phase.Backward} {
 		b.windows[i] = window{}
@@ -99,7 +99,7 @@ func (b *Counters) newLoop() {
 	b.loop = loop{latest: b.loop.latest}
 }
 
-// samplesStart is the number of samples of earlier runs, unset if nobody knows.
+// samplesStart returns the number of samples of earlier runs, unset if unknown.
 func (b *Counters) samplesStart() attributes.Opt[int64] {
 	if !b.loop.counted0 {
 		return attributes.Opt[int64]{}
@@ -107,8 +107,7 @@ func (b *Counters) samplesStart() attributes.Opt[int64] {
 	return attributes.Some(b.loop.samples0)
 }
 
-// samplesOf is a number of samples, unset where nobody says how many an
-// iteration has.
+// samplesOf returns n, or unset if the number of samples per iteration is unknown.
 func (b *Counters) samplesOf(n int64) attributes.Opt[int64] {
 	if !b.sized {
 		return attributes.Opt[int64]{}
@@ -116,9 +115,8 @@ func (b *Counters) samplesOf(n int64) attributes.Opt[int64] {
 	return attributes.Some(n)
 }
 
-// endIteration counts an iteration and says a metrics update when one is due:
-// with zero-based numbers, after iteration i > 0 if (i+1) is a multiple of the
-// interval.
+// endIteration counts an iteration and adds a metrics update to out if one is due: with
+// zero-based numbers, after iteration i > 0 if (i+1) is a multiple of the interval.
 func (b *Counters) endIteration(e *Ending, v *Values, readings bool, out *Entry) error {
 	l, w := &b.loop, &b.windows[phase.Iteration]
 	if e.Failure != nil {
@@ -151,8 +149,8 @@ func (b *Counters) endIteration(e *Ending, v *Values, readings bool, out *Entry)
 	l.firstFinish = cmp.Or(l.firstFinish, e.At)
 	var problem error
 	if v.throughput {
-		// Without any time there is no throughput. That is an error, as in the
-		// reference, unless a clock that was set back is the reason.
+		// A throughput needs a time greater than zero. Otherwise it is an error, as in
+		// one-logger, unless the cause is a clock that was set back.
 		if err := b.addThroughput(samples, e.Took, w, v); !e.Repaired {
 			problem = err
 		}
@@ -170,7 +168,7 @@ func (b *Counters) endIteration(e *Ending, v *Values, readings bool, out *Entry)
 	return nil
 }
 
-// read is what metrics say of an iteration.
+// read returns what an iteration contributes to the metrics.
 func (l *loop) read(e *Ending, v *Values, samples int64) *IterationReading {
 	it := &IterationReading{
 		Duration: e.Took, Ranks: max(v.world, 1), Samples: samples, Tokens: e.Used.Tokens.Or(v.seq * samples), Loss: e.Used.Loss,
@@ -205,7 +203,7 @@ func (b *Counters) addThroughput(samples, d int64, w *window, v *Values) error {
 	return nil
 }
 
-// update is the event with the metrics of the training loop.
+// update returns the event with the metrics of the training loop.
 func (b *Counters) update(v *Values, partial bool, now int64) outputs.Event {
 	l, w := &b.loop, &b.windows[phase.Iteration]
 	m := onelogger.TrainingMetricsUpdate{
@@ -259,10 +257,9 @@ func (b *Counters) update(v *Values, partial bool, now int64) outputs.Event {
 	}
 }
 
-// End does what the end of a standard span means for the counters, and adds to out
-// what is to be said of it. readings says that metrics are read. An error leaves
-// the span to be stopped all the same, so that a problem in one iteration is not
-// a problem in all that follow.
+// End counts the end of a standard span, and adds the resulting events and metrics to
+// out. readings reports that metrics are read. After an error the caller must still end
+// the span, so that a problem in one iteration does not affect the following ones.
 func (b *Counters) End(e *Ending, v *Values, readings bool, out *Entry) error {
 	switch w := &b.windows[e.Index]; e.Index {
 	case phase.Iteration:
@@ -283,7 +280,7 @@ func (b *Counters) End(e *Ending, v *Values, readings bool, out *Entry) error {
 		}.Append(nil))
 		b.tested = b.done
 	case phase.Training:
-		// The reference drops what a loop did since its last update.
+		// One-logger drops what a loop did since its last update.
 		if b.done > b.reported && v.known && v.err == nil {
 			out.Events = append(out.Events, Event{Event: b.update(v, true, e.Now), Extension: true})
 		}
@@ -298,7 +295,7 @@ func (b *Counters) End(e *Ending, v *Values, readings bool, out *Entry) error {
 	return nil
 }
 
-// validation are the metrics of a validation loop.
+// validation returns the metrics of a validation loop.
 func (b *Counters) validation() []attributes.Attr {
 	m := onelogger.ValidationMetricsUpdate{
 		CurrentIteration: max(0, b.done-1),

@@ -13,21 +13,22 @@ import (
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
 
-// maxPending bounds the saves whose outcome is still unknown. A job that
-// reports neither success nor failure must not make the counters grow.
+// maxPending bounds the saves whose outcome is unknown. A job that reports neither
+// success nor failure must not make the counters grow.
 const maxPending = 1024
 
-// saves are what is known of checkpoint saves.
+// saves holds the state of checkpoint saves.
 type saves struct {
 	succeeded int64
 	first     int64                  // time of the first success, nanoseconds since the epoch
-	pending   map[int64]productivity // by step, from the start of the save
-	order     []int64                // of the steps in pending, oldest first
+	pending   map[int64]productivity // by step, as of the start of the save
+	order     []int64                // steps in pending, oldest first
 	best      productivity           // the largest numbers reported
-	blocking  map[int64]int64        // nanoseconds that an asynchronous save blocked, by step
+	blocking  map[int64]int64        // nanoseconds that an asynchronous save blocked training, by step
 }
 
-// productivity is what would be kept if the job died right after a save.
+// productivity is the work that a checkpoint preserves if the job fails right after the
+// save.
 type productivity struct {
 	iterations, samples int64
 	train, validation   int64 // nanoseconds
@@ -35,8 +36,8 @@ type productivity struct {
 	hasFlops            bool
 }
 
-// maxOf takes the larger of each number: a success that is reported late must
-// not lower what was reported before.
+// maxOf returns the maximum of each field: a success that is reported late must not
+// lower the numbers reported before.
 func (p productivity) maxOf(q productivity) productivity {
 	p.iterations = max(p.iterations, q.iterations)
 	p.samples = max(p.samples, q.samples)
@@ -49,8 +50,8 @@ func (p productivity) maxOf(q productivity) productivity {
 	return p
 }
 
-// StartSave remembers what the checkpoint of a step holds; the attributes of the
-// save are appended to attrs.
+// StartSave records what the checkpoint of a step preserves, and appends the attributes
+// of the save to attrs.
 func (b *Counters) StartSave(index int, step int64, v *Values, attrs []attributes.Attr) []attributes.Attr {
 	b.sized = b.sized || v.batch > 0
 	b.hasFlops = b.hasFlops || v.throughput
@@ -106,13 +107,13 @@ func (s *saves) take(step int64) (productivity, bool) {
 	return p, ok
 }
 
-// Pending reports whether the outcome of the save of a step is still to come.
+// Pending reports whether the outcome of the save of a step is still unknown.
 func (b *Counters) Pending(step int64) bool {
 	_, ok := b.saves.pending[step]
 	return ok
 }
 
-// endSave is the end of the part of a save that blocks training.
+// endSave counts the end of the part of a save that blocks training.
 func (b *Counters) endSave(e *Ending, v *Values, out *Entry) {
 	out.Reading.Blocking = e.Took
 	if e.Failure != nil {
@@ -135,8 +136,8 @@ func (b *Counters) endSave(e *Ending, v *Values, out *Entry) {
 	}.Append(nil))
 }
 
-// endFinalization says how long an asynchronous save took: the part that
-// training waited for and the part in the background.
+// endFinalization reports the duration of an asynchronous save: the part that blocked
+// training and the part in the background.
 func (b *Counters) endFinalization(e *Ending, out *Entry) {
 	blocking, known := b.saves.blocking[e.Step]
 	delete(b.saves.blocking, e.Step)
@@ -155,7 +156,8 @@ func (b *Counters) endFinalization(e *Ending, out *Entry) {
 	}
 }
 
-// FailSave says that the checkpoint of a step could not be stored.
+// FailSave counts a checkpoint that could not be stored at time t, and adds the error
+// event to out.
 func (b *Counters) FailSave(step, t int64, f *failure.Failure, out *Entry) {
 	b.saves.take(step)
 	out.Reading.Lost = true
@@ -167,7 +169,7 @@ func (b *Counters) FailSave(step, t int64, f *failure.Failure, out *Entry) {
 	})
 }
 
-// Success is a checkpoint that was stored.
+// Success describes a stored checkpoint.
 type Success struct {
 	Step      int64
 	At        int64 // nanoseconds since the epoch
@@ -176,8 +178,8 @@ type Success struct {
 	Directory string
 }
 
-// Succeed says that a checkpoint is stored, and what it makes productive. It is
-// false for a step that is not known or was reported before.
+// Succeed counts a stored checkpoint, and adds the event with the productive work to
+// out. It returns false if the step is unknown or was reported before.
 func (b *Counters) Succeed(s *Success, out *Entry) bool {
 	made, ok := b.saves.take(s.Step)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 )
 
-// Values are the parts of the training configuration that a call needs. They
-// may come from functions of the program, which are called by [Read] only.
+// Values are the values of the training configuration that a call needs. They may come
+// from functions of the program; only [Read] calls these.
 type Values struct {
 	known      bool
 	err        error // a configuration function panicked
@@ -31,8 +31,8 @@ type Values struct {
 	Saves bool // saves are recorded
 }
 
-// Read returns the values of a training configuration, which may be nil; targets
-// too if asked.
+// Read returns the values of a training configuration, which may be nil. targets reports
+// whether the targets are needed.
 func Read(t *config.Training, base *config.Base, targets bool) (v Values) {
 	if t == nil {
 		return Values{}
@@ -45,7 +45,7 @@ func Read(t *config.Training, base *config.Base, targets bool) (v Values) {
 	v.known = true
 	v.batch = int64(t.GlobalBatchSize.Get())
 	v.seq = int64(t.SeqLength.Get())
-	v.every = max(1, int64(t.LogEveryNTrainIterations.Get())) // a function may give any number
+	v.every = max(1, int64(t.LogEveryNTrainIterations.Get())) // a function may return any number
 	v.Saves = t.IsSaveCheckpointEnabled.Or(true)
 	v.Async = t.SaveCheckpointStrategy == config.CheckpointAsync
 	v.world = int64(base.WorldSize.Get())
@@ -59,7 +59,7 @@ func Read(t *config.Training, base *config.Base, targets bool) (v Values) {
 	return v
 }
 
-// Int64 returns what a number of the configuration is now.
+// Int64 returns the current value of a number of the configuration.
 func Int64(v config.Var[int]) attributes.Opt[int64] {
 	if !v.IsSet() {
 		return attributes.Opt[int64]{}
@@ -67,7 +67,8 @@ func Int64(v config.Var[int]) attributes.Opt[int64] {
 	return attributes.Some(int64(v.Get()))
 }
 
-// Required reports why a call that needs the training configuration cannot go on.
+// Required returns an error if the training configuration is not set, or if one of its
+// functions panicked.
 func (v *Values) Required() error {
 	if v.err != nil {
 		return v.err
@@ -84,7 +85,7 @@ var errNoTraining = &failure.Worded{
 		"See the api for TrainingTelemetryProvider.set_training_telemetry_config for more details.",
 }
 
-// flopsPerIteration is what one iteration over all ranks costs.
+// flopsPerIteration returns the operations of one iteration over all ranks.
 func (v *Values) flopsPerIteration() attrvalue.Count {
 	return attrvalue.Product(v.batch, v.flops)
 }
@@ -124,9 +125,8 @@ func TrainingEvent(t *config.Training) (attrs []attributes.Attr, err error) {
 
 const tera = 1e12
 
-// Seconds returns nanoseconds since the epoch as seconds. Whole milliseconds
-// come out as the nearest double of the decimal fraction, as a division of the
-// milliseconds by 1000 would give it.
+// Seconds converts nanoseconds to seconds. Whole milliseconds give the double that is
+// nearest to the decimal fraction, like a division of the milliseconds by 1000.
 func Seconds(ns int64) float64 {
 	if ns%int64(time.Millisecond) == 0 {
 		return float64(ns/int64(time.Millisecond)) / 1000
@@ -135,9 +135,9 @@ func Seconds(ns int64) float64 {
 	return float64(whole) + float64(frac)/float64(time.Second)
 }
 
-// window counts the runs of one kind of span and adds up their time.
+// window counts the spans of one kind and sums up their time.
 type window struct {
-	count    int64 // runs started, failed ones not counted
+	count    int64 // spans started, without failed ones
 	total    int64 // nanoseconds
 	min, max int64 // nanoseconds
 	timed    bool  // whether min is set
@@ -145,7 +145,7 @@ type window struct {
 
 func (w *window) start() { w.count++ }
 
-// drop forgets a run that failed.
+// drop removes a failed span from the count.
 func (w *window) drop() { w.count-- }
 
 func (w *window) stop(d int64) {
@@ -164,7 +164,7 @@ func saturate(a, b int64) int64 {
 	return a + b
 }
 
-// avg is the mean in seconds over the runs started, as the reference has it.
+// avg returns the mean in seconds over the spans started, like one-logger.
 func (w *window) avg() float64 {
 	if w.count == 0 {
 		return 0
@@ -172,7 +172,7 @@ func (w *window) avg() float64 {
 	return Seconds(w.total) / float64(w.count)
 }
 
-// average is the mean in seconds of a window in which something was timed.
+// average returns the mean in seconds, or unset if no span was timed.
 func (w *window) average() attributes.Opt[float64] {
 	if !w.timed || w.count == 0 {
 		return attributes.Opt[float64]{}
@@ -180,7 +180,7 @@ func (w *window) average() attributes.Opt[float64] {
 	return attributes.Some(w.avg())
 }
 
-// extremes are the last, smallest and largest of some values.
+// extremes holds the last, smallest and largest of a series of values.
 type extremes struct {
 	last, min, max float64
 	known          bool

@@ -1,14 +1,14 @@
-// Package place writes spans that arrive when they have ended, in any order,
-// into the trace file of their process: children before their parents, batches
-// that overtake each other, parents that never come.
+// Package place writes ended spans, which may arrive in any order, into the trace file
+// of their process. Children may arrive before their parents, batches may overtake each
+// other, and parents may never arrive.
 //
-// An [Assembler] keeps spans for as long as its caller likes, puts whole
-// subtrees on one lane, gives out the id of a parent that has not come when its
-// first child is written, and remembers a bounded number of both. It knows
-// nothing of where spans come from.
+// An [Assembler] holds spans for as long as its caller likes and puts each subtree on
+// one lane. If a child is written before its parent arrives, the assembler assigns the
+// parent's id then. It remembers a bounded number of waiting spans and of parents. It
+// does not know where spans come from.
 //
-// A [Store] has the files of many processes for a receiver: few are open at a
-// time, and what waits and is remembered of all of them has one budget.
+// A [Store] manages the files of many processes for a receiver. It keeps few files open
+// at a time, and one memory budget covers everything that waits or is remembered.
 package place
 
 import (
@@ -31,63 +31,63 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// Slack is how far, in microseconds, the clocks behind the times of parent and child
-// may disagree. What is written later is changed: a parent covers its child, a child
-// begins with its parent. Larger differences are taken for explicit times.
+// Slack is the largest difference, in microseconds, between the clocks of a parent and
+// its child. Within it the span that is written later is adjusted: a parent is extended
+// to cover its child, and a child starts with its parent. A larger difference is treated
+// as intended, for example an explicit time.
 const Slack = 10_000
 
-// Options configures an Assembler. The zero value of MaxWaiting and MaxParents
-// is 1; a caller has defaults of its own.
+// Options configures an Assembler. A MaxWaiting or MaxParents below 1 counts as 1;
+// callers apply their own defaults.
 type Options struct {
-	TID        int64 // of the first lane; the others follow
-	MaxWaiting int   // spans that wait at once; above, the oldest is written
-	MaxParents int   // open spans, and finished ones, that are remembered
-	TraceIDs   bool  // trace_id and span_id for parents that never came
-	NoBegin    bool  // no records of open spans, by which Recover closes them
-	LiveEvents bool  // AddEvent will be called: remember the events that spans bring
+	TID        int64 // thread id of the first lane; the other lanes follow it
+	MaxWaiting int   // spans that wait at once; beyond it, the oldest is written
+	MaxParents int   // open spans, and as many finished ones, that are remembered
+	TraceIDs   bool  // write trace_id and span_id for parents that never arrive
+	NoBegin    bool  // do not write the begin records that Recover uses to close open spans
+	LiveEvents bool  // AddEvent will be called: remember the events that arrive with spans
 }
 
 // Assembler writes the spans of one process. It is not safe for concurrent use.
 type Assembler struct {
 	o Options
 
-	// The lines of the file, and how many of each kind were written.
+	// The writer of the file, and the counts of what was written.
 	w       *dftracer.Writer
-	first   int64 // the thread of the first lane
+	first   int64 // the thread id of the first lane
 	counts  Counts
-	crowded bool // a lane is shared
+	crowded bool // lane 0 is shared, and the file says so
 
 	family  *spanIndex
 	lanes   lanes
 	waiting waiting
-	touched []*relative // open spans that something was written of
+	touched []*relative // open spans with a new child or event
 
-	nameless uint64 // spans without an id
+	nameless uint64 // number of spans that arrived without an id
 
-	// Memory that is used again.
+	// Reused buffers.
 	args    []dftracer.Arg
 	members map[Key]*Span
 	heads   []*Span
 	one     [1]*Span
 }
 
-// New makes an Assembler that writes to w and does not close it.
+// New returns an Assembler that writes to w. It does not close w.
 func New(w *dftracer.Writer, o Options) *Assembler {
 	o.MaxWaiting, o.MaxParents = max(o.MaxWaiting, 1), max(o.MaxParents, 1)
 	return &Assembler{w: w, first: o.TID, o: o, family: newSpanIndex(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
 }
 
-// Size is about how many bytes wait and are remembered.
+// Size returns the approximate memory, in bytes, of waiting and remembered spans.
 func (a *Assembler) Size() int {
 	return a.waiting.bytes + len(a.family.known)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
 }
 
-// admit readies a span and gives it its id. A span that came before is left out, and
-// has the id of the first: senders repeat a batch when they did not hear that it was
-// taken.
+// admit prepares a span and assigns its id. It returns false for a duplicate, which gets
+// the id of the first copy: senders repeat a batch if they get no acknowledgement.
 func (a *Assembler) admit(s *Span) bool {
 	s.reset()
-	if s.Key.IsZero() { // against the specification, but a span all the same
+	if s.Key.IsZero() { // not allowed by the specification, but accepted
 		a.nameless++
 		s.Key = Key{}
 		binary.BigEndian.PutUint64(s.Key.Span[:], a.nameless)
@@ -113,7 +113,7 @@ func (a *Assembler) admit(s *Span) bool {
 	return true
 }
 
-// Write writes a span at once, after those that wait.
+// Write writes the waiting spans, then s.
 func (a *Assembler) Write(s *Span) {
 	a.WriteAll()
 	if a.admit(s) {
@@ -123,8 +123,8 @@ func (a *Assembler) Write(s *Span) {
 	}
 }
 
-// Add takes a span that came at now, and writes others if too many wait. It returns
-// the id that the span has, or will have, in the file.
+// Add queues a span that arrived at now. If too many spans wait, it writes the oldest.
+// It returns the id that the span has, or will have, in the file.
 func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
 	if !a.admit(s) {
 		return s.id
@@ -135,7 +135,7 @@ func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
 	return id
 }
 
-// Waits reports whether a span waits that came by that time.
+// Waits reports whether a span that arrived at or before the given time still waits.
 func (a *Assembler) Waits(at time.Time) bool {
 	for _, q := range a.waiting.queue {
 		if !q.span.taken {
@@ -145,36 +145,37 @@ func (a *Assembler) Waits(at time.Time) bool {
 	return false
 }
 
-// bound writes the oldest while too much waits.
+// bound writes the oldest spans until the number and the memory of waiting spans are
+// within their limits.
 func (a *Assembler) bound() {
 	for len(a.waiting.queue) > a.o.MaxWaiting || a.waiting.bytes > maxWaitingBytes {
 		a.writeTree(a.waiting.oldest())
 	}
 }
 
-// WriteUntil writes the spans that came by that time, with all that hangs
-// together with them.
+// WriteUntil writes the spans that arrived at or before the given time, and all waiting
+// spans of their trees.
 func (a *Assembler) WriteUntil(at time.Time) {
 	for len(a.waiting.queue) > 0 && (a.waiting.queue[0].span.taken || !a.waiting.queue[0].at.After(at)) {
 		a.writeTree(a.waiting.oldest())
 	}
 }
 
-// WriteAll writes all spans that wait.
+// WriteAll writes all waiting spans.
 func (a *Assembler) WriteAll() {
 	for len(a.waiting.queue) > 0 {
 		a.writeTree(a.waiting.oldest())
 	}
 }
 
-// Finish writes everything, what is known of spans that did not end included.
+// Finish writes all waiting spans, and then, as unfinished, the spans that did not end.
 func (a *Assembler) Finish() {
 	a.WriteAll()
 	a.finish(0)
 }
 
-// Shrink writes everything that waits and forgets all but the newest so many
-// open and as many finished spans, for a file that is put aside.
+// Shrink writes all waiting spans, then forgets all but the newest keep open and keep
+// finished spans. It is for a file that is suspended.
 func (a *Assembler) Shrink(keep int) {
 	a.WriteAll()
 	a.finish(keep)
@@ -183,16 +184,17 @@ func (a *Assembler) Shrink(keep int) {
 	a.waiting = newWaiting()
 }
 
-// Resume makes the assembler go on with another writer of the same file.
+// Resume continues with another writer of the same file.
 func (a *Assembler) Resume(w *dftracer.Writer) { a.w = w }
 
-// finish writes all but the newest so many open spans as unfinished.
+// finish writes all but the newest keep open spans as unfinished.
 func (a *Assembler) finish(keep int) {
 	var open []*relative
 	for a.family.open.len > keep {
 		open = append(open, a.family.oldestOpen())
 	}
-	// A parent ends no sooner than its children.
+	// Deepest first, so that a parent is extended over its children before it is
+	// written.
 	depth := depths(open)
 	slices.SortStableFunc(open, func(x, y *relative) int { return depth[y] - depth[x] })
 	for _, r := range open {
@@ -200,19 +202,18 @@ func (a *Assembler) finish(keep int) {
 	}
 }
 
-// unfinishedKey is the name of a parent that did not come.
+// unfinishedKey is the category and name of a parent that did not arrive.
 var unfinishedKey = dftracer.NewKey(vocab.TraceName("", "unfinished", "", ""))
 
-// unfinished writes a span that did not end, as far as it is known, around its
-// children.
+// unfinished writes a span that did not end. It covers its known children and events.
 func (a *Assembler) unfinished(r *relative) {
-	defer func() { r.parent = nil }() // or each would keep those above it forever
+	defer func() { r.parent = nil }() // otherwise each entry keeps its ancestors in memory
 	key := &unfinishedKey
 	if r.begun != nil {
 		key = r.begun.key
 		r.extend(r.begun.start, r.begun.start)
 	} else if r.end == 0 {
-		a.lanes.leave(r.id) // nothing was ever written below it
+		a.lanes.leave(r.id) // it has no children and no events
 		return
 	}
 	parent := dftracer.NoParent
@@ -236,12 +237,12 @@ func (a *Assembler) unfinished(r *relative) {
 	a.counts.Unfinished++
 }
 
-// expect returns what is known of a span, from now on.
+// expect returns the entry of a span. It creates the entry if the span is unknown.
 func (a *Assembler) expect(key Key) *relative {
 	if r := a.family.find(key); r != nil {
 		return r
 	}
-	if s := a.waiting.spans[key]; s != nil { // it comes later than what is below it
+	if s := a.waiting.spans[key]; s != nil { // it arrived, but is written after its child
 		s.self = &relative{key: key, id: s.id}
 		a.family.known[key] = s.self
 		return s.self
@@ -260,8 +261,8 @@ func (a *Assembler) touch(r *relative) {
 	}
 }
 
-// announce writes begin records of the open spans that something was written
-// of, so that Recover can close them should this process be killed.
+// announce writes begin records for the open spans with new children or events, so that
+// Recover can close them if this process is killed.
 func (a *Assembler) announce() {
 	for i, r := range a.touched {
 		a.touched[i] = nil
@@ -280,19 +281,19 @@ func (a *Assembler) announce() {
 	a.touched = a.touched[:0]
 }
 
-// Made is the file of a process that is new.
+// Made is the new file of a process.
 type Made struct {
 	Writer *dftracer.Writer
-	TID    int64 // of the first lane
-	Cut    Cut   // of what is known of the process
+	TID    int64 // thread id of the first lane
+	Cut    Cut   // what the process metadata lacks
 }
 
-// maxNumber bounds the numbers that are tried for a name that is taken.
+// maxNumber bounds the numbers that Create tries if a name is taken.
 const maxNumber = 1_000_000
 
-// Create makes the file of a process under the first name that is free: before
-// the extension goes a number, and the file says that it is a further part,
-// since what came before may be in an earlier one.
+// Create creates the file of a process under the first free name. If path is taken, it
+// inserts a number before the extension and marks the file as a further part, because an
+// earlier file may hold the earlier spans.
 func Create(path string, o *dftracer.Options) (*dftracer.Writer, error) {
 	o.Existing = dftracer.ExistingFail
 	for n := range maxNumber {
@@ -307,7 +308,8 @@ func Create(path string, o *dftracer.Options) (*dftracer.Writer, error) {
 	return nil, fmt.Errorf("%d files like %s are there already", maxNumber, path)
 }
 
-// numbered puts a number before the extension.
+// numbered returns path with n inserted before the extension. It returns path itself if
+// n is 0.
 func numbered(path string, n int) string {
 	if n == 0 {
 		return path
@@ -320,35 +322,34 @@ func numbered(path string, n int) string {
 	return path + "." + strconv.Itoa(n)
 }
 
-// DefaultLimit is how many attributes, events and links of a span are kept, and
-// how many attributes of a process. It is eight times what SDKs keep by default.
+// DefaultLimit is the default of each field of [Limits], and the default limit of the
+// attributes of a process. It is eight times the default of OpenTelemetry SDKs.
 const DefaultLimit = 1024
 
-// Argument names for what is missing of a span, those that the OpenTelemetry
-// specification gives for formats without such fields.
+// Argument names for dropped attributes, events and links. The OpenTelemetry
+// specification defines them for formats without such fields.
 const (
 	ArgDroppedAttributes = "otel.dropped_attributes_count"
 	ArgDroppedEvents     = "otel.dropped_events_count"
 	ArgDroppedLinks      = "otel.dropped_links_count"
 )
 
-// Limits are how many attributes, events and links of a span are kept; 0 is
-// DefaultLimit. The first ones are, and what is over is added to the counts of
-// what the sender left out. Attributes of an event, a link and a process are
-// bounded like those of a span.
+// Limits bounds the attributes, events and links of a span; 0 means DefaultLimit. The
+// first ones are kept, and the excess is added to the sender's counts of dropped ones.
+// Attributes of events, links and processes have the same limit as those of spans.
 type Limits struct{ Attributes, Events, Links int }
 
-// OrDefault fills in what is not set.
+// OrDefault returns l with DefaultLimit for each field that is not positive.
 func (l Limits) OrDefault() Limits {
 	return Limits{cmp.Or(max(l.Attributes, 0), DefaultLimit), cmp.Or(max(l.Events, 0), DefaultLimit), cmp.Or(max(l.Links, 0), DefaultLimit)}
 }
 
-// maxFacts bounds the text of what is written about a process, which its Writer
-// repeats in each part of a file.
+// maxFacts bounds the metadata text of a process, which its Writer repeats in each part
+// of a file.
 const maxFacts = 64 << 10
 
-// Facts writes what is known of a process as metadata of its file, up to the
-// limit of attributes and 64 KiB of text.
+// Facts writes the attributes of a process as metadata of its file. It writes at most
+// Limit attributes and 64 KiB of text.
 type Facts struct {
 	Writer *dftracer.Writer
 	Limit  int
@@ -357,8 +358,8 @@ type Facts struct {
 	cut      int64
 }
 
-// Room reports whether there is room for one more. One that finds none counts as
-// cut.
+// Room reports whether one more attribute may be added. If not, it counts that attribute
+// as cut.
 func (f *Facts) Room() bool {
 	if f.n < f.Limit && f.bytes < maxFacts {
 		return true
@@ -367,7 +368,7 @@ func (f *Facts) Room() bool {
 	return false
 }
 
-// Add writes one.
+// Add writes one attribute. It truncates long keys and values.
 func (f *Facts) Add(key, value string) {
 	key, value = key[:min(len(key), maxFact)], value[:min(len(value), maxFact)]
 	f.n++
@@ -375,10 +376,11 @@ func (f *Facts) Add(key, value string) {
 	tracefile.WriteCustom(f.Writer, key, value)
 }
 
-// maxFact bounds the texts of one fact. The writer cuts on and marks it.
+// maxFact bounds the key and the value of one attribute, in bytes. The writer truncates
+// further, and marks that.
 const maxFact = 16 << 10
 
-// End says how many were cut.
+// End writes the number of cut attributes, if any, and returns it.
 func (f *Facts) End() Cut {
 	if f.cut > 0 {
 		tracefile.WriteCustom(f.Writer, ArgDroppedAttributes, strconv.FormatInt(f.cut, 10))
@@ -386,7 +388,7 @@ func (f *Facts) End() Cut {
 	return Cut{Attributes: f.cut}
 }
 
-// The limits of a Store that are told when they are met.
+// The limits of a Store for which it logs a warning.
 const (
 	limitAttributes = iota
 	limitEvents
@@ -399,23 +401,23 @@ const (
 	limits
 )
 
-// messages say what a limit does.
+// messages are the warnings for each limit.
 var messages = [limits]string{
-	limitAttributes: "spans, events or resources have more attributes than are kept: what is over is counted in " + ArgDroppedAttributes,
-	limitEvents:     "spans have more events than are kept: what is over is counted in " + ArgDroppedEvents,
-	limitLinks:      "spans have more links than are kept: what is over is counted in " + ArgDroppedLinks,
-	limitLanes:      "more spans run at a time than there are lanes: what finds no room is on lane 0, where spans need not nest",
-	limitFiles:      "processes that belong together have had more files than may be made for them: new ones share a file",
-	limitProcesses:  "more processes send spans than are known at once: new ones share a file",
-	limitBytes:      "more spans wait to be written than memory is allowed for: senders are asked to send again later",
-	limitOpen:       "more processes send spans than trace files may be open: files are closed and opened again in turns",
+	limitAttributes: "spans, events or resources exceed the attribute limit: excess attributes are dropped and counted in " + ArgDroppedAttributes,
+	limitEvents:     "spans exceed the event limit: excess events are dropped and counted in " + ArgDroppedEvents,
+	limitLinks:      "spans exceed the link limit: excess links are dropped and counted in " + ArgDroppedLinks,
+	limitLanes:      "more concurrent spans than lanes: the excess spans share lane 0, where spans may overlap",
+	limitFiles:      "a group of processes has reached its limit of trace files: new processes share one file",
+	limitProcesses:  "the limit of known processes is reached: new processes share one file",
+	limitBytes:      "waiting spans have reached the memory limit: senders are asked to retry later",
+	limitOpen:       "more processes send spans than files may be open: files are closed and reopened in turn",
 }
 
-// crowdedEvery is the least time between two warnings of too many open files.
+// crowdedEvery is the minimum time between two warnings about too many open files.
 const crowdedEvery = time.Minute
 
-// warnedOnce says of each limit once that it was met. The time matters only of limitOpen,
-// which is told again.
+// warnedOnce logs one warning for each limit that is reached. It repeats only the
+// warning for limitOpen, at most once per crowdedEvery. It is safe for concurrent use.
 type warnedOnce struct {
 	log func(slog.Level, string, ...any)
 	see string
@@ -424,7 +426,7 @@ type warnedOnce struct {
 	at [limits]time.Time
 }
 
-// warnOnce tells of a limit, unless that was done.
+// warnOnce logs the warning for a limit, unless it is already logged.
 func (t *warnedOnce) warnOnce(which, limit int, more ...any) {
 	t.mu.Lock()
 	last, now := t.at[which], time.Now()
@@ -438,7 +440,7 @@ func (t *warnedOnce) warnOnce(which, limit int, more ...any) {
 	}
 }
 
-// counted tells of the limits that spans met.
+// counted logs a warning for each limit that the counted spans reached.
 func (t *warnedOnce) counted(c *Counts, l Limits) {
 	if c.Cut.Attributes > 0 {
 		t.warnOnce(limitAttributes, l.Attributes)

@@ -12,9 +12,9 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// AddEvent takes an event of a span that may be open, may wait or may have been
-// written. Its record is written at once unless the span waits. It returns the id that
-// the span has, or will have, in the file.
+// AddEvent adds an event of a span that is open, waits or is already written. It writes
+// the event's record at once unless the span waits. It returns the id that the span has,
+// or will have, in the file.
 func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 	if s := a.waiting.spans[key]; s != nil {
 		if m := e.mark(); !s.has(m) {
@@ -31,7 +31,7 @@ func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 	r := a.expect(key)
 	m := e.mark()
 	if r.marked(m) {
-		return r.id // the span brought it
+		return r.id // the event arrived with the span
 	}
 	a.family.mark(r, m)
 	tid := a.tid(a.lanes.reservedFor(r.id))
@@ -45,13 +45,13 @@ func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 	return r.id
 }
 
-// WriteEvent writes the record of an event whose span is in another file of the
-// process, by the id that the span has there.
+// WriteEvent writes the record of an event whose span is in another file of the process.
+// id is the span's id in that file.
 func (a *Assembler) WriteEvent(e *Event, id uint64) { a.event(e, id, a.tid(0)) }
 
-// Begin says that a span has begun, for one that may last: name, parent (zero
-// if it is not known) and start in microseconds. It does nothing if that is
-// known or the span has come.
+// Begin writes the begin record of a span that may last long. parent is zero if it is
+// unknown; start is in microseconds since the epoch. Begin does nothing if the span's
+// begin is already known or the span has arrived.
 func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args ...dftracer.Arg) {
 	if a.waiting.spans[key] != nil {
 		return
@@ -71,7 +71,7 @@ func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args
 		}
 	}
 	if r.in == nil {
-		return // expecting the parent made it forgotten: the limit is 1
+		return // expect(parent) evicted it: the limit is 1
 	}
 	lane := a.lanes.keep(r.id, start)
 	r.begun = &begun{key: name, start: start}
@@ -82,7 +82,7 @@ func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args
 	a.counts.Begins++
 }
 
-// writeEvents writes the events of a span that were not written before it.
+// writeEvents writes those events of a span that AddEvent has not written.
 func (a *Assembler) writeEvents(s *Span, tid int64) {
 	written := slices.Clone(s.self.marks)
 	for i := range s.Events {
@@ -98,18 +98,18 @@ func (a *Assembler) writeEvents(s *Span, tid int64) {
 	}
 }
 
-// The OpenTelemetry exporter of NVIDIA's one-logger sends each event of a span
-// twice: as an event when the span ends, and at once as a span without length
-// below it, whose name says which event of which span it stands for.
+// The OpenTelemetry exporter of NVIDIA's one-logger sends each event of a span twice: at
+// once, as a zero-length child span whose name contains the names of the event and the
+// span, and as an event when the span ends.
 const (
 	oneLoggerScope = "one_logger"
 	eventInfix     = "_event_for_"
 	errorPrefix    = "error_for_"
 )
 
-// Folded returns the event that a span stands for, and the name of the span that the
-// event is of. ok is false for a span that stands for itself. below says that it has a
-// parent, length that it ends later than it begins, failed that its status is an error.
+// Folded returns the event that a span represents, and the name of the span that has the
+// event. ok is false for an ordinary span. below reports that the span has a parent,
+// length that it ends after its start, failed that its status is an error.
 func Folded(scope, name string, below, length, failed bool) (event, span string, ok bool) {
 	if scope != oneLoggerScope || !below || length {
 		return "", "", false
@@ -122,16 +122,15 @@ func Folded(scope, name string, below, length, failed bool) (event, span string,
 	return event, span, ok && event != "" && span != ""
 }
 
-// maxNames bounds the names that a process has in encoded form, and
-// maxNameBytes their text. Names beyond are encoded each time.
+// maxNames bounds the encoded names that are cached per process, and maxNameBytes their
+// text. Further names are encoded on each use.
 const (
 	maxNames     = 2048
 	maxNameBytes = 128 << 10
 )
 
-// Names finds the encoded category and name of spans, which are those of
-// [vocab.TraceName]. The zero value is ready for use. It is not safe for
-// concurrent use.
+// Names caches the encoded category and name of spans, as [vocab.TraceName] defines
+// them. The zero value is ready for use. It is not safe for concurrent use.
 type Names struct {
 	known map[nameID]*dftracer.Key
 	bytes int
@@ -141,8 +140,8 @@ type nameID struct {
 	scope, name, cat, event string
 }
 
-// Find returns the key of a span. cat and event are the attributes, empty if
-// the span has none.
+// Find returns the key of a span. cat and event are the values of the attributes
+// [spans.AttrCategory] and [spans.AttrName], empty if the span does not have them.
 func (n *Names) Find(scope, name, cat, event string) *dftracer.Key {
 	id := nameID{scope, name, cat, event}
 	if key := n.known[id]; key != nil {
@@ -159,17 +158,17 @@ func (n *Names) Find(scope, name, cat, event string) *dftracer.Key {
 	return &key
 }
 
-// Key identifies a span among all traces.
+// Key identifies a span across all traces.
 type Key struct {
 	Trace [16]byte
 	Span  [8]byte
 }
 
-// IsZero reports whether there is no span id: the key of no span.
+// IsZero reports whether the span id is zero, which is not a valid id.
 func (k Key) IsZero() bool { return k.Span == [8]byte{} }
 
-// mark tells events of one span apart. Names can be long and are the sender's,
-// so it has their hash.
+// mark identifies an event within its span. It holds a hash of the name, because names
+// come from the sender and can be long.
 type mark struct {
 	name uint64
 	time int64
@@ -177,22 +176,23 @@ type mark struct {
 
 var markSeed = maphash.MakeSeed()
 
-// The arguments that stand for what OpenTelemetry has beside attributes, by its own
-// names for formats without a place for them.
+// Argument names for the status and links of a span. The OpenTelemetry specification
+// defines the otel.status names for formats without such fields.
 const (
 	ArgStatus            = "otel.status_code"
 	ArgStatusDescription = "otel.status_description"
 	ArgLinks             = "otel.links"
 
-	// StatusError is the value of ArgStatus for what failed.
+	// StatusError is the value of ArgStatus for a failed span.
 	StatusError = "ERROR"
 )
 
-// maxLinkText bounds the text of all links of a span: half a line of a file.
+// maxLinkText bounds the text of all links of a span: half of the longest line.
 const maxLinkText = 8 << 10
 
-// Composite returns an argument for a list or an object, as [tracefile.JSON] writes
-// it. One that is too long is bounded text.
+// Composite returns an argument whose value is a list or an object, as [tracefile.JSON]
+// encodes it. If the JSON is longer than MaxText, the value is its first MaxText bytes,
+// as a string.
 func Composite(key string, v any) dftracer.Arg {
 	text := tracefile.JSON(v)
 	if len(text) > MaxText {
@@ -201,8 +201,9 @@ func Composite(key string, v any) dftracer.Arg {
 	return dftracer.Raw(key, text)
 }
 
-// Progress makes integers of the arguments epoch and step where they say one, as
-// analyzers want them: some languages have none, and some senders only text.
+// Progress converts the arguments epoch and step to integers if their value is a whole
+// number. Analyzers expect integers, but some languages have no integers and some
+// senders send only strings.
 func Progress(a dftracer.Arg) dftracer.Arg {
 	if a.Key == attributes.Epoch || a.Key == attributes.Step {
 		if n, ok := tracefile.Whole(a); ok {
@@ -212,8 +213,8 @@ func Progress(a dftracer.Arg) dftracer.Arg {
 	return a
 }
 
-// AppendStatus appends the status of a span that has failed, or that is said to be
-// well; without either it appends nothing.
+// AppendStatus appends the status of a span: an error if failed is set, OK if well is
+// set, and otherwise nothing.
 func AppendStatus(dst []dftracer.Arg, failed, well bool, description string) []dftracer.Arg {
 	switch {
 	case failed:
@@ -227,7 +228,8 @@ func AppendStatus(dst []dftracer.Arg, failed, well bool, description string) []d
 	return dst
 }
 
-// AppendCount appends how many the sender left out and how many were cut here.
+// AppendCount appends the sum of before, the number that the sender dropped, and cut,
+// the number that was dropped here. It appends nothing if the sum is 0.
 func AppendCount(dst []dftracer.Arg, key string, before, cut int64) []dftracer.Arg {
 	if n := before + cut; n > 0 {
 		return append(dst, dftracer.Int(key, n))
@@ -235,13 +237,13 @@ func AppendCount(dst []dftracer.Arg, key string, before, cut int64) []dftracer.A
 	return dst
 }
 
-// Link is a link of a span; its ids are in hexadecimal.
+// Link is a link of a span. Its ids are hexadecimal.
 type Link struct {
 	TraceID, SpanID string
 	Attributes      map[string]any
 }
 
-// text returns it as JSON.
+// text returns the link as JSON.
 func (l *Link) text() string {
 	text := `{"trace_id":"` + l.TraceID + `","span_id":"` + l.SpanID + `"`
 	if len(l.Attributes) > 0 {
@@ -252,9 +254,9 @@ func (l *Link) text() string {
 	return text + "}"
 }
 
-// AppendLinks appends the first links of n that a span has, at most limit and what
-// fits into half a line, and returns how many are left out. Attributes that are too
-// long are left out of their link.
+// AppendLinks appends the first of n links, at most limit and at most maxLinkText bytes
+// of JSON, and returns the number of dropped links. A link's attributes are omitted if
+// they are too long.
 func AppendLinks(dst []dftracer.Arg, n, limit int, at func(int) Link) (args []dftracer.Arg, cut int64) {
 	var list []string
 	size := 0

@@ -8,44 +8,44 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// File is the file of one process. Its exported fields are for the function
-// that With calls.
+// File is the trace file of one process. Its exported fields are for the function passed
+// to Store.With.
 type File[K comparable] struct {
 	Key       K
 	Writer    *dftracer.Writer
 	Assembler *Assembler
 	Names     Names
 
-	// Under the lock of the store.
+	// Protected by the mutex of the store.
 	group      string
 	used       time.Time
-	slot       bool     // it may be open
-	next, prev *File[K] // by the time of use
+	slot       bool     // the file may be open
+	next, prev *File[K] // in the list of recently used files
 
 	mu    sync.Mutex
 	state state
-	lost  uint64 // lines that were counted
-	size  int64  // bytes that the store counts
+	lost  uint64 // lost lines already reported to Watcher.Counted
+	size  int64  // memory already counted in Store.bytes
 }
 
-// Open reports whether the file is open, and not complete or closed for now.
+// Open reports whether the file is open: not new, suspended or complete.
 func (f *File[K]) Open() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state == stateOpen
 }
 
-// state is what becomes of a file.
+// state is the state of a file.
 type state uint8
 
 const (
-	stateNew    state = iota // there is none
-	stateOpen                // it is open
-	stateAside               // it was put aside
-	stateClosed              // it is complete and takes nothing any more
+	stateNew    state = iota // the file does not exist yet
+	stateOpen                // the file is open
+	stateAside               // the file is suspended: closed, and opened again for new spans
+	stateClosed              // the file is complete and accepts no more spans
 )
 
-// list has files, the one used last in front.
+// list is a linked list of files, most recently used first.
 type list[K comparable] struct{ first, last *File[K] }
 
 func (l *list[K]) front(f *File[K]) {
@@ -75,7 +75,7 @@ func (l *list[K]) take(f *File[K]) {
 	f.next, f.prev = nil, nil
 }
 
-// slots has the files that may be open.
+// slots holds the files that may be open.
 type slots[K comparable] struct{ files []*File[K] }
 
 func (s *slots[K]) take(f *File[K]) {
@@ -95,12 +95,13 @@ func (s *slots[K]) release(f *File[K]) {
 	}
 }
 
-// silence is after how long a process counts as silent. SDKs send every few seconds.
+// silence is the time without spans after which a process counts as silent. SDKs send
+// every few seconds.
 const silence = time.Minute
 
-// victim chooses the file that is put aside: the one used longest ago if its
-// process is silent, or else any. Were it the oldest then, too, processes that
-// take turns would each find their file just put aside.
+// victim returns the file to suspend: the least recently used one if its process is
+// silent, or else a random one. Always choosing the least recently used file is bad for
+// processes that take turns: each finds its file just suspended.
 func (s *slots[K]) victim(now time.Time) *File[K] {
 	oldest := s.files[0]
 	for _, f := range s.files {

@@ -7,9 +7,9 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Whatever comes in whatever order, no file is broken and no span is missing.
-// Each four bytes are one call. Run it with -fuzzminimizetime 1x: the
-// goroutines of the writer make coverage vary.
+// FuzzAssembler checks that no sequence of calls breaks the file or loses a span. Each
+// four bytes are one call. Run it with -fuzzminimizetime 1x, because the goroutines of
+// the writer make coverage vary.
 func FuzzAssembler(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 0x15, 0, 2, 255, 0x09, 1, 0, 0, 0})
 	f.Add([]byte{2, 2, 1, 3, 0, 3, 2, 0x22, 3, 2, 5, 5, 4, 1, 0, 0, 0, 2, 1, 0x0f})

@@ -11,7 +11,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// inputs are what a sender can make much of. Each is linear in n.
+// inputs are the kinds of input that a sender can make large. The size of each is linear
+// in n.
 var inputs = []struct {
 	name string
 	n    int
@@ -66,7 +67,7 @@ var inputs = []struct {
 	}},
 }
 
-// assembled makes a trace of an input.
+// assembled writes the trace of an input.
 func assembled(t testing.TB, send func(a *Assembler, n int), n int) {
 	w, err := dftracer.NewWriter(io.Discard, &dftracer.Options{Start: time.UnixMicro(base), Compression: dftracer.CompressNone})
 	if err != nil {
@@ -80,7 +81,8 @@ func assembled(t testing.TB, send func(a *Assembler, n int), n int) {
 	}
 }
 
-// What is made of an input is at most a constant times the input.
+// TestGrowth checks that the memory allocated for an input is at most linear in its
+// size.
 func TestGrowth(t *testing.T) {
 	for _, in := range inputs {
 		t.Run(in.name, func(t *testing.T) {
@@ -89,7 +91,8 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// BenchmarkGrowth times them, for work that allocates nothing.
+// BenchmarkGrowth measures the time of the inputs, to find nonlinear work that does not
+// allocate.
 func BenchmarkGrowth(b *testing.B) {
 	for _, in := range inputs {
 		b.Run(in.name, func(b *testing.B) {
@@ -98,8 +101,8 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 }
 
-// More spans at a time than there are lanes share one on which they need not
-// nest. On all others they do, whatever comes afterwards.
+// TestMoreSpansThanLanes checks that, with more concurrent spans than lanes, the excess
+// spans share one lane, and that spans on all other lanes still nest, also later.
 func TestMoreSpansThanLanes(t *testing.T) {
 	h := start(t, Options{})
 	const n = 1000

@@ -3,24 +3,24 @@ package place
 import "slices"
 
 const (
-	// maxHomes bounds the lanes that are kept for parents that are still open.
+	// maxHomes bounds the lanes that are reserved for open parents.
 	maxHomes = 64
 	// MaxLanes bounds the lanes of a process, and the rows of a thread.
 	MaxLanes = 256
-	// Shared is the lane of what finds no room. In the file it is lane 0, on which
-	// spans need not nest, and [WriteShared] says that it is in use.
+	// Shared is the lane of blocks that fit on no other lane. In the file it is lane 0,
+	// on which spans need not nest. [WriteShared] records that it is in use.
 	Shared = MaxLanes
 )
 
-// lanes gives lanes to blocks of nested spans in whatever order they come: rows on which
-// blocks are beside each other or are parent and children.
-// Parents may come after their children: the lane of the first child is
-// the parent's home, on which nobody but its children settles until it comes.
-// There are as many lanes as blocks overlap in time plus maxHomes, but at most
-// MaxLanes. It is not safe for concurrent use.
+// lanes assigns lanes to blocks of nested spans, in any order of arrival. Two blocks on
+// one lane either do not overlap, or one is the parent of the other. Parents may arrive
+// after their children: the lane of the first child is reserved for the parent, and
+// until the parent arrives only its children use that lane. The number of lanes is at
+// most the number of blocks that overlap in time plus maxHomes, and at most MaxLanes. It
+// is not safe for concurrent use.
 type lanes struct {
 	rows  Rows
-	homes []reservedLane // the one used longest ago first
+	homes []reservedLane // least recently used first
 }
 
 type reservedLane struct {
@@ -28,10 +28,11 @@ type reservedLane struct {
 	lane   int
 }
 
-// place returns the lane of the block of a span: its own when it covers its
-// children there, its parent's, or any on which there is room. near is the lane of a
-// parent that has come, or -1; open is whether it has not. The children that the span
-// is around are in covered until the next call.
+// place returns the lane for the block of a span: the lane reserved for the span if the
+// block fits there, else its parent's lane, else any lane with room. near is the lane of
+// a parent that has arrived, or -1; open reports whether the parent is still open.
+// covered holds the children that the block covers on that lane, and is valid until the
+// next call.
 func (l *lanes) place(in interval, near int, open bool) (at int, covered []interval) {
 	if open {
 		near = l.reservedFor(in.parent)
@@ -54,15 +55,15 @@ func (l *lanes) place(in interval, near int, open bool) (at int, covered []inter
 	return at, l.rows.rows[at].covered
 }
 
-// nobody is the id of a block that no parent will ever cover.
+// nobody is the id of a block that no later parent may cover.
 const nobody = ^uint64(0)
 
-// uncoveredLane returns the lane of such a block.
+// uncoveredLane returns the lane for a block that no later parent may cover.
 func (l *lanes) uncoveredLane(start, end int64) int {
 	return l.rows.place(-1, 0, interval{start: start, end: end, id: nobody, several: true})
 }
 
-// keep returns a span that has begun a lane of its own.
+// keep reserves a lane for a span that has begun, and returns it.
 func (l *lanes) keep(id uint64, start int64) int {
 	if at := l.reservedFor(id); at >= 0 {
 		return at
@@ -77,7 +78,7 @@ func (l *lanes) keep(id uint64, start int64) int {
 	return at
 }
 
-// reservedFor returns the home of a span that is still open, or -1.
+// reservedFor returns the lane that is reserved for an open span, or -1.
 func (l *lanes) reservedFor(id uint64) int {
 	for i := len(l.homes) - 1; i >= 0 && id != 0; i-- {
 		if l.homes[i].parent == id {
@@ -87,7 +88,8 @@ func (l *lanes) reservedFor(id uint64) int {
 	return -1
 }
 
-// settle keeps a lane for a parent, unless it has one or the lane is taken.
+// settle reserves a lane for a parent, unless the parent already has one or the lane is
+// reserved for another.
 func (l *lanes) settle(parent uint64, at int) {
 	for i := range l.homes {
 		if h := l.homes[i]; h.parent == parent {
@@ -105,7 +107,7 @@ func (l *lanes) settle(parent uint64, at int) {
 	l.homes = append(l.homes, reservedLane{parent, at})
 }
 
-// leave gives the home of a span up.
+// leave releases the lane that is reserved for a span.
 func (l *lanes) leave(id uint64) {
 	for i := range l.homes {
 		if l.homes[i].parent == id {

@@ -9,22 +9,22 @@ import (
 
 // Arguments that the assembler adds.
 const (
-	ArgTruncated = "truncated" // of a span that did not end
+	ArgTruncated = "truncated" // set on a span that did not end
 	ArgTraceID   = "trace_id"
 	ArgSpanID    = "span_id"
-	ArgSpan      = "span" // of an event's record: the id of its span in the file
+	ArgSpan      = "span" // set on an event's record: the id of its span in the file
 )
 
-// Counts says what was written since they were taken last.
+// Counts holds the counts since the last call of Assembler.Counts.
 type Counts struct {
 	Spans, Events, Begins int64
-	Duplicates            int64 // spans left out because they had come before
-	Unfinished            int64 // parents written without having come
-	SharedLane            int64 // spans on the lane of those that found no room
-	Cut                   Cut   // what was over the limits of a span
+	Duplicates            int64 // spans dropped because an equal key arrived before
+	Unfinished            int64 // parents written as unfinished
+	SharedLane            int64 // spans on the shared lane 0
+	Cut                   Cut   // attributes, events and links beyond the limits
 }
 
-// Add adds what was counted later.
+// Add adds later counts to c.
 func (c *Counts) Add(later Counts) {
 	c.Spans += later.Spans
 	c.Events += later.Events
@@ -35,7 +35,7 @@ func (c *Counts) Add(later Counts) {
 	c.Cut.add(later.Cut)
 }
 
-// Cut counts what was over the limits.
+// Cut counts the attributes, events and links beyond the limits.
 type Cut struct{ Attributes, Events, Links int64 }
 
 func (c *Cut) add(more Cut) {
@@ -44,12 +44,13 @@ func (c *Cut) add(more Cut) {
 	c.Links += more.Links
 }
 
-// KeySharedLane is the metadata of a process that had more spans at a time than
-// there are lanes: what found no room is on lane 0, where spans need not nest.
-// Its value is the number of the other lanes: of a process, a thread or a stream.
+// KeySharedLane is the metadata name of a process that had more concurrent spans than
+// lanes: the excess spans share lane 0 and may overlap there. Its value is the number of
+// other lanes: of a process, a thread or a stream.
 const KeySharedLane = "lanes.shared"
 
-// WriteShared writes that spans share lane 0, because they found none of so many lanes.
+// WriteShared records that spans share lane 0 because none of the given number of lanes
+// had room.
 func WriteShared(w tracefile.Sink, lanes int) {
 	tracefile.WriteCustom(w, KeySharedLane, strconv.Itoa(lanes))
 }
@@ -61,10 +62,11 @@ func (a *Assembler) Counts() Counts {
 	return c
 }
 
-// Cut notes what a span that is added lacks.
+// Cut adds what was dropped from a span before it was added.
 func (a *Assembler) Cut(c Cut) { a.counts.Cut.add(c) }
 
-// tid is the number of a lane in the file, and that of the process for none.
+// tid returns the thread id of a lane in the file. A negative lane stands for the first
+// lane; Shared is 0.
 func (a *Assembler) tid(lane int) int64 {
 	if lane == Shared {
 		a.counts.SharedLane++
@@ -77,8 +79,8 @@ func (a *Assembler) tid(lane int) int64 {
 	return a.first + int64(max(lane, 0))
 }
 
-// event writes an event as a metadata record. Arguments called like the
-// record's own get a prefix.
+// event writes an event as a metadata record. Arguments with the name of one of the
+// record's own get the prefix "event.".
 func (a *Assembler) event(e *Event, id uint64, tid int64) {
 	args := append(a.args[:0],
 		dftracer.String("name", e.Name), dftracer.String("value", strconv.FormatInt(e.Time/1000, 10)), dftracer.Int(ArgSpan, int64(id)))

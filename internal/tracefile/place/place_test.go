@@ -18,12 +18,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// base is when the spans of the tests begin, in microseconds.
+// base is the start of the first span in tests, in microseconds since the epoch.
 const base = 1_700_000_000_000_000
 
 var nodeKey = dftracer.NewKey("torch", "n")
 
-// harness is an assembler with its file.
+// harness is an assembler and its file.
 type harness struct {
 	*Assembler
 	t    testing.TB
@@ -59,9 +59,9 @@ func (h *harness) finished() dftracer.Report {
 	return dftest.Check(h.t, h.path)
 }
 
-// node is a span of a random job, its times after base.
+// node is a span of a random job. Its times are relative to base.
 type node struct {
-	index, parent int // -1 is none
+	index, parent int // parent -1 means no parent
 	start, end    int64
 }
 
@@ -86,7 +86,7 @@ func (n node) span() *Span {
 	}
 }
 
-// grow makes spans that nest, some beside each other, in the order of their ends.
+// grow returns nested and concurrent spans, in the order of their ends.
 func grow(r *rand.Rand, count int) []node {
 	list := []node{{0, -1, 0, 1_000_000_000}}
 	for len(list) < count {
@@ -107,9 +107,9 @@ func grow(r *rand.Rand, count int) []node {
 	return list
 }
 
-// However spans come, each is in the file once, below its own parent, and the
-// trace is flawless: no lane has spans that overlap partially. Putting the file
-// aside in between changes nothing.
+// TestAnyOrder checks that, for any order of arrival, each span is in the file once,
+// below its own parent, and that the trace is valid: no lane has partially overlapping
+// spans. Suspending the file in between must not change this.
 func TestAnyOrder(t *testing.T) {
 	orders := map[string]func(*rand.Rand, []node){
 		"ends": func(*rand.Rand, []node) {},
@@ -188,8 +188,8 @@ func checkParents(t *testing.T, path string, list []node) {
 	}
 }
 
-// A loop of many iterations is open all the time: memory and lanes stay what
-// they are.
+// TestLongLoopStaysSmall checks that memory and lanes stay constant while a loop with
+// many iterations is open.
 func TestLongLoopStaysSmall(t *testing.T) {
 	for name, single := range map[string]bool{"in batches": false, "one by one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestLongLoopStaysSmall(t *testing.T) {
 					list = append(list, node{first, first + 1, begin + 1, begin + 50}, node{first + 1, 2, begin, begin + 90})
 					last = begin + 90
 				}
-				if i%20 == 19 { // a validation that is open over several batches
+				if i%20 == 19 { // a validation that stays open over several batches
 					v := 1_000_000 + i
 					for k := range 3 {
 						list = append(list, node{v*10 + k, v, last + int64(k), last + int64(k) + 1})
@@ -253,7 +253,7 @@ func TestForgottenParents(t *testing.T) {
 	}
 }
 
-// Shrink forgets the oldest and keeps the rest.
+// TestShrink checks that Shrink forgets the oldest spans and keeps the others.
 func TestShrink(t *testing.T) {
 	h := start(t, Options{})
 	for i := range 50 {
@@ -281,8 +281,8 @@ func TestCircles(t *testing.T) {
 	}
 }
 
-// The clocks of parent and child may have been read apart: a parent that comes
-// later covers its child. A child that is longer by more is another matter.
+// TestParentCoversItsChild checks that a parent that arrives later is extended over its
+// child if they differ by at most Slack.
 func TestParentCoversItsChild(t *testing.T) {
 	h := start(t, Options{})
 	h.add(node{1, 2, 95, 203})
@@ -298,7 +298,8 @@ func TestParentCoversItsChild(t *testing.T) {
 	}
 }
 
-// An event is remembered to leave out its repetition, but not without end.
+// TestManyEventsOfOneSpan checks that a bounded number of events is remembered to drop
+// duplicates.
 func TestManyEventsOfOneSpan(t *testing.T) {
 	h := start(t, Options{})
 	const events = 5000
@@ -310,10 +311,11 @@ func TestManyEventsOfOneSpan(t *testing.T) {
 		t.Errorf("%d events are remembered", n)
 	}
 	s := &Span{Key: keyOf(2), Name: &nodeKey, Start: base, End: base + events}
-	for i := events - 128; i < events; i++ { // what an SDK keeps
+	for i := events - 128; i < events; i++ { // the number that an SDK keeps
 		s.Events = append(s.Events, event(i))
 	}
-	// Two events of one span may be alike: only what was written before is left out.
+	// A span may bring two equal events: only events that were written before are
+	// dropped.
 	s.Events = append(s.Events, Event{Name: "twin", Time: 1}, Event{Name: "twin", Time: 1})
 	h.Add(s, time.Time{})
 	h.WriteAll()
@@ -328,7 +330,7 @@ func TestBeginKnowsTheName(t *testing.T) {
 	h := start(t, Options{})
 	name := dftracer.NewKey("pipeline", "train")
 	h.Begin(keyOf(2), keyOf(1), &name, base+5, dftracer.Int("epochs", 3))
-	h.Begin(keyOf(2), Key{}, &name, base+5) // said twice
+	h.Begin(keyOf(2), Key{}, &name, base+5) // a second begin
 	h.add(node{3, 2, 10, 20})
 	report := h.finished()
 	if report.Counts["pipeline/train/X"] != 1 || report.Counts["otel/unfinished/X"] != 1 || report.Open != 0 {
@@ -339,8 +341,8 @@ func TestBeginKnowsTheName(t *testing.T) {
 	}
 }
 
-// What was written when the process is killed becomes a whole trace: no span
-// names a parent that Recover cannot write.
+// TestRecoverFindsParents checks that Recover completes the file of a killed process:
+// every parent that a span refers to is in the recovered trace.
 func TestRecoverFindsParents(t *testing.T) {
 	h := start(t, Options{})
 	for i := range 20 {
@@ -368,7 +370,7 @@ func TestRecoverFindsParents(t *testing.T) {
 	}
 }
 
-// One span at a time is cheap: what is allocated is what is remembered.
+// TestAllocations checks that writing single spans allocates only the remembered entry.
 func TestAllocations(t *testing.T) {
 	h := start(t, Options{MaxParents: 100, NoBegin: true})
 	s := Span{Name: &nodeKey, Args: []dftracer.Arg{dftracer.Int("step", 1)}}
@@ -384,8 +386,8 @@ func TestAllocations(t *testing.T) {
 	h.finished()
 }
 
-// What a viewer draws directly around a span on its lane is the span's parent, however
-// spans come: alone, in batches, children first or parents first.
+// TestLanesShowParents checks that the innermost span around a span on its lane is its
+// parent, for spans that arrive alone, in batches, children first or parents first.
 func TestLanesShowParents(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 3))

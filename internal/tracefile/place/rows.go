@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// maxTail is how many spans beside each other a row remembers at each level.
+	// maxTail bounds the spans that a row remembers at each level.
 	maxTail = 64
-	// maxLevels is how deep it remembers what is inside of what.
+	// maxLevels bounds the nesting depth that a row remembers.
 	maxLevels = 64
 )
 
-// Rows gives rows to the finished spans of one thread, of one stream of a device, or of
-// one process, whose spans mostly nest. Spans of tasks that take turns, or with times that
-// the program gave, may overlap others of their thread in part, and go to another row.
-// They may come in any order. The zero value is ready for use.
+// Rows assigns rows to the finished spans of one thread, one device stream, or one
+// process, whose spans mostly nest. Spans of tasks that take turns, and spans with
+// explicit times, may partially overlap other spans of their thread; they go to another
+// row. Spans may arrive in any order. The zero value is ready for use.
 type Rows struct {
-	Max int // how many there are at most; 0 is MaxLanes
+	Max int // maximum number of rows; 0 means MaxLanes
 
 	rows []row
 }
 
-// Place returns the row of a span that is known by its time alone: near, that of the span
-// around it, if it overlaps no other one there in part, or else the lowest such row, or
-// Shared if there is none. No row below first is taken.
+// Place returns the row for a span with known times but unknown id and parent. That is
+// near, the row of the enclosing span, if the span partially overlaps no other span
+// there, or else the lowest such row from first on. It returns Shared if no row fits.
 func (r *Rows) Place(near, first int, start, end int64) int {
 	return r.place(near, first, interval{start: start, end: end})
 }
 
-// place is Place for a span of which more may be known. A row that is kept for somebody
-// is only taken if it is near.
+// place is Place for a span whose id and parent may be known. It uses a reserved row
+// only if that row is near.
 func (r *Rows) place(near, first int, in interval) int {
 	if near >= first && near < len(r.rows) && r.rows[near].take(in) {
 		return near
@@ -47,7 +47,7 @@ func (r *Rows) place(near, first int, in interval) int {
 	return last
 }
 
-// add adds a row, and returns Shared if there are too many.
+// add adds a row and returns its index. It returns Shared if there are Max rows already.
 func (r *Rows) add() int {
 	if r.Max == 0 {
 		r.Max = MaxLanes
@@ -59,36 +59,36 @@ func (r *Rows) add() int {
 	return len(r.rows) - 1
 }
 
-// row is what viewers draw in one line: its spans are inside or behind each other.
+// row is one line of a viewer: its spans nest or follow each other.
 //
-// The first level holds the outermost spans, each next one those inside of the last
-// span of the level before. That is where the next span belongs, whether inner spans
-// come before the ones around them, as programs write them, or behind them, as a
-// profiler's do. What is inside of other spans is not remembered: nothing more
-// goes there.
+// The first level holds the outermost spans. Each further level holds the spans inside
+// the last span of the level above, because that is where the next span belongs. This
+// holds if inner spans arrive before their parents, as programs write them, and if they
+// arrive after them, as profilers write them. The contents of other spans are not
+// remembered: no further span is placed there.
 type row struct {
-	levels  [][]interval // of each, apart from each other and in order
-	covered []interval   // those that the last one is around
-	home    uint64       // the open span that the row is kept for
+	levels  [][]interval // the spans of each level, disjoint and in order
+	covered []interval   // the spans that the last placed span covers
+	home    uint64       // id of the open span that the row is reserved for
 }
 
-// interval is the time of a span or of several that are remembered as one, in whose
-// gaps nothing may be.
+// interval is the time of a span, or of several spans that are remembered as one. No
+// other span may be placed in the gaps of the latter.
 //
-// One with an id is only inside of its parent and only around its children. Without an id
-// times alone decide.
+// An interval with an id is only inside its parent and only around its children. Without
+// an id only the times decide.
 type interval struct {
 	start, end int64
 	id, parent uint64
-	several    bool // or one with spans inside of it that are not remembered
+	several    bool // several spans, or one span whose inner spans are not remembered
 }
 
-// free reports whether nothing on the row ends after a time.
+// free reports whether all spans on the row end at or before start.
 func (l *row) free(start int64) bool {
 	return len(l.levels) == 0 || len(l.levels[0]) == 0 || l.levels[0][len(l.levels[0])-1].end <= start
 }
 
-// around reports whether a span may be around others.
+// around reports whether in may cover the intervals of list.
 func (in *interval) around(list []interval) bool {
 	if in.start > list[0].start || list[len(list)-1].end > in.end {
 		return false
@@ -96,12 +96,13 @@ func (in *interval) around(list []interval) bool {
 	return in.id == 0 || !slices.ContainsFunc(list, func(c interval) bool { return c.parent != in.id })
 }
 
-// take puts an interval on the row, unless it overlaps another one in part.
+// take puts an interval on the row and returns true. It returns false if the interval
+// partially overlaps another.
 func (l *row) take(in interval) bool {
 	l.covered = l.covered[:0]
 	empty := in.end <= in.start
 	if empty && in.id == 0 {
-		return true // without a length it overlaps nothing
+		return true // a zero-length interval overlaps nothing
 	}
 	for depth := 0; ; depth++ {
 		if depth == len(l.levels) {
@@ -113,13 +114,13 @@ func (l *row) take(in interval) bool {
 		around := from < to && in.around(list[from:to])
 		switch {
 		case from+1 == to && in.id == 0 && in.start == list[from].start && in.end == list[from].end:
-			return true // of the same time
+			return true // a span with the same times is on the row
 		case from+1 == to && !around && list[from].start <= in.start && in.end <= list[from].end && to == len(list) && !list[from].several:
-			continue // inside of the last
+			continue // inside the last interval
 		case from < to && !around:
 			return false
 		case in.id != 0 && depth > 0 && l.levels[depth-1][len(l.levels[depth-1])-1].id != in.parent:
-			return false // inside of a span that is not its parent
+			return false // inside a span that is not its parent
 		case empty:
 			return true
 		case from == to:
@@ -139,7 +140,7 @@ func (l *row) take(in interval) bool {
 	}
 }
 
-// deepen adds an empty level, in the memory of one that was left.
+// deepen adds an empty level. It reuses the memory of a dropped level.
 func (l *row) deepen() {
 	depth := len(l.levels)
 	if depth == cap(l.levels) {
@@ -150,7 +151,7 @@ func (l *row) deepen() {
 	l.levels[depth] = l.levels[depth][:0]
 }
 
-// forget keeps what is remembered within its bounds, after a change at a depth.
+// forget enforces maxTail and maxLevels after a change at a depth.
 func (l *row) forget(depth int) {
 	if list := l.levels[depth]; len(list) > maxTail {
 		l.levels[depth] = fold(list)
@@ -162,7 +163,7 @@ func (l *row) forget(depth int) {
 	}
 }
 
-// with returns two neighbours as one, and all between them.
+// with returns one interval for two neighbours and everything between them.
 func (in *interval) with(next interval) interval {
 	both := interval{start: in.start, end: next.end, several: true}
 	if in.parent == next.parent {
@@ -171,9 +172,9 @@ func (in *interval) with(next interval) interval {
 	return both
 }
 
-// fold makes one of neighbours among the earlier half of a list: of those that are
-// short beside how long ago they were. What comes to be around some of the list
-// begins about as long ago as it lasts, where one of its length has ended before it.
+// fold merges neighbours in the earlier half of a list. It merges intervals that are
+// short relative to their age. A later span that covers part of the list starts about as
+// long ago as it lasts, if a span of similar length ended before it.
 func fold(list []interval) []interval {
 	for share := 1. / 8; len(list) > 3*maxTail/4; share *= 2 {
 		end, kept := list[len(list)-1].end, 0

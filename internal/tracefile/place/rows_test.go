@@ -12,8 +12,8 @@ type placed struct {
 	row        int
 }
 
-// checkNested fails the test where spans of a row overlap in part, as they are, longer
-// ones first where they begin together.
+// checkNested fails the test if spans of a row partially overlap. It checks them in
+// order of start, longer ones first.
 func checkNested(t *testing.T, spans []placed) {
 	t.Helper()
 	slices.SortFunc(spans, func(a, b placed) int {
@@ -31,8 +31,8 @@ func checkNested(t *testing.T, spans []placed) {
 	}
 }
 
-// A span that ends inside of another one that began before, and one that reaches out of
-// both.
+// TestRowOfSpansThatReachOut checks that two spans that each partially overlap a span on
+// the first row go to other rows.
 func TestRowOfSpansThatReachOut(t *testing.T) {
 	var rows Rows
 	var spans []placed
@@ -45,7 +45,7 @@ func TestRowOfSpansThatReachOut(t *testing.T) {
 	checkNested(t, spans)
 }
 
-// Whatever the times and the order of spans, those of a row nest.
+// TestRowsNest checks that the spans of a row nest, for any times and order of spans.
 func TestRowsNest(t *testing.T) {
 	orders := map[string]func(a, b placed) int{
 		"as they end":   func(a, b placed) int { return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.start, a.start)) },
@@ -80,8 +80,8 @@ func TestRowsNest(t *testing.T) {
 	}
 }
 
-// Spans that nest stay on one row, inner ones first or last, and what a row remembers
-// of them is bounded.
+// TestRowOfSpansThatNest checks that nested spans stay on one row, with inner ones first
+// or last, and that the memory of a row is bounded.
 func TestRowOfSpansThatNest(t *testing.T) {
 	const steps, phases = 3 * maxTail, 2 * maxTail
 	var inner, outer []placed
@@ -120,8 +120,8 @@ func TestRowOfSpansThatNest(t *testing.T) {
 	}
 }
 
-// Where parents are known, a span is only inside of its own parent and only around its
-// own children, in whatever order they come.
+// TestRowsOfKnownParents checks that, with known parents, a span is only inside its own
+// parent and only around its own children, in any order of arrival.
 func TestRowsOfKnownParents(t *testing.T) {
 	type block struct {
 		id, parent uint64

@@ -10,21 +10,21 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// Sender is a process that sends spans. It is comparable.
+// Sender identifies a process that sends spans. It is comparable.
 type Sender struct {
 	Host, Service, Instance string
 
 	PID  int
-	Rank int // -1 is unknown
-	// MadeUp says that nothing gave PID, which is made of the rest then.
+	Rank int // -1 means unknown
+	// MadeUp reports that PID is unknown and was derived from the other fields.
 	MadeUp bool
 }
 
-// SharedSender is who the spans of processes are of that are one too many.
+// SharedSender is the sender of the spans of all processes beyond the limit.
 var SharedSender = Sender{Host: "shared", Service: "shared", PID: 0x7fffffff, Rank: -1}
 
-// SenderOf is the sender that a resource describes. host and pid stand for what it
-// does not say; empty and 0 are unknown.
+// SenderOf returns the sender that a resource describes. host and pid are used if the
+// resource does not have them; empty and 0 mean unknown.
 func SenderOf(id *identity.Identity, host string, pid int) Sender {
 	s := Sender{Host: Bounded(cmp.Or(id.Host, host, identity.UnknownHost)), Service: Bounded(id.Service), Instance: Bounded(id.Instance),
 		PID: id.PID.Or(pid), Rank: id.Rank.Or(-1)}
@@ -34,12 +34,12 @@ func SenderOf(id *identity.Identity, host string, pid int) Sender {
 	return s
 }
 
-// Unknown stands for a service that a resource does not name.
+// Unknown is the name of a service that the resource does not name.
 const Unknown = "unknown"
 
-// Trace fills in what the options of the file of s say of the process and its job.
-// What they have counts where the resource does not say it. Of the command line
-// there is the program alone: what follows it can hold secrets.
+// Trace fills in the process and job of s in the options of its file. Existing values
+// are used if the resource has none. It records only the program of the command line,
+// because arguments can contain secrets.
 func (s *Sender) Trace(o *dftracer.Options, id *identity.Identity) {
 	exec := filepath.Base(cmp.Or(Bounded(id.Exec), s.Service, Unknown))
 	p := &o.Process
@@ -55,7 +55,8 @@ func (s *Sender) Trace(o *dftracer.Options, id *identity.Identity) {
 	p.SessionTag, p.JobID = cmp.Or(Bounded(id.Session), p.SessionTag), cmp.Or(Bounded(id.Job), p.JobID)
 }
 
-// Arguments appends whose a span is, where its file does not say that.
+// Arguments appends the arguments that identify the sender of a span, for a file that
+// several senders share.
 func (s *Sender) Arguments(dst []dftracer.Arg) []dftracer.Arg {
 	dst = append(dst, dftracer.String("resource.host", s.Host), dftracer.Int("resource.pid", int64(s.PID)))
 	if s.Rank >= 0 {
@@ -64,11 +65,10 @@ func (s *Sender) Arguments(dst []dftracer.Arg) []dftracer.Arg {
 	return dst
 }
 
-// MaxText bounds a text that is kept of what a sender says; no line of a trace is
-// longer.
+// MaxText bounds each text from a sender, in bytes. No line of a trace is longer.
 const MaxText = 16 << 10
 
-// Bounded is a text up to MaxText, as a copy where it is longer.
+// Bounded returns the first MaxText bytes of s. It returns a copy if s is longer.
 func Bounded(s string) string {
 	if len(s) <= MaxText {
 		return s
@@ -76,5 +76,5 @@ func Bounded(s string) string {
 	return strings.Clone(s[:MaxText])
 }
 
-// SafeName makes a part of a file name of what a sender says.
+// SafeName returns a text from a sender as a safe part of a file name.
 func SafeName(s string) string { return cmp.Or(fswrite.SafeName(s, 100), Unknown) }

@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
-// What a resource says is in the options of the file, and what it does not say is
-// what the caller knows.
+// TestSenderOf checks that the options of the file come from the resource, and from the
+// caller if the resource does not have them.
 func TestSenderOf(t *testing.T) {
 	attempt := 1
 	for _, c := range []struct {

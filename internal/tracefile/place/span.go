@@ -8,36 +8,36 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// Span is a span that has ended. Its creator must not change it after Add, and
-// may use it again once it was written.
+// Span is a span that has ended. The caller must not change it after Add, and may reuse
+// it once it is written.
 type Span struct {
 	Key        Key
 	Parent     Key // zero for a root, and for a parent in another process
 	Name       *dftracer.Key
-	Start, End int64 // microseconds since the epoch; an end before the start is the start
+	Start, End int64 // microseconds since the epoch; an End before Start counts as Start
 	Args       []dftracer.Arg
 	Events     []Event
 
-	id         uint64            // in the file
-	seq        uint64            // in the order in which spans came
-	size       int               // bytes of memory, roughly
-	next, prev *Span             // siblings that wait, too
-	marks      map[mark]struct{} // of Events, once others come by themselves
+	id         uint64            // id in the file
+	seq        uint64            // order of arrival
+	size       int               // approximate memory in bytes
+	next, prev *Span             // waiting siblings
+	marks      map[mark]struct{} // of Events, once AddEvent adds one
 
-	self *relative // what was written below it before it came, or is now
+	self *relative // its index entry: what was written below it before it arrived, or a new entry
 
-	// What gather and settle find out.
+	// Set by gather and settle.
 	taken bool
-	up    *Span     // its parent when that is written with it
-	way   *Span     // one of those above it, or nil: see highest
-	above *relative // its parent otherwise
+	up    *Span     // its parent, if written in the same call
+	way   *Span     // an ancestor, or nil: see highest
+	above *relative // its parent, if not written in the same call
 	down  []*Span
-	own   bool // placed by itself: something of it was written before
-	level int  // how many are above it; -1 is not known yet
+	own   bool // placed separately: a child or an event of it was written before
+	level int  // number of ancestors in the same call; -1 if unknown
 }
 
-// Event is an event of a span. Name and time tell events of one span apart: it
-// is written once, however often it comes.
+// Event is an event of a span. Name and Time identify it within its span: it is written
+// once, even if it arrives several times.
 type Event struct {
 	Name string
 	Time int64 // nanoseconds since the epoch
@@ -48,15 +48,15 @@ func (e *Event) mark() mark { return mark{maphash.String(markSeed, e.Name), e.Ti
 
 func (s *Span) contains(start, end int64) bool { return s.Start <= start && s.End >= end }
 
-// reset forgets what the assembler knew of a span that is added again.
+// reset clears the assembler's fields of a span that is added again.
 func (s *Span) reset() {
 	s.End = max(s.Start, s.End)
 	s.next, s.prev, s.taken, s.marks = nil, nil, false, nil
 	s.self, s.up, s.way, s.above, s.down, s.own, s.level = nil, nil, nil, nil, s.down[:0], false, -1
 }
 
-// highest is the span above all others above s, s itself if there is none. The
-// way there becomes shorter with each call.
+// highest returns the topmost ancestor of s, or s if it has no parent. It shortens the
+// path for later calls.
 func (s *Span) highest() *Span {
 	for s.way != nil {
 		if s.way.way != nil {
@@ -67,7 +67,7 @@ func (s *Span) highest() *Span {
 	return s
 }
 
-// count sets the level of a span and of those above it.
+// count sets the level of a span and of its ancestors.
 func (s *Span) count() {
 	above, n := -1, 0
 	for p := s; p != nil; p = p.up {
@@ -82,7 +82,7 @@ func (s *Span) count() {
 	}
 }
 
-// has reports whether an event is among those of a span that waits.
+// has reports whether a waiting span has an event.
 func (s *Span) has(m mark) bool {
 	if s.marks == nil {
 		s.marks = make(map[mark]struct{}, len(s.Events)+1)
@@ -94,7 +94,7 @@ func (s *Span) has(m mark) bool {
 	return known
 }
 
-// measure sets the size.
+// measure sets size.
 func (s *Span) measure() {
 	s.size = 384 + argsSize(s.Args)
 	for i := range s.Events {
@@ -112,21 +112,21 @@ func argsSize(args []dftracer.Arg) (n int) {
 }
 
 const (
-	// maxWaitingBytes bounds the memory of the spans that wait.
+	// maxWaitingBytes bounds the memory of waiting spans.
 	maxWaitingBytes = 16 << 20
-	// maxClimb bounds the way up from a span; a sender can make circles.
+	// maxClimb bounds the ancestors that gather visits: the parents that a sender gives can form a cycle.
 	maxClimb = 1 << 12
 )
 
-// waiting has the spans that wait for their relatives.
+// waiting holds the spans that wait for their parents and children.
 type waiting struct {
 	spans map[Key]*Span
-	below map[Key]*Span // the first of the waiting children of a span
-	queue []queued      // by arrival
+	below map[Key]*Span // first waiting child by parent
+	queue []queued      // in order of arrival
 	bytes int
-	seq   uint64 // of the last one
+	seq   uint64 // of the last span added
 
-	all []*Span // memory that is used again
+	all []*Span // reused buffer
 }
 
 type queued struct {
@@ -136,7 +136,7 @@ type queued struct {
 
 func newWaiting() waiting { return waiting{spans: make(map[Key]*Span), below: make(map[Key]*Span)} }
 
-// add takes a span that came at now.
+// add adds a span that arrived at now.
 func (w *waiting) add(s *Span, now time.Time) {
 	s.measure()
 	w.seq++
@@ -152,8 +152,8 @@ func (w *waiting) add(s *Span, now time.Time) {
 	w.bytes += s.size
 }
 
-// oldest takes the span that waits longest, with its relatives among the waiting
-// ones; none if it went with theirs.
+// oldest removes and returns the span that waits longest and all waiting spans of its
+// tree. It returns nil if that span was already removed with another one.
 func (w *waiting) oldest() []*Span {
 	s := w.queue[0].span
 	w.queue[0] = queued{}
@@ -166,8 +166,8 @@ func (w *waiting) oldest() []*Span {
 	return w.gather(s)
 }
 
-// gather takes a span and all waiting spans that hang together with it. The
-// list is good until the next call.
+// gather removes and returns a span and all waiting spans of its tree. The list is valid
+// until the next call.
 func (w *waiting) gather(s *Span) []*Span {
 	top := s
 	for range maxClimb {
@@ -180,7 +180,7 @@ func (w *waiting) gather(s *Span) []*Span {
 	top.taken = true
 	all := append(w.all[:0], top)
 	if top != s && !s.taken {
-		// Where the way up was too long or a circle, s may not be below top.
+		// If the path up was too long or a cycle, s may not be below top.
 		defer func() { s.taken = true }()
 	}
 	for i := 0; i < len(all); i++ {
@@ -204,7 +204,7 @@ func (w *waiting) gather(s *Span) []*Span {
 	return all
 }
 
-// leave takes a span from the waiting children of its parent.
+// leave removes a span from the waiting children of its parent.
 func (w *waiting) leave(s *Span) {
 	switch {
 	case s.prev != nil:

@@ -6,38 +6,39 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// maxMarks bounds the events of a span that are remembered. It is above the
-// number of events that SDKs keep for a span.
+// maxMarks bounds the events remembered per span. It exceeds the number of events that
+// SDKs keep for a span.
 const maxMarks = 256
 
-// relativeSize is what a relative takes, its place in the map of keys included.
+// relativeSize is the approximate memory of a relative in bytes, including its map
+// entry.
 const relativeSize = 240
 
-// relative is what is remembered of a span after something of it was written:
-// a child, an event, or itself.
+// relative is the index entry of a span. It exists once the span itself, a child or an
+// event of it is written.
 type relative struct {
 	key        Key
 	id         uint64
 	done       bool      // the span itself was written
-	touched    bool      // announce it
-	start, end int64     // microseconds; of its children and events until it is done
-	lane       int       // of the span itself, once it is done
-	parent     *relative // once it is known
-	marks      []mark    // the newest events written
-	begun      *begun    // what its begin said
-	announced  int64     // the start that the file knows of a span that is open
+	touched    bool      // waits for announce
+	start, end int64     // microseconds; until done, those of its children and events
+	lane       int       // of the span, once done
+	parent     *relative // nil until known
+	marks      []mark    // of the newest written events
+	begun      *begun    // from Begin, or nil
+	announced  int64     // the start in the begin record that announce wrote, or 0
 
-	next, prev *relative // in the list that in names
+	next, prev *relative // neighbours in the list in
 	in         *recent
 }
 
-// begun is a span as it began.
+// begun holds the arguments of Begin.
 type begun struct {
 	key   *dftracer.Key
 	start int64
 }
 
-// extend makes room for a child or an event.
+// extend extends the span over a child or an event.
 func (r *relative) extend(start, end int64) {
 	if r.end == 0 {
 		r.start, r.end = start, end
@@ -48,10 +49,10 @@ func (r *relative) extend(start, end int64) {
 
 func (r *relative) contains(start, end int64) bool { return r.start <= start && r.end >= end }
 
-// marked reports whether an event was noted.
+// marked reports whether an event is remembered as written.
 func (r *relative) marked(m mark) bool { return slices.Contains(r.marks, m) }
 
-// mark notes an event.
+// mark remembers a written event. Beyond maxMarks it forgets the oldest half.
 func (f *spanIndex) mark(r *relative, m mark) {
 	f.marks -= len(r.marks)
 	if len(r.marks) >= maxMarks {
@@ -61,20 +62,20 @@ func (f *spanIndex) mark(r *relative, m mark) {
 	f.marks += len(r.marks)
 }
 
-// spanIndex finds spans by their keys: those that are still open and those that
-// are done, each up to a limit; what was not asked for longest is forgotten.
+// spanIndex finds open and finished spans by key. It remembers at most limit of each,
+// and forgets the least recently used one first.
 type spanIndex struct {
 	limit       int
 	known       map[Key]*relative
 	open, ended recent
-	marks       int // of all relatives
+	marks       int // number of marks of all relatives
 }
 
 func newSpanIndex(limit int) *spanIndex {
 	return &spanIndex{limit: limit, known: make(map[Key]*relative)}
 }
 
-// recent is a list of relatives, the one asked for last in front.
+// recent is a linked list of relatives, most recently used first.
 type recent struct {
 	first, last *relative
 	len         int
@@ -91,7 +92,7 @@ func (l *recent) push(r *relative) {
 	l.len++
 }
 
-// take takes a relative out of the list it is in, if any.
+// take removes a relative from its list, if any.
 func (r *relative) take() {
 	l := r.in
 	if l == nil {
@@ -111,7 +112,7 @@ func (r *relative) take() {
 	l.len--
 }
 
-// find returns what is known of a span, and keeps it from being forgotten.
+// find returns the entry of a span, or nil, and marks it as recently used.
 func (f *spanIndex) find(key Key) *relative {
 	r := f.known[key]
 	if r != nil && r.in != nil && r.prev != nil {
@@ -122,8 +123,8 @@ func (f *spanIndex) find(key Key) *relative {
 	return r
 }
 
-// expect remembers a span that is to come. The one that is forgotten for it is
-// returned, or nil.
+// expect adds an entry for a span that has not arrived. forgotten is the entry evicted
+// for it, or nil.
 func (f *spanIndex) expect(key Key, id uint64) (r, forgotten *relative) {
 	if f.open.len >= f.limit {
 		forgotten = f.oldestOpen()
@@ -134,15 +135,15 @@ func (f *spanIndex) expect(key Key, id uint64) (r, forgotten *relative) {
 	return r, forgotten
 }
 
-// oldestOpen forgets the open span that was not asked for longest.
+// oldestOpen forgets and returns the least recently used open span.
 func (f *spanIndex) oldestOpen() *relative {
 	r := f.open.last
 	f.forget(r)
 	return r
 }
 
-// claim returns what was expected of a span that is about to arrive, nil if
-// nothing was. It is not forgotten before it has.
+// claim returns the entry of an expected span that is arriving, or nil. The entry is not
+// evicted before arrived is called.
 func (f *spanIndex) claim(key Key) *relative {
 	r := f.known[key]
 	if r == nil || r.done {
@@ -152,7 +153,7 @@ func (f *spanIndex) claim(key Key) *relative {
 	return r
 }
 
-// arrived notes that a span is done, after claim.
+// arrived marks the entry of a span as done, after claim.
 func (f *spanIndex) arrived(r *relative) {
 	r.done, r.begun, r.touched = true, nil, false
 	f.known[r.key] = r
@@ -160,7 +161,7 @@ func (f *spanIndex) arrived(r *relative) {
 	f.keepEnded(f.limit)
 }
 
-// keepEnded forgets all but so many spans that are done.
+// keepEnded forgets finished spans until at most limit are left.
 func (f *spanIndex) keepEnded(limit int) {
 	for f.ended.len > limit {
 		oldest := f.ended.last
@@ -169,8 +170,8 @@ func (f *spanIndex) keepEnded(limit int) {
 	}
 }
 
-// depths says of spans and of all that is known to be above them how deep they
-// lie. A circle, which a sender can make, is cut where it is met.
+// depths returns the depth of each span of list and of its known ancestors. Parents that
+// form a cycle, which a sender can cause, do not make it loop.
 func depths(list []*relative) map[*relative]int {
 	depth := make(map[*relative]int, len(list))
 	var way []*relative

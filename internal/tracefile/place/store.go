@@ -23,93 +23,96 @@ const (
 
 // Errors of With.
 var (
-	// ErrClosed is what comes after Close.
+	// ErrClosed is the error after Close.
 	ErrClosed = errors.New("the files are complete")
-	// ErrFull passes by itself: what comes is to be sent again later.
+	// ErrFull is temporary: the sender should retry later.
 	ErrFull = errors.New("more waits to be written than memory is allowed for; send it again later")
 )
 
 // StoreOptions configures a Store.
 type StoreOptions[K comparable] struct {
-	// MaxOpen bounds the files that are open at once. To make room one is closed
-	// for now; it is opened again when its process sends something.
+	// MaxOpen bounds the files that are open at once. To make room, the store suspends a
+	// file: it closes the file, and opens it again when its process sends more.
 	MaxOpen int
-	// MaxProcesses bounds the processes that are known at once, their files open
-	// or not. To make room the file of one that is silent is completed.
+	// MaxProcesses bounds the processes that are known at once, with open or suspended
+	// files. To make room, the store completes the file of a silent process.
 	MaxProcesses int
-	// MaxFiles bounds the files that are made for the processes of a Group as
-	// long as any of them is known.
+	// MaxFiles bounds the files created for the processes of a Group while any of them
+	// is known.
 	MaxFiles int
-	// MaxBytes bounds what waits and what is remembered of all processes together.
+	// MaxBytes bounds the memory, in bytes, of everything that waits or is remembered,
+	// for all processes together.
 	MaxBytes int64
-	// Complete is after how long a silent process is forgotten; 0 is never.
+	// Complete is the time after which a silent process is forgotten and its file
+	// completed; 0 means never.
 	Complete time.Duration
 	// Window is how long a span waits for its parent.
 	Window time.Duration
-	// Assembler configures what puts spans together, but for TID.
+	// Assembler configures the Assembler of each file. Its TID is ignored.
 	Assembler Options
 
-	// Limits are those that spans are converted by.
+	// Limits are the limits that the converter of spans applies.
 	Limits Limits
 
-	// Group returns the processes that MaxFiles is about, by one of their names.
+	// Group returns the name of the group of a process, to which MaxFiles applies.
 	Group func(K) string
-	// Shared is the key of the file of the processes that are one too many.
+	// Shared is the key of the file that all processes beyond the limits share.
 	Shared K
 	Watch  Watcher
-	See    string // where it is said what limits do
+	See    string // the help topic that explains the limits
 }
 
-// Watcher is told what becomes of the files of a Store. Calls come from many
+// Watcher receives the events of the files of a Store. Its methods are called from many
 // goroutines, with a file locked.
 type Watcher interface {
-	// Counted tells what was written, and how many lines were lost, since the last call.
+	// Counted reports what was written and how many lines were lost since the last call.
 	Counted(c Counts, lost uint64)
-	// Opened and Closed tell how many files are open. again is for one that was
-	// closed for now.
+	// Opened and Closed report that a file was opened or closed. again is true if the
+	// file was suspended before.
 	Opened(again bool)
 	Closed()
-	// Outage tells that a file could not be made or opened again.
+	// Outage reports that a file could not be created or reopened.
 	Outage()
-	// Log tells what somebody should know.
+	// Log logs a message for the user.
 	Log(level slog.Level, message string, args ...any)
 }
 
-// Store has the files of many processes, each with its Assembler. It is safe
-// for concurrent use. A file has a slot while it may be open; there are MaxOpen
-// of them. The lock of a file is taken before that of the store, never after it.
+// Store manages the files of many processes, each with its Assembler. It is safe for
+// concurrent use. A file has a slot while it may be open; there are MaxOpen slots. Lock
+// order: a file's mutex before the store's, never the reverse.
 type Store[K comparable] struct {
 	o     StoreOptions[K]
-	bytes atomic.Int64 // that files count
+	bytes atomic.Int64 // memory of all files
 	told  warnedOnce
 
-	relief sync.Mutex // held by who makes room in memory
+	relief sync.Mutex // held while afford makes room
 
 	mu     sync.Mutex
 	files  map[K]*File[K]
 	groups map[string]*group
 	recent list[K]
 	open   slots[K]
-	ending int // files that were removed and are not complete yet
+	ending int // removed files that are not complete yet
 	closed bool
 }
 
-// group counts the files of processes that belong together.
+// group counts the known processes of a group and the files created for them.
 type group struct {
 	known, made int
 	used        time.Time
 }
 
-// NewStore makes a Store without files.
+// NewStore returns a Store without files.
 func NewStore[K comparable](o StoreOptions[K]) *Store[K] {
 	s := &Store[K]{o: o, files: make(map[K]*File[K]), groups: make(map[string]*group)}
 	s.told.log, s.told.see = o.Watch.Log, o.See
 	return s
 }
 
-// With calls fn with the locked file of a process, which is open; create makes
-// it where the process is new. fn gets the
-// file of Shared where there are too many processes. now is the time.
+// With calls fn with the open, locked file of a process. create creates the file of a
+// new process. If there are too many processes, fn gets the file of Shared. now is the
+// current time. The errors are ErrClosed, ErrFull and those of create, fn and opening or
+// suspending files.
 func (s *Store[K]) With(key K, now time.Time, create func(K) (Made, error), fn func(*File[K]) error) error {
 	if err := s.afford(now); err != nil {
 		return err
@@ -120,7 +123,7 @@ func (s *Store[K]) With(key K, now time.Time, create func(K) (Made, error), fn f
 			return err
 		}
 		f.mu.Lock()
-		// Its slot may be gone, or the file complete: then once more.
+		// Retry if the file has lost its slot or is complete by now.
 		if s.holds(f) && f.state != stateClosed {
 			err := s.ready(f, create)
 			if err == nil {
@@ -134,7 +137,7 @@ func (s *Store[K]) With(key K, now time.Time, create func(K) (Made, error), fn f
 	}
 }
 
-// get finds the file of a process or makes it, and gives it a slot.
+// get returns the file of a process, new if necessary, and gives it a slot.
 func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	s.mu.Lock()
 	if s.closed {
@@ -154,7 +157,7 @@ func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	}
 	s.mu.Unlock()
 	if forgotten != nil {
-		_ = s.finish(context.Background(), forgotten) // it is logged
+		_ = s.finish(context.Background(), forgotten) // finish logs the error
 		s.ended()
 	}
 	if victim != nil {
@@ -165,9 +168,9 @@ func (s *Store[K]) get(key K, now time.Time) (*File[K], error) {
 	return f, nil
 }
 
-// find finds the file of a process. For one that is new another may have to be
-// forgotten; where all are busy, or their group has had too many, it is the
-// shared one.
+// find returns the file of a process. A new process may require forgetting another,
+// silent one, which is returned too. If no process is silent, or the group has reached
+// MaxFiles, find returns the shared file.
 func (s *Store[K]) find(key K, now time.Time) (f, forgotten *File[K]) {
 	g := s.groups[s.o.Group(key)]
 	if g != nil {
@@ -190,7 +193,7 @@ func (s *Store[K]) find(key K, now time.Time) (f, forgotten *File[K]) {
 	return s.orNew(nil, key, now), forgotten
 }
 
-// orNew returns a file, or a new one where there is none.
+// orNew returns f, or a new file for key if f is nil.
 func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 	if f != nil {
 		return f
@@ -207,7 +210,7 @@ func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 	return f
 }
 
-// remove takes a file out, with its slot.
+// remove removes a file from the store and releases its slot.
 func (s *Store[K]) remove(f *File[K]) {
 	s.ending++
 	delete(s.files, f.Key)
@@ -222,13 +225,13 @@ func (s *Store[K]) holds(f *File[K]) bool {
 	return f.slot
 }
 
-// putAside closes a file that lost its slot to another one, which gives it back
-// if that does not work.
+// putAside suspends victim, which lost its slot to heir. If that fails, victim gets the
+// slot back.
 func (s *Store[K]) putAside(victim, heir *File[K]) error {
 	victim.mu.Lock()
 	defer victim.mu.Unlock()
 	if victim.state != stateOpen || s.holds(victim) {
-		return nil // there is nothing to close, or it has got another slot
+		return nil // nothing to close, or it has a new slot
 	}
 	err := s.suspend(context.Background(), victim)
 	if err == nil {
@@ -248,11 +251,11 @@ func (s *Store[K]) putAside(victim, heir *File[K]) error {
 	return err
 }
 
-// lose forgets a file that cannot be gone on with.
+// lose forgets a file that can no longer be written, and logs that.
 func (s *Store[K]) lose(f *File[K], err error) {
 	if s.files[f.Key] == f {
 		s.remove(f)
-		s.ending-- // it has ended
+		s.ending-- // nothing is left to complete
 	}
 	s.o.Watch.Log(slog.LevelError, "trace file is not complete", "file", f.Writer.Path(), "error", err, "see", helptopic.Damaged)
 }
@@ -264,7 +267,7 @@ func (s *Store[K]) crowded() {
 	s.told.warnOnce(limitOpen, s.o.MaxOpen, "processes", n)
 }
 
-// ready opens a file that has a slot.
+// ready creates or reopens a file that has a slot, if it is not open.
 func (s *Store[K]) ready(f *File[K], create func(K) (Made, error)) error {
 	switch f.state {
 	case stateNew:
@@ -284,8 +287,8 @@ func (s *Store[K]) ready(f *File[K], create func(K) (Made, error)) error {
 	return nil
 }
 
-// Tick writes what has waited long enough, puts the files of silent processes
-// aside, and completes those of processes that are to be forgotten.
+// Tick writes the spans that have waited for Window, suspends the files of silent
+// processes, and completes the files of processes that have been silent for Complete.
 func (s *Store[K]) Tick(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	var idle []*File[K]
@@ -304,14 +307,14 @@ func (s *Store[K]) Tick(ctx context.Context, now time.Time) {
 		s.settle(ctx, f, now)
 	}
 	for _, f := range idle {
-		_ = s.finish(ctx, f) // it is logged
+		_ = s.finish(ctx, f) // finish logs the error
 		s.ended()
 	}
 }
 
-// Settle reports whether the files have everything that came by a time, or have counted
-// it as lost. It writes what their writers hold, and returns false where spans wait for
-// their parents, a file takes nothing, or one is being completed.
+// Settle reports whether everything that arrived at or before the given time is in the
+// files or counted as lost. It flushes the writers. It returns false if spans wait for
+// their parents, a file cannot be written, or a file is being completed.
 func (s *Store[K]) Settle(ctx context.Context, at time.Time) bool {
 	s.mu.Lock()
 	all := slices.Collect(maps.Values(s.files))
@@ -331,14 +334,15 @@ func (s *Store[K]) Settle(ctx context.Context, at time.Time) bool {
 	return settled
 }
 
-// ended notes that a file that was removed is complete, or lost.
+// ended records that a removed file is complete, or lost.
 func (s *Store[K]) ended() {
 	s.mu.Lock()
 	s.ending--
 	s.mu.Unlock()
 }
 
-// settle writes what has waited long enough in a file.
+// settle writes the spans of a file that have waited for Window, and suspends the file
+// if its process is silent.
 func (s *Store[K]) settle(ctx context.Context, f *File[K], now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -362,12 +366,12 @@ func (s *Store[K]) settle(ctx context.Context, f *File[K], now time.Time) {
 		if f.state == stateClosed {
 			s.lose(f, err)
 		} else if s.files[f.Key] == f && !f.slot {
-			s.open.take(f) // it stays open, though there may be one more then
+			s.open.take(f) // it stays open, even if that exceeds MaxOpen by one
 		}
 	}
 }
 
-// Files returns the files of all processes that are known.
+// Files returns the files of all known processes, most recently used first.
 func (s *Store[K]) Files() []*File[K] {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/validate"
 )
 
-// seen is what a Store tells.
+// seen is a Watcher that records the reports of a Store.
 type seen struct {
 	mu     sync.Mutex
 	counts Counts
@@ -62,7 +62,7 @@ func (s *seen) Log(level slog.Level, message string, args ...any) {
 	}
 }
 
-// told is how many messages begin so.
+// told returns how often the warning of a limit was logged.
 func (s *seen) told(which int) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *seen) told(which int) (n int) {
 	return n
 }
 
-// shelf is a Store whose files are named by its keys. A key's group is what
-// stands before the dash.
+// shelf is a Store whose files are named by its keys. A key's group is the part before
+// the dash.
 type shelf struct {
 	*Store[string]
 	saw  seen
@@ -105,7 +105,7 @@ func (s *shelf) create(key string) (Made, error) {
 	return Made{Writer: w, TID: 42}, err
 }
 
-// send sends spans of a process and gives the key of the file that they are in.
+// send sends spans of a process and returns the key of the file that they are in.
 func (s *shelf) send(key string, list ...node) (in string) {
 	s.t.Helper()
 	err := s.With(key, s.now, s.create, func(f *File[string]) error {
@@ -121,7 +121,7 @@ func (s *shelf) send(key string, list ...node) (in string) {
 	return in
 }
 
-// close completes the files, checks them and gives the spans of each.
+// close completes the files, checks them and returns the number of spans of each.
 func (s *shelf) close() map[string]int {
 	s.t.Helper()
 	if err := s.Close(s.t.Context()); err != nil {
@@ -144,7 +144,8 @@ func (s *shelf) close() map[string]int {
 	return spans
 }
 
-// The file of a silent process is closed, and opened again where it goes on.
+// TestSilentFilesAreClosed checks that the file of a silent process is closed, and
+// reopened when the process sends again.
 func TestSilentFilesAreClosed(t *testing.T) {
 	s := newShelf(t, nil)
 	s.send("a-1", node{1, 9, 10, 20})
@@ -169,8 +170,9 @@ func TestSilentFilesAreClosed(t *testing.T) {
 	}
 }
 
-// While nobody of those that are known is silent, new processes share a file;
-// then the one that is silent for longest makes room.
+// TestMoreProcessesThanAreKnown checks that new processes share a file while no known
+// process is silent, and that later the least recently active process is forgotten to
+// make room.
 func TestMoreProcessesThanAreKnown(t *testing.T) {
 	s := newShelf(t, func(o *StoreOptions[string]) { o.MaxProcesses = 5 })
 	for i := range 50 {
@@ -189,14 +191,14 @@ func TestMoreProcessesThanAreKnown(t *testing.T) {
 	if in := s.send("a-99", node{99, -1, 0, 1}); in != "a-99" {
 		t.Errorf("it is in %s", in)
 	}
-	s.send("shared", node{98, -1, 0, 1}) // a process may be called so
+	s.send("shared", node{98, -1, 0, 1}) // a process may have this name
 	if spans := s.close(); len(spans) != 7 || spans["shared"] != 46 || spans["a-0"] != 1 {
 		t.Errorf("spans are %v", spans)
 	}
 }
 
-// A process whose name is another one with each batch gets no more files than it
-// may have, however long it goes on.
+// TestNameThatChangesWithEachBatch checks that a process that changes its name with each
+// batch gets at most MaxFiles files, even over a long time.
 func TestNameThatChangesWithEachBatch(t *testing.T) {
 	s := newShelf(t, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 10*time.Minute })
 	for i := range 2000 {
@@ -207,7 +209,7 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	if in := s.send("b-1", node{1, -1, 0, 1}); in != "b-1" {
 		t.Errorf("another one's is in %s", in)
 	}
-	s.now = s.now.Add(time.Hour) // it has ended
+	s.now = s.now.Add(time.Hour) // long after the end of the process
 	s.Tick(t.Context(), s.now)
 	if in := s.send("a-3000", node{1, -1, 0, 1}); in != "a-3000" || s.saw.told(limitFiles) != 1 {
 		t.Errorf("afterwards it is in %s; warned %d times", in, s.saw.told(limitFiles))
@@ -217,7 +219,8 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	}
 }
 
-// Each limit of a span is told once, and counted each time.
+// TestLimitsAreToldOnce checks that each limit of a span is logged once, and counted
+// each time.
 func TestLimitsAreToldOnce(t *testing.T) {
 	s := newShelf(t, nil)
 	for i := range 3 {
@@ -239,7 +242,7 @@ func TestLimitsAreToldOnce(t *testing.T) {
 	}
 }
 
-// disk is a file that can fail.
+// disk is a file whose writes can fail.
 type disk struct {
 	mu     sync.Mutex
 	broken bool
@@ -261,8 +264,9 @@ func (d *disk) breaks(is bool) {
 	d.broken = is
 }
 
-// All processes have one budget. What waits is written early; where the disk
-// does not take it, senders are refused until it does, and nothing is lost.
+// TestMemoryOfAllFiles checks the memory budget of all processes: waiting spans are
+// written early. If the disk fails, the store refuses spans until the disk works again,
+// and loses nothing.
 func TestMemoryOfAllFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills the memory of all files: make test-long")
@@ -318,7 +322,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 		d.breaks(false)
 	}
 	until.True(t, "the sender is taken again", func() bool {
-		for _, f := range s.Files() { // as the ticker does
+		for _, f := range s.Files() { // like the ticker
 			s.settle(t.Context(), f, s.now)
 		}
 		return send() == nil
@@ -339,7 +343,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 	}
 }
 
-// BenchmarkGrowthProcesses has processes of which few have an open file.
+// BenchmarkGrowthProcesses measures many processes, few of which have an open file.
 func BenchmarkGrowthProcesses(b *testing.B) {
 	growth.Bench(b, 250, func(n int) {
 		s := newShelf(b, func(o *StoreOptions[string]) { o.MaxOpen, o.MaxProcesses, o.MaxFiles = 16, n/2, n })

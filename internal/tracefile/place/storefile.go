@@ -12,21 +12,22 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// keptAside is how many open and how many finished spans of a process are
-// remembered at most while its file is not open, and fewAside at least.
+// keptAside is the maximum number of open and of finished spans that are remembered of a
+// process while its file is suspended, and fewAside the minimum.
 const (
 	keptAside = 512
 	fewAside  = 16
 )
 
-// closers is how many files that were put aside are completed at once.
+// closers is the number of suspended files that Close completes concurrently.
 const closers = 8
 
-// errLeft is about a file that was put aside and for whose end there was no time.
+// errLeft is the error for a suspended file that could not be completed in time.
 var errLeft = errors.New("no time to complete the file")
 
-// suspend closes a file for now. It writes what waits: what comes later finds
-// its parents all the same. After an error the file is open as before, or closed.
+// suspend closes a file until its process sends more. It writes the waiting spans: later
+// spans still find their parents. After an error the file is open as before, or closed
+// for further spans.
 func (s *Store[K]) suspend(ctx context.Context, f *File[K]) error {
 	f.Assembler.Shrink(s.keep())
 	f.Names = Names{}
@@ -45,8 +46,8 @@ func (s *Store[K]) suspend(ctx context.Context, f *File[K]) error {
 	return err
 }
 
-// keep is how many spans of a file are remembered while it is not open: of a
-// quarter of the memory each process has the same share.
+// keep returns the number of spans to remember of a suspended file. All processes share
+// a quarter of MaxBytes equally.
 func (s *Store[K]) keep() int {
 	s.mu.Lock()
 	known := len(s.files)
@@ -55,7 +56,7 @@ func (s *Store[K]) keep() int {
 	return min(max(int(share), fewAside), keptAside, s.o.Assembler.MaxParents)
 }
 
-// resume opens a file again.
+// resume reopens a suspended file.
 func (s *Store[K]) resume(f *File[K]) error {
 	w, err := f.Writer.Resume()
 	if err != nil {
@@ -68,8 +69,8 @@ func (s *Store[K]) resume(f *File[K]) error {
 	return nil
 }
 
-// count reports what was written and lost since the last time, and what the
-// file holds of memory now.
+// count reports what was written and lost since the last call, and updates the memory
+// that the file uses.
 func (s *Store[K]) count(f *File[K]) {
 	st := f.Writer.Stats()
 	c := f.Assembler.Counts()
@@ -87,7 +88,8 @@ func (s *Store[K]) count(f *File[K]) {
 	f.size = size
 }
 
-// afford makes room in memory where there is too little, or refuses.
+// afford frees memory if more than MaxBytes is in use. It returns ErrFull if it cannot
+// free enough.
 func (s *Store[K]) afford(now time.Time) error {
 	if s.bytes.Load() <= s.o.MaxBytes {
 		return nil
@@ -102,10 +104,10 @@ func (s *Store[K]) afford(now time.Time) error {
 			return nil
 		}
 		f.mu.Lock()
-		// Where the disk takes nothing, what is written would only be lost.
+		// If the writer holds data that it cannot write, more data would only be lost.
 		if f.state == stateOpen && f.Writer.Stats().Held == 0 {
 			f.Assembler.Shrink(s.keep())
-			_ = f.Writer.FlushContext(context.Background()) // it waits for no file that fails
+			_ = f.Writer.FlushContext(context.Background()) // it does not wait for a failing file
 			s.count(f)
 		}
 		f.mu.Unlock()
@@ -121,7 +123,7 @@ func (s *Store[K]) afford(now time.Time) error {
 	return ErrFull
 }
 
-// forgetOne completes the file that was used longest ago, if its process is silent.
+// forgetOne completes the least recently used file if its process is silent.
 func (s *Store[K]) forgetOne(now time.Time) {
 	s.mu.Lock()
 	f := s.recent.last
@@ -131,12 +133,12 @@ func (s *Store[K]) forgetOne(now time.Time) {
 	}
 	s.mu.Unlock()
 	if silent {
-		_ = s.finish(context.Background(), f) // it is logged
+		_ = s.finish(context.Background(), f) // finish logs the error
 		s.ended()
 	}
 }
 
-// finish completes a file that was removed.
+// finish completes a removed file.
 func (s *Store[K]) finish(ctx context.Context, f *File[K]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,8 +178,8 @@ func (s *Store[K]) complete(ctx context.Context, f *File[K]) error {
 	return err
 }
 
-// Close completes all files and takes nothing any more. It ends with ctx; the
-// files that are not complete then are in the error.
+// Close completes all files; later calls of With return ErrClosed. It stops when ctx
+// ends, and the error then includes the files that are not complete.
 func (s *Store[K]) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -196,7 +198,7 @@ func (s *Store[K]) Close(ctx context.Context) error {
 	return errors.Join(append(errs, s.finishAll(ctx, aside, closers)...)...)
 }
 
-// finishAll completes files, so many at once.
+// finishAll completes files with the given number of workers.
 func (s *Store[K]) finishAll(ctx context.Context, list []*File[K], workers int) (errs []error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -7,16 +7,15 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// maxOutlived is how many of the spans above it a span may outlive before it
-// is taken for one without a parent.
+// maxOutlived is the number of ancestors that a span may outlive before it becomes a
+// root.
 const maxOutlived = 128
 
-// writeTree writes spans that hang together: first it finds their parents,
-// then their lanes.
+// writeTree writes the spans of one tree: it finds their parents, then their lanes.
 func (a *Assembler) writeTree(all []*Span) {
 	clear(a.members)
 	for _, s := range all {
-		if len(all) > 1 { // one span finds nothing there
+		if len(all) > 1 { // a single span needs no lookup
 			a.members[s.Key] = s
 		}
 		if s.own = s.self != nil; !s.own {
@@ -27,8 +26,8 @@ func (a *Assembler) writeTree(all []*Span) {
 	for _, s := range all {
 		a.settle(s)
 	}
-	// What was written of a span keeps a lane for it, so it is placed by itself,
-	// after what it may have to cover, and so are those above it.
+	// A span with children or events written before has a reserved lane. It is placed
+	// separately, after the spans that it may have to cover, and so are its ancestors.
 	for _, s := range all {
 		for p := s.up; p != nil && s.own && !p.own; p = p.up {
 			p.own = true
@@ -55,10 +54,10 @@ func (a *Assembler) writeTree(all []*Span) {
 	a.announce()
 }
 
-// cover extends spans over those inside of them that came before them, alone or with
-// them: how spans come together does not change what they are.
+// cover extends spans over those of their children that arrived before them, in this
+// call or an earlier one: the result does not depend on how spans are batched.
 func (a *Assembler) cover(all []*Span) {
-	for _, s := range slices.Backward(all) { // the inner ones first
+	for _, s := range slices.Backward(all) { // children before parents
 		s.cover(s.self)
 		if len(all) == 1 {
 			return
@@ -69,8 +68,8 @@ func (a *Assembler) cover(all []*Span) {
 	}
 }
 
-// cover extends a span over what was written or came before it and is inside of it,
-// where their clocks may disagree.
+// cover extends s over the earlier children and events that r records, if the difference
+// is at most Slack.
 func (s *Span) cover(r *relative) {
 	if r.end == 0 {
 		return
@@ -83,15 +82,17 @@ func (s *Span) cover(r *relative) {
 	}
 }
 
-// beginWith makes a span that came after the one around it begin with that where their
-// clocks may disagree, unless it is around something that began before.
+// beginWith moves the start of a span that arrived after its parent to the parent's
+// start, if the difference is at most Slack and the span has no child or event that
+// starts earlier.
 func (s *Span) beginWith(start int64) {
 	if s.Start < start && start-s.Start <= Slack && (s.self.end == 0 || s.self.start >= start) {
 		s.Start, s.End = start, max(s.End, start)
 	}
 }
 
-// settle finds the parent of a span: the nearest ancestor that it lies within.
+// settle finds the parent of a span in the file: the nearest ancestor that contains it
+// in time.
 func (a *Assembler) settle(s *Span) {
 	if s.Parent.IsZero() {
 		return
@@ -102,7 +103,7 @@ func (a *Assembler) settle(s *Span) {
 			if outlived == 0 && p.seq < s.seq {
 				s.beginWith(p.Start)
 			}
-			// Spans of the same time may name each other.
+			// Spans with equal times may name each other as parent.
 			if p.contains(s.Start, s.End) && p.highest() != s {
 				s.up, s.way = p, p
 				return
@@ -139,15 +140,14 @@ func (a *Assembler) settle(s *Span) {
 	}
 }
 
-// writeHead places a span with those below it that nothing was written of, and
-// writes them.
+// writeHead places a span together with its new descendants, and writes them.
 func (a *Assembler) writeHead(head *Span) {
 	in := interval{start: head.Start, end: head.End, id: head.self.id, several: len(head.down) > 0}
 	above := head.above
 	if head.up != nil {
 		above = head.up.self
 	}
-	near, open := -1, false // the parent may still come to cover the block
+	near, open := -1, false // open: the parent may still arrive and cover the block
 	if above != nil {
 		in.parent, near, open = above.id, above.lane, !above.done
 	}
@@ -157,7 +157,7 @@ func (a *Assembler) writeHead(head *Span) {
 		return
 	}
 	group := []*Span{head}
-	var aside []*Span // children for which there is no room beside those written before
+	var aside []*Span // children that overlap those written before
 	for _, c := range head.down {
 		if overlaps(covered, c) {
 			aside = append(aside, c)
@@ -183,7 +183,8 @@ func overlaps(list []interval, s *Span) bool {
 	return false
 }
 
-// writeGroup writes a span on its lane and those below it there or beside.
+// writeGroup writes a span on its lane, and its descendants on the same or on other
+// lanes.
 func (a *Assembler) writeGroup(group []*Span, first int) {
 	events := make([]dftracer.Event, len(group))
 	for i, s := range group {
@@ -193,7 +194,8 @@ func (a *Assembler) writeGroup(group []*Span, first int) {
 		}
 	}
 	tracefile.AssignLanes(events, 0)
-	// The packer's lanes other than the head's hold what runs beside it.
+	// The lanes of AssignLanes other than the head's hold spans that overlap those on
+	// the head's lane.
 	blocks := map[int64]*interval{}
 	for i := range events {
 		ev := &events[i]
@@ -217,7 +219,7 @@ func (a *Assembler) writeGroup(group []*Span, first int) {
 	}
 }
 
-// write writes a span on a lane.
+// write writes one span and its events on a lane.
 func (a *Assembler) write(s *Span, lane int) {
 	self, parent := s.self, dftracer.NoParent
 	if s.up != nil {
