@@ -382,7 +382,7 @@ func (w *walk) isOpen(o opened) bool { return w.live[o.slot].seq == o.seq }
 
 // closeSiblings closes spans without a recorded end that must have ended when r
 // began: an iteration if r is the next one, an initialization or a load if r is the
-// next phase or an iteration.
+// next phase, a loop or an iteration.
 func (w *walk) closeSiblings(r *row) {
 	if len(w.waiting) == 0 || r.role == roleNone || r.background {
 		return
