@@ -18,7 +18,7 @@ import (
 type start struct{ rundir.Run }
 
 // appendStart appends the fields of a run.json that digests keep. It ignores r if err is
-// not nil, or if its version is not known.
+// not nil, or if the time of the start is not known.
 func appendStart(all []start, r *rundir.Run, err error) []start {
 	if err != nil || !r.IsKnown() {
 		return all

@@ -100,8 +100,6 @@ func TestUsualTimeOfOthers(t *testing.T) {
 	want(t, "rank 1", rep.Ranks[1].Categories, account.Totals{account.Productive: 2 * sec, account.Warmup: 7 * sec, account.Absent: 5 * sec})
 }
 
-// Of more restarts than its file tells apart the live ledger keeps the last.
-// A step that is saved alone is committed without its warm-up.
 // Compute time that begins when a step ends belongs to the next step, so a long first
 // forward pass is not warm-up of the step before it.
 func TestComputingAtTheEndOfAStep(t *testing.T) {

@@ -18,7 +18,7 @@ func TestStartUp(t *testing.T) {
 	add(1, 0, "", "application", 0, 100)
 	add(2, 1, "startup", "interpreter", 0, 2)
 	add(3, 1, "", "startup_imports", 2, 10)
-	add(4, 3, "startup", "device", 6, 9)            // concurrent with imports: the span that began later wins
+	add(4, 3, "startup", "device", 6, 9)            // inside of imports: counts as device
 	add(5, 1, "", "model_initialization", 10, 20)   // init
 	add(6, 5, "startup", "model", 12, 15)           // stays init
 	add(7, 1, "startup", "rendezvous", 20, 30)      //
