@@ -56,7 +56,8 @@ type Series struct {
 	Time []int64 `json:"time_ns"`
 	// Ledger is the share of each category in each bin.
 	Ledger map[account.Category]Numbers `json:"ledger,omitempty"`
-	// Attempts holds the intervals of each attempt with their most frequent category.
+	// Attempts holds the intervals of each attempt, with the category that has most of
+	// their time.
 	Attempts []Stretch `json:"attempts,omitempty"`
 
 	Steps *StepSeries `json:"steps,omitempty"`

@@ -76,7 +76,7 @@ type iteration struct {
 	own        int64 // its own time in total, including:
 	compute    int64 //   the time in compute spans
 	meets      int64 //   the time in collectives
-	loop       int32 // index of its loop, -1 outside of loops
+	loop       int32 // index of its loop; every iteration has one
 
 	// more is the number of iterations in a window after the first one.
 	more int32
