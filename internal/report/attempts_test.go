@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// A job that was restarted very often has a page of the usual size: the last
-// attempts, and one row for those before.
+// The page of a job with very many restarts has the usual size: it shows the last
+// attempts, and one row for the earlier ones.
 func TestManyAttempts(t *testing.T) {
 	dir := t.TempDir()
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)

@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// benchReport reads a made-up job from its files, and reports all of it.
+// benchReport reads a generated job from its files and builds the full report.
 func benchReport(b *testing.B, dir string) {
 	var spans, held uint64
 	var size int
@@ -49,7 +49,7 @@ type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), nil }
 
-// benchLarge is of the job that test/bench/cmd/scale measures.
+// benchLarge uses the job that test/bench/cmd/scale measures.
 func benchLarge(b *testing.B, ranks int) {
 	dir := b.TempDir()
 	if err := (simjob.Large{Ranks: ranks, Steps: 1000, Slow: ranks * 2 / 3, Extra: 12, Save: 200}).Write(dir); err != nil {

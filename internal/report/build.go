@@ -19,12 +19,12 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// Build answers for a job all that can be answered. It may be called again when
-// the job has not changed; a Job is not safe for concurrent use.
+// Build returns the full report of a job. It may be called again for the same job.
+// A Job is not safe for concurrent use.
 func Build(j *Job) *Report {
 	r := begin(j)
-	// The ledger and the steps are independent, and of a large job each takes
-	// seconds.
+	// The ledger and the steps are independent, and each takes seconds for a large
+	// job.
 	r.Series = &Series{}
 	var wait sync.WaitGroup
 	wait.Go(func() { r.Series.time(j, r.Ledger) })
@@ -35,15 +35,14 @@ func Build(j *Job) *Report {
 	return r
 }
 
-// Alive is how long after its last sign of life an attempt counts as running in
-// [Live]: three of the heartbeats that a rank writes every ten seconds.
+// Alive is how long after its last record or heartbeat an attempt counts as running
+// in [Live]: three times the heartbeat interval of ten seconds.
 const Alive = 30 * time.Second
 
-// Live is Build for a job that may still be running at the moment now,
-// nanoseconds since the Unix epoch. The last attempt is Running when it has no
-// end and gave a sign of life less than [Alive] before now, and that its end
-// is not recorded then is no defect. There is no Series: it takes most of the
-// time.
+// Live is like [Build] for a job that may still be running at time now, in
+// nanoseconds since the Unix epoch. The last attempt is Running if it has no end and
+// its last record or heartbeat is less than [Alive] before now. Its missing end is
+// then not flagged. The report has no Series, which takes most of the time.
 func Live(j *Job, now int64) *Report {
 	r := begin(j)
 	running := noAttempt
@@ -56,9 +55,9 @@ func Live(j *Job, now int64) *Report {
 	r.Ledger.Flags = slices.DeleteFunc(r.Ledger.Flags, func(f account.Flag) bool {
 		return f.Attempt == running && (f.Kind == account.NoEnd || f.Kind == account.NoHeartbeat)
 	})
-	// Files are written at different moments: a rank whose newest records are
-	// older than those of the others has not stopped. Its others must have been
-	// seen to wait.
+	// Files are written at different times: a rank whose newest records are older
+	// than those of the others need not have stopped. A hang requires records that
+	// the others wait.
 	for i := range j.Attempts {
 		for _, p := range j.Job.Processes {
 			if a := &j.Attempts[i]; a.Number == running && p.Attempt == running {
@@ -74,7 +73,7 @@ func Live(j *Job, now int64) *Report {
 
 const noAttempt = -1
 
-// begin makes a report with what the ledger says.
+// begin returns a report with the results of the ledger.
 func begin(j *Job) *Report {
 	led := j.Ledger.Report(account.Query{})
 	r := &Report{
@@ -84,7 +83,7 @@ func begin(j *Job) *Report {
 	if g := led.Ratio(); !math.IsNaN(g) && trainingKnown(j.Job) {
 		r.Goodput = &g
 	}
-	if r.Goodput == nil { // nor are those known that follow from it
+	if r.Goodput == nil { // the figures derived from goodput are unknown too
 		r.Figures = slices.DeleteFunc(r.Figures, func(f account.Figure) bool { return !f.OfFailures })
 	}
 	r.profiled(j.uses, slices.ContainsFunc(j.Job.Processes, func(p *job.Process) bool { return p.Steps.Begun }))
@@ -94,7 +93,8 @@ func begin(j *Job) *Report {
 	return r
 }
 
-// answer adds all but the Series, and gives the steps of each attempt.
+// answer fills in everything except the Series. It returns the steps by attempt, and those
+// of all attempts in one list.
 func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
@@ -132,14 +132,15 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	return tables, s
 }
 
-// trainingKnown reports whether it is known how much of the time trained: there are
-// steps, or it is on record that the training never began.
+// trainingKnown reports whether the productive time is known: steps were recorded, or the
+// records show that the training never began.
 func trainingKnown(j *job.Job) bool {
 	begun := func(p *job.Process) bool { return !p.Heartbeats || p.Steps.Begun }
 	return slices.ContainsFunc(j.Processes, func(p *job.Process) bool { return p.Steps.Count > 0 }) || !slices.ContainsFunc(j.Processes, begun)
 }
 
-// share is a part of the time, nil where the goodput of the job is not known.
+// share returns the productive fraction of some time, or nil if the goodput of the job is
+// unknown or the job is a profile.
 func (r *Report) share(of account.Totals) *float64 {
 	all := of.Sum()
 	if r.Goodput == nil || r.Profile != nil {
@@ -163,7 +164,7 @@ func losses(led *account.Report) []Loss {
 	return out
 }
 
-// attempts adds what is said of each attempt, and gives the steps of each.
+// attempts adds the attempts of the ledger with their verdicts, and returns the steps of each.
 func (r *Report) attempts(j *Job) []*straggler.Table {
 	verdicts, tables := make([]*straggler.Verdict, len(j.Attempts)), make([]*straggler.Table, len(j.Attempts))
 	for i := range j.Attempts {
@@ -183,7 +184,7 @@ func (r *Report) attempts(j *Job) []*straggler.Table {
 		}
 		out.Goodput = r.share(a.Categories)
 		if i, ok := of[a.Attempt]; ok {
-			for k, it := range j.Ledger.Iterations(a.Attempt) { // a loop may go back to a checkpoint
+			for k, it := range j.Ledger.Iterations(a.Attempt) { // a loop may resume from a checkpoint
 				if k == 0 {
 					out.FirstStep = it.First
 				}
@@ -196,7 +197,7 @@ func (r *Report) attempts(j *Job) []*straggler.Table {
 	return tables
 }
 
-// silent adds the attempts that recorded nothing except that they were started.
+// silent adds the attempts without any record except their start.
 func (r *Report) silent(j *Job) {
 	for _, s := range j.Job.Silent {
 		a := Attempt{Number: s.Attempt, Start: s.Start, Stop: s.Stop, Ranks: s.Starts, FirstStep: -1, LastStep: -1, Silent: true}
@@ -208,8 +209,8 @@ func (r *Report) silent(j *Job) {
 	}
 }
 
-// chooseVerdict takes the finding about ranks that costs most time of the whole
-// job; where there is none, the verdict on the longest attempt.
+// chooseVerdict selects the finding about ranks that costs most time of the whole
+// job or, if there is none, the verdict on the longest attempt.
 func (r *Report) chooseVerdict() {
 	var wall float64
 	for i := range r.Attempts {
@@ -250,8 +251,8 @@ func (r *Report) chooseVerdict() {
 		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
 	}
 	r.Verdict.Across = straggler.Across(all)
-	// The cost of a finding is a share of the time of steps; of the ledger it
-	// can be no more than what was spent in them.
+	// The cost of a finding is a share of the time of steps. Convert it to a share
+	// of all rank time.
 	for i := range r.Ledger.Attempts {
 		if a := &r.Ledger.Attempts[i]; a.Attempt == best.Number {
 			inSteps := a.Categories[account.Productive] + a.Categories[account.LostWork] + a.Categories[account.DataWait] + a.Categories[account.CheckpointSave]
@@ -288,7 +289,7 @@ func (r *Report) ranks(j *Job) {
 	}
 }
 
-// firstSource is the name of a file of a process, empty where it has none.
+// firstSource returns the name of the first file of a process, or "".
 func firstSource(p *job.Process) string {
 	if len(p.Sources) == 0 {
 		return ""
@@ -326,9 +327,9 @@ func (j *Job) quality(led *account.Report) Quality {
 			lost, q.Waiting = lost+s.Python.Lost, q.Waiting+s.Python.Waiting
 		}
 	}
-	q.Dropped = max(q.Dropped, lost) // a trace that was cut off does not tell
+	q.Dropped = max(q.Dropped, lost) // a truncated trace lacks its number of dropped spans
 	for _, f := range j.Skipped {
-		// A file with the name of a trace was to be one.
+		// A file with the name of a trace should be a trace.
 		if errors.Is(f, job.ErrForeign) && !fsread.NamedTrace(f.Path) {
 			q.Foreign++
 			continue
@@ -351,7 +352,8 @@ func (j *Job) quality(led *account.Report) Quality {
 	return q
 }
 
-// tokensOf returns the tokens of all ranks in a usual step, 0 when any is unknown.
+// tokensOf returns the tokens of all ranks in a step (mean over steps), or 0 if those of a rank
+// are unknown.
 func tokensOf(t *straggler.Table) int64 {
 	if t == nil || len(t.Steps) == 0 {
 		return 0
@@ -376,7 +378,7 @@ func tokensOf(t *straggler.Table) int64 {
 	return int64(math.Round(sum))
 }
 
-// runName is the name of a run that trainspan run started, empty for others.
+// runName returns the name of a run that trainspan run started, or "" for other jobs.
 func (j *Job) runName() string {
 	if len(j.Job.Starts) == 0 {
 		return ""

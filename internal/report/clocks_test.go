@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestClocksApart: the ledger of a job whose clocks are seconds apart is that of the same
-// job on one clock.
+// TestClocksApart checks that the ledger of a job whose clocks differ by seconds equals the
+// ledger of the same job on one clock.
 func TestClocksApart(t *testing.T) {
 	of := func(apart int64) *report.Report {
 		dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// hostsOf are those of the ranks, none where one of them is not known.
+// hostsOf returns the hosts of the ranks, sorted, or nil if the host of a rank is unknown.
 func hostsOf(j *job.Job) (out []string) {
 	for _, p := range j.Processes {
 		if p.Host == "" {
@@ -20,7 +20,7 @@ func hostsOf(j *job.Job) (out []string) {
 	return slices.Compact(out)
 }
 
-// spent is where the time of a mean rank went.
+// spent returns the time per rank (mean over ranks) by its use.
 func spent(led *account.Report) compare.Spent {
 	n := float64(max(len(led.Ranks), 1))
 	out := compare.Spent{Wall: float64(led.Categories.Sum()) / n, StepsRun: led.Iterations.Kept}
@@ -38,7 +38,7 @@ func spent(led *account.Report) compare.Spent {
 	return out
 }
 
-// Comparable returns what package compare needs of a job.
+// Comparable returns a job in the form that package compare uses.
 func Comparable(j *Job, name string) *compare.Run {
 	rep := begin(j)
 	tables, s := rep.answer(j)
@@ -57,13 +57,13 @@ func Comparable(j *Job, name string) *compare.Run {
 	}
 	if rep.Profile != nil {
 		all := usesSum(j.uses)
-		out.Profile, out.Spent = &all, compare.Spent{} // a window says nothing of the job around it
+		out.Profile, out.Spent = &all, compare.Spent{} // a profile covers only a window of the job
 	}
 	if rep.Goodput != nil && rep.Profile == nil {
 		out.Goodput = *rep.Goodput
 		for _, s := range rep.Shares {
 			name := s.Name
-			if s.Part != partWait { // whichever rank has it in one of the runs
+			if s.Part != partWait { // without the rank, which may differ between runs
 				name = PartName(s.Part)
 			}
 			out.Account = append(out.Account, compare.Share{Name: name, Seconds: float64(s.Time) / float64(max(len(rep.Ranks), 1)) / 1e9})
@@ -73,7 +73,7 @@ func Comparable(j *Job, name string) *compare.Run {
 		y := make([]float64, 0, len(x))
 		for i, v := range x {
 			if s.period[i] > 0 {
-				y = append(y, max(v, 0)) // NaN becomes NaN: below
+				y = append(y, max(v, 0)) // keeps NaN, which the loop below replaces
 			}
 		}
 		for i, v := range y {

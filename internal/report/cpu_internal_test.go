@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// TestFullCPU: where a job waits for data and all its processors are in use, the screen says so, and
-// nothing advises more workers; of another finding, and of processors with room, nothing is said.
+// TestFullCPU checks that, if a job waits for data and all its processors are busy, the screen reports
+// it and no action advises more workers. For other findings and free processors there is no such line.
 func TestFullCPU(t *testing.T) {
 	for name, c := range map[string]struct {
 		diagnosis finding.Kind

@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// harms are what happens to files.
+// harms holds the ways in which files are damaged.
 var harms = map[string]func(data []byte) []byte{
 	"cut at 25 %":  func(data []byte) []byte { return data[:len(data)/4] },
 	"cut at 60 %":  func(data []byte) []byte { return data[:len(data)*6/10] },
@@ -26,7 +26,7 @@ var harms = map[string]func(data []byte) []byte{
 	"a tail":       func(data []byte) []byte { return append(data, bytes.Repeat([]byte("\x00garbage\xff"), 5)...) },
 }
 
-// layouts are the forms in which a trace is stored.
+// layouts holds the forms in which a trace is stored.
 var layouts = map[string]func(text []byte) []byte{
 	"plain":      func(text []byte) []byte { return text },
 	"one member": func(text []byte) []byte { return gziptest.Pack(text) },
@@ -40,7 +40,7 @@ var layouts = map[string]func(text []byte) []byte{
 	},
 }
 
-// stored writes a job whose files have a form, and returns the paths of its ranks.
+// stored writes a job whose files have the given form, and returns the paths of its ranks.
 func stored(t *testing.T, j simjob.Job, form func([]byte) []byte) (dir string, paths []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -66,12 +66,12 @@ func rewrite(t *testing.T, path string, by func([]byte) []byte) {
 	}
 }
 
-// holdsAfterDamage reports what a report must not say where the file of a rank is damaged.
+// holdsAfterDamage fails the test if a report draws a wrong conclusion from the damaged file of a rank.
 func holdsAfterDamage(t *testing.T, dir string, rank int) {
 	t.Helper()
 	for _, j := range []*report.Job{read(t, dir), digested(t, dir)} {
 		r := report.Build(j)
-		known := false // the end of that rank is on record
+		known := false // the end of that rank is recorded
 		for _, p := range j.Job.Processes {
 			known = known || p.Rank == rank && p.End != job.NoEnd
 		}
@@ -84,8 +84,8 @@ func holdsAfterDamage(t *testing.T, dir string, rank int) {
 	}
 }
 
-// TestDamagedFile: a rank whose file is damaged or cut off has not hung, nor completed
-// unless its end is on record, and is not slow by what is missing.
+// TestDamagedFile checks that a rank whose file is damaged or truncated is not reported as
+// hanging, as completed without a recorded end, or as slow because of missing records.
 func TestDamagedFile(t *testing.T) {
 	for form, pack := range layouts {
 		for name, harm := range harms {
@@ -102,8 +102,8 @@ func TestDamagedFile(t *testing.T) {
 	}
 }
 
-// TestDamagedFileOfHang: of a job that hung, the rank that the others wait for is named
-// also where the file of another one is cut, and nobody where its own is.
+// TestDamagedFileOfHang checks a job that hung: the report names the rank that the others
+// wait for if the file of another rank is truncated, and no rank if its own file is.
 func TestDamagedFileOfHang(t *testing.T) {
 	for form, pack := range layouts {
 		for cut, want := range map[int][]int{0: {2}, 3: {2}, 2: nil} {
@@ -124,13 +124,13 @@ func TestDamagedFileOfHang(t *testing.T) {
 	}
 }
 
-// TestKilledIsNotDamaged: a writer that was killed leaves whole members, or a stream that
-// stops at a flush: where it stood then is known.
+// TestKilledIsNotDamaged checks files of killed writers, which have complete gzip members or a
+// stream that ends at a flush: they are not damaged, and their last state is known.
 func TestKilledIsNotDamaged(t *testing.T) {
 	flushed := func(text []byte) []byte {
 		var out bytes.Buffer
 		z := gzip.NewWriter(&out)
-		_, _ = z.Write(text) // into memory
+		_, _ = z.Write(text) // to memory: cannot fail
 		_ = z.Flush()
 		return out.Bytes()
 	}
@@ -149,7 +149,7 @@ func TestKilledIsNotDamaged(t *testing.T) {
 	}
 }
 
-// TestDamagedFileOfSamples: the same for each sample job that completed.
+// TestDamagedFileOfSamples makes the same checks for each sample job that completed.
 func TestDamagedFileOfSamples(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads each of fifty jobs seven times")
@@ -213,7 +213,7 @@ func TestDamagedFileOfSamples(t *testing.T) {
 	}
 }
 
-// named are the ranks that hold a job up.
+// named returns the ranks that slow a job down.
 func named(r *report.Report) []int {
 	if v := r.Verdict.Rank; v != nil && v.Kind != finding.Unknown {
 		return v.Ranks

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	maxSaves = 20_000 // of a process; one a minute for two weeks
-	maxNames = 256    // of spans of a process
-	topSpans = 6      // of each name and process
-	topTable = 24     // of the report
+	maxSaves = 20_000 // checkpoint spans per process: one per minute for two weeks
+	maxNames = 256    // span names per process
+	topSpans = 6      // slowest spans per name and process
+	topTable = 24     // slowest spans in a report
 )
 
-// details are what a report shows besides the ledger and the steps.
+// details holds the data of a report besides the ledger and the steps.
 type details struct {
 	checkpoints []Checkpoint
 	slowest     []SlowSpan
@@ -30,12 +30,12 @@ func newDetailSink(p *job.Process) *detailSink {
 // save is one span of a checkpoint.
 type save struct {
 	name       string
-	step       int64 // less than job.Unknown: not known, the number of steps begun before, see between
+	step       int64 // a value less than job.Unknown means an unknown step, see stepBetween
 	start, end int64
 	background bool
 }
 
-// nameStat is what is known of the spans of one name.
+// nameStat holds statistics of the spans of one name.
 type nameStat struct {
 	count int64
 	total int64
@@ -51,15 +51,15 @@ type slow struct {
 type detailSink struct {
 	proc  *job.Process
 	names map[string]*nameStat
-	last  string // of names that are full: the one that the next goes in the place of
+	last  string // if names is full: the name to replace next
 	saves map[uint64]save
 }
 
-// Event has nothing that is shown.
+// Event does nothing: reports do not show events.
 func (*detailSink) Event(*job.Event) {}
 
-// Close finds between which steps the files of checkpoints were written that do not say of
-// which step they are: those between the same two are one checkpoint.
+// Close assigns checkpoint spans without a recorded step to the interval between two steps.
+// The spans in the same interval are one checkpoint.
 func (d *detailSink) Close() error {
 	its := d.proc.Steps.All()
 	for id, sv := range d.saves {
@@ -72,10 +72,11 @@ func (d *detailSink) Close() error {
 	return nil
 }
 
-// stepBetween stands for the step of a checkpoint that is saved when so many steps were begun.
+// stepBetween returns the step value of a checkpoint without a step that was saved after steps
+// steps had begun. It is less than job.Unknown.
 func stepBetween(steps int) int64 { return job.Unknown - 1 - int64(steps) }
 
-// Span takes a span. One without an end is not measured.
+// Span adds a span. It ignores spans without an end.
 func (d *detailSink) Span(s *job.Span) {
 	if s.End == job.NoEnd {
 		return
@@ -91,9 +92,9 @@ func (d *detailSink) Span(s *job.Span) {
 	}
 }
 
-// name returns what is known of the spans of a name, nil where it is not counted. Of too many
-// names those are counted that come first in the order of byPlace, whichever came first: spans of
-// several threads come in any order.
+// name returns the statistics of a name, or nil if the name is not counted. If there are more
+// than maxNames, it keeps the first in the order of byPlace: the result must not depend on the
+// order of spans, which is undefined for several threads.
 func (d *detailSink) name(name string) *nameStat {
 	n := d.names[name]
 	if n != nil {
@@ -117,7 +118,7 @@ func (d *detailSink) name(name string) *nameStat {
 	return n
 }
 
-// byPlace orders the names of the vocabulary before those of a program.
+// byPlace compares names: those of the vocabulary come before those of a program.
 func byPlace(a, b string) int {
 	_, x := spans.Lookup(a)
 	_, y := spans.Lookup(b)
@@ -130,7 +131,7 @@ func byPlace(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// longer orders spans, the longest first.
+// longer compares spans, the longest first.
 func (s slow) longer(o slow) int {
 	return cmp.Or(cmp.Compare(o.dur, s.dur), cmp.Compare(s.start, o.start), cmp.Compare(s.id, o.id))
 }
@@ -151,7 +152,7 @@ func (n *nameStat) add(s slow) {
 	n.top = slices.Insert(n.top, at, s)
 }
 
-// detailsOf puts the details of a job together.
+// detailsOf merges the details of the processes of a job.
 func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 	out := &details{}
 	usual := make(map[string]*nameStat)
@@ -175,7 +176,7 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 		attempt int
 		step    int64
 		load    bool
-		nth     int // of those without a step
+		nth     int // index among those without a step
 	}
 	points := make(map[key]*Checkpoint)
 	for _, p := range j.Processes {
@@ -197,7 +198,7 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 		for _, sv := range slices.SortedFunc(maps.Values(s.saves), func(a, b save) int {
 			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(b.step, a.step), cmp.Compare(a.name, b.name))
 		}) {
-			// What is recorded twice, by a framework and by the program, is one.
+			// A save that both a framework and the program recorded counts once.
 			if before != nil && sv.start >= before.start && sv.end <= before.end && sv.background == before.background {
 				continue
 			}
@@ -232,8 +233,8 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 	return out
 }
 
-// alike keeps the slowest of the spans of one name that several ranks had in
-// the same step, or in the same second where the step is not known: one cause.
+// alike keeps only the slowest of the spans of one name that several ranks had in the
+// same step, or in the same second if the step is unknown: they have one cause.
 func alike(list []SlowSpan) []SlowSpan {
 	type key struct {
 		name    string
@@ -263,7 +264,8 @@ func alike(list []SlowSpan) []SlowSpan {
 	return out
 }
 
-// held is the time that the files of a checkpoint took in a process, together.
+// held adds up the time of the files of a checkpoint in a process. Time in which they
+// overlap counts once.
 type held struct{ took, until int64 }
 
 func (h *held) add(start, end int64) int64 {
@@ -275,8 +277,8 @@ func (h *held) add(start, end int64) int64 {
 	return h.took
 }
 
-// add adds a file, in the order of their starts in a process. of is what those before
-// it took: on the training thread, and behind it.
+// add adds a file. Files of a process are added in the order of their starts. of holds the
+// time of the files before it: on the training thread, and in the background.
 func (c *Checkpoint) add(rank int, s *save, of *[2]held) {
 	c.Start = min(c.Start, s.start)
 	if s.background || s.name == spans.CheckpointSaveFinalization {

@@ -10,9 +10,9 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// TestSlowestInAnyOrder gives a process more names than it counts, and more spans of one
-// length than it keeps, in several orders: what is known in the end is the same, and a name
-// of the vocabulary is always counted.
+// TestSlowestInAnyOrder adds more names and more spans of equal length than a process keeps,
+// in several orders: the result is always the same, and names of the vocabulary are always
+// counted.
 func TestSlowestInAnyOrder(t *testing.T) {
 	var list []job.Span
 	for i := range 2 * maxNames {

@@ -25,23 +25,24 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// digestVersion is that of the files that [State.WriteDigest] writes. It rises
-// when an older reader would not understand a file.
+// digestVersion is the version of the files that [State.WriteDigest] writes. It is
+// increased when older readers cannot read the new format.
 const digestVersion = 18
 
-// A digest begins with the eight bytes "trspdig\n" and an unsigned varint, the version of the
-// format. A reader refuses another version. Then come parts: a byte that says what it is, the size
-// as an unsigned varint, and that many bytes, a zstd frame with a checksum. The header comes first,
-// then the processes, and last the end with the number of processes: a file without it is cut off.
+// A digest begins with the eight bytes "trspdig\n" and the version of the format, an unsigned
+// varint. A reader rejects other versions. Parts follow: a byte for the kind, the size as an
+// unsigned varint, and that many bytes, which are a zstd frame with a checksum. The header is first,
+// then the processes. The last part is the end with the number of processes: a file without it is
+// truncated.
 //
-// Numbers are varints as in protobuf (signed ones zigzag), texts have their length first, a truth
-// value is one byte, and an identifier or hash eight bytes, the lowest first. Columns are those of
-// package columns; the steps of a rank are packed as straggler's store has them. The fields of a
-// part are in the order in which WriteDigest and the append methods below it write them.
+// Numbers are varints as in protobuf (signed ones zigzag), strings are prefixed with their length, a
+// boolean is one byte, and an ID or hash is eight bytes, little-endian. Columns are encoded by
+// package columns; the steps of a rank are packed as in the store of package straggler. The fields of
+// a part are in the order in which WriteDigest and the append methods below write them.
 //
-// A reader trusts no length: what it needs of memory is a multiple of what the file holds, and a
-// damaged file is an error that names it. New fields mean a new version; digests are made again
-// from traces, not kept in place of them.
+// A reader does not trust lengths: its memory is at most a multiple of the size of the file, and
+// the error for a damaged file has its path. New fields need a new version: digests are created
+// again from the traces, they do not replace them.
 
 // The parts of a digest.
 const (
@@ -50,27 +51,27 @@ const (
 	partEnd     = 'E'
 )
 
-// maxPart bounds the memory of a part of a digest when it is unpacked, and
-// maxInflation how many times its size that may be: the parts of digests of steps
-// that are all alike have less than a tenth of it.
+// maxPart limits the unpacked size of a part of a digest, and maxInflation its
+// ratio to the packed size. Even digests of identical steps reach less than a tenth
+// of that ratio.
 const (
 	maxPart      = 1 << 30
 	maxInflation = 1000
-	smallPart    = 64 << 10 // may have any size
+	smallPart    = 64 << 10 // unpacked parts up to this size may have any ratio
 )
 
-// ErrDigest is why a file is not read as a digest: it is none, damaged, cut off
-// or of another version.
+// ErrDigest means that a file is not a digest, or that it is damaged, truncated or
+// of another version.
 var ErrDigest = errors.New("cannot read the digest")
 
-// WriteDigest writes the State to a file that [readDigest] reads.
+// WriteDigest writes the State in the format that [readDigest] reads.
 func (s *State) WriteDigest(w io.Writer) error {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	out := bufio.NewWriterSize(w, 1<<20)
-	_, _ = out.WriteString(fsread.DigestMagic) // an error stays with the writer
+	_, _ = out.WriteString(fsread.DigestMagic) // the writer keeps an error for later calls
 	_, _ = out.Write(binary.AppendUvarint(nil, digestVersion))
 	var packed, head []byte
 	part := func(kind byte, body []byte) error {
@@ -115,7 +116,7 @@ func (s *State) appendHeader(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(s.others)))
 	for _, f := range s.others {
-		text, _ := json.Marshal(f) // of what always has one
+		text, _ := json.Marshal(f) // cannot fail
 		dst = columns.AppendBytes(dst, text)
 	}
 	return dst
@@ -137,9 +138,9 @@ func (p *process) append(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// readDigest reads what [State.WriteDigest] has written. It trusts nothing: of a
-// damaged file it says so, and needs no more memory than a multiple of what it
-// holds.
+// readDigest reads the output of [State.WriteDigest]. It does not trust its input: it
+// returns an error for damaged data, and its memory is at most a multiple of the size
+// of the input.
 func readDigest(r io.Reader, spill *extsort.Blocks) (*State, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	magic := make([]byte, len(fsread.DigestMagic))
@@ -213,8 +214,8 @@ func readDigest(r io.Reader, spill *extsort.Blocks) (*State, error) {
 	}
 }
 
-// inflates says whether a part does not tell its size, as those below 256 bytes
-// do not, and whether it is larger than one is, when it is unpacked.
+// inflates reports whether the unpacked size of a part is unknown, which is usual
+// below 256 bytes, and whether it is too large.
 func inflates(packed []byte) (unknown, much bool) {
 	var h zstd.Header
 	if h.Decode(packed) != nil {
@@ -229,7 +230,7 @@ var (
 	errDamagedDigest = fmt.Errorf("%w: it is damaged; create it again", ErrDigest)
 )
 
-// cut tells an end that comes too early from other failures.
+// cut returns errCut for an early end of the input, and other errors unchanged.
 func cut(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errCut

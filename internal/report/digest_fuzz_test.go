@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// FuzzStart reads what may be a run.json.
+// FuzzStart parses arbitrary data as a run.json.
 func FuzzStart(f *testing.F) {
 	f.Add([]byte(`{"version":1,"job":"j","session":"s","started":"2026-11-20T08:00:00Z","evidence":["a","b"],"exit_status":1}`))
 	f.Add([]byte(`{"evidence":[[[[[["`))
@@ -19,9 +19,8 @@ func FuzzStart(f *testing.F) {
 	})
 }
 
-// FuzzDigest reads what may be a digest, and reports whatever it holds. The
-// parts are also tried unpacked, behind the checksums that would find most
-// damage.
+// FuzzDigest reads arbitrary data as a digest, and builds the reports of its jobs.
+// It also reads parts unpacked, because checksums would find most damage.
 func FuzzDigest(f *testing.F) {
 	dir := f.TempDir()
 	write(f, dir, simjob.Attempt{Ranks: 2, Steps: 24, Save: 10})

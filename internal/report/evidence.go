@@ -16,8 +16,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// takeEvidence reads what other programs left among the files of a set. What cannot be
-// read stays among those that are left out, with the reason.
+// takeEvidence reads the stack dumps and flight recorder dumps among the skipped files of a
+// set. A file that cannot be read remains skipped, with the reason.
 func takeEvidence(set *job.Set) (out []*hang.File) {
 	for i, f := range set.Skipped {
 		if !errors.Is(f.Err, job.ErrForeign) || len(out) == maxOthers {
@@ -38,12 +38,12 @@ func takeEvidence(set *job.Set) (out []*hang.File) {
 	return out
 }
 
-// uniqueOthers are those of several parts, each once, in an order that parts make no
-// difference to.
+// uniqueOthers returns the files of several parts without duplicates, in an order that does
+// not depend on the parts.
 func uniqueOthers(all []*hang.File) []*hang.File {
 	text := make(map[*hang.File]string, len(all))
 	for _, f := range all {
-		b, _ := json.Marshal(f) // of what always has one
+		b, _ := json.Marshal(f) // cannot fail
 		text[f] = string(b)
 	}
 	out := slices.Clone(all)
@@ -56,13 +56,14 @@ func uniqueOthers(all []*hang.File) []*hang.File {
 
 const (
 	maxOthers = 4096
-	// A dump is written when a watchdog has waited, which may be long after the last record.
+	// dumpedWithin is how long after the last record a dump may be written: a watchdog waits
+	// before it writes one.
 	dumpedWithin = time.Hour
 	quotedRanks  = 3
 )
 
-// readEvidence adds to the hangs of attempts what others say of them. Who did not come is
-// theirs to say where the records do not.
+// readEvidence adds the evidence of other programs to the hangs of attempts. It takes the
+// missing ranks from them only if the records do not show these.
 func (r *Report) readEvidence(j *Job) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
@@ -98,7 +99,7 @@ func (r *Report) readEvidence(j *Job) {
 			v.Witness = append(v.Witness, "PyTorch's flight recorder: "+m.Text)
 		}
 		of := v.Ranks
-		if len(of) == 0 { // all wait, and where each does tells more than nothing
+		if len(of) == 0 { // all ranks wait: show where
 			for _, p := range procs {
 				of = append(of, p.Rank)
 			}
@@ -118,7 +119,7 @@ func (r *Report) readEvidence(j *Job) {
 	}
 }
 
-// waiting is when the wait of a hang began, as far as the records show.
+// waiting returns when the wait of a hang began, as far as the records show.
 func waiting(v *straggler.Verdict, procs []*job.Process) int64 {
 	seen := int64(0)
 	for _, p := range procs {
@@ -130,8 +131,8 @@ func waiting(v *straggler.Verdict, procs []*job.Process) int64 {
 	return seen - int64(v.Evidence.Waited*1e6)
 }
 
-// stackOf is the newest stack of a rank and when it was taken, by the number of its process
-// or the name of the file; nil without one.
+// stackOf returns the newest stack of a rank and when it was taken, or nil. It finds the rank
+// by the ID of its process or by the name of the file.
 func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stack, newest int64) {
 	for _, f := range files {
 		for i := range f.Stacks {
@@ -148,7 +149,7 @@ func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stac
 	return out, newest
 }
 
-// stackSentence is where a rank that hangs is or, of a job that has ended, was.
+// stackSentence describes where a hanging rank is, or was if the job has ended.
 func (r *Report) stackSentence(s *straggler.Stack) string {
 	is := "was"
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Running {

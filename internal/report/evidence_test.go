@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// pickled writes a value as PyTorch does.
+// pickled writes a value in pickle format, as PyTorch does.
 func pickled(b *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -35,7 +35,7 @@ func pickled(b *bytes.Buffer, v any) {
 		b.WriteByte('e')
 	case string:
 		b.WriteByte('X')
-		_ = binary.Write(b, binary.LittleEndian, uint32(len(v))) // memory
+		_ = binary.Write(b, binary.LittleEndian, uint32(len(v))) // to memory: cannot fail
 		b.WriteString(v)
 	case int64:
 		b.WriteString("\x8a\x08")
@@ -45,8 +45,8 @@ func pickled(b *bytes.Buffer, v any) {
 	}
 }
 
-// dumped writes the dump of a rank of four whose last collective has a number, and is
-// open or not.
+// dumped writes the dump of one of four ranks. The last collective has the given number and
+// may be open.
 func dumped(t *testing.T, path string, at, seq int64, done bool) {
 	t.Helper()
 	b := bytes.NewBufferString("\x80\x02")
@@ -63,14 +63,15 @@ func dumped(t *testing.T, path string, at, seq int64, done bool) {
 	}
 }
 
-// TestWitness: dumps and stacks beside the records of a job that hangs are quoted, and
-// name who did not come where the records do not; those of another time are not.
+// TestWitness checks that the report of a hanging job quotes the dumps and stacks beside its
+// records, and takes the missing rank from them if the records do not show it. Files from
+// another time are ignored.
 func TestWitness(t *testing.T) {
 	build := func(t *testing.T, dir string) *report.Report { return report.Build(read(t, dir)) }
 	hung := func(t *testing.T, phase string) (dir string, end int64) {
 		j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: phase, From: 36, Watchdog: 30000}}}
 		if phase == "" {
-			j.Faults[0].Group = "world" // it is the collective that does not end
+			j.Faults[0].Group = "world" // the collective that does not end
 		}
 		dir = t.TempDir()
 		if _, err := j.Write(dir); err != nil {

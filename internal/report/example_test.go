@@ -15,7 +15,7 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)                                                     //nolint:errcheck // temporary
-	if _, err := (simjob.Attempt{Ranks: 4, Steps: 60}).Write(dir); err != nil { // what a job leaves
+	if _, err := (simjob.Attempt{Ranks: 4, Steps: 60}).Write(dir); err != nil { // writes the traces of a job
 		panic(err)
 	}
 

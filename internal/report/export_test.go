@@ -9,31 +9,31 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// The ways of a digest, as a program that has one takes them.
+// Collect reads the files of a set into a State.
 var Collect = collect
 
 // ReadDigest reads a digest into memory.
 func ReadDigest(r io.Reader) (*State, error) { return readDigest(r, nil) }
 
-// Merge adds what another State knows.
+// Merge adds the contents of another State.
 func (s *State) Merge(o *State) { s.merge(o) }
 
-// Text writes the first screen at its widest.
+// Text writes the first screen at its largest width.
 func Text(w io.Writer, r *Report) error {
 	_, err := io.WriteString(w, strings.Join(r.First(maxColumns), "\n")+"\n")
 	return err
 }
 
-// Full writes all tables at their widest.
+// Full writes the first screen and all tables at their largest width.
 func Full(w io.Writer, r *Report) error {
 	_, err := io.WriteString(w, strings.Join(r.Screen(maxColumns), "\n")+"\n")
 	return err
 }
 
-// FirstPart is what a digest holds of the first process, unpacked.
+// FirstPart returns the unpacked part of a digest for the first process.
 func FirstPart(s *State) ([]byte, error) { return s.procs[0].append(nil) }
 
-// StateOfPart is a State with one process.
+// StateOfPart returns a State with the process of an unpacked part.
 func StateOfPart(part []byte) (*State, error) {
 	p, err := readProcess(columns.NewReader(part), nil)
 	if err != nil {
@@ -42,12 +42,11 @@ func StateOfPart(part []byte) (*State, error) {
 	return &State{procs: []*process{p}}, nil
 }
 
-// The words and the statistics of the screen.
 var (
 	Quantile = stats.NearestRank
 )
 
-// ParseStart reads a run.json.
+// ParseStart reports whether text is a valid run.json.
 func ParseStart(text []byte) bool {
 	_, err := rundir.Parse(text)
 	return err == nil

@@ -9,10 +9,10 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// topFiles is how many files a report lists.
+// topFiles is the number of files that a report lists.
 const topFiles = 20
 
-// fileIO adds up what the processes of a job did with files, nil for nothing.
+// fileIO adds up the file calls of the processes of a job. It returns nil if there are none.
 func fileIO(j *job.Job) *IO {
 	files := make(map[string]*job.FileUse)
 	out := &IO{}
@@ -50,7 +50,7 @@ func fileIO(j *job.Job) *IO {
 	return out
 }
 
-// io is the line about files.
+// io adds the lines about files.
 func (s *screen) io(io *IO) {
 	if io == nil {
 		return
@@ -72,7 +72,7 @@ func (s *screen) io(io *IO) {
 	s.say("%s%s", head, f.Path)
 }
 
-// rate is the speed within the calls.
+// rate formats the throughput within the calls.
 func rate(t job.Transfer) string {
 	if t.Time <= 0 || t.Bytes == 0 {
 		return "-"
@@ -80,7 +80,7 @@ func rate(t job.Transfer) string {
 	return size(int64(float64(t.Bytes)*1e9/float64(t.Time))) + "/s"
 }
 
-// size is a number of bytes, in the units of file systems: 1 MB is 10^6.
+// size formats a number of bytes in decimal units: 1 MB is 10^6 bytes.
 func size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)

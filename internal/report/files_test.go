@@ -17,7 +17,7 @@ type call struct {
 	cat, name, path string
 	dur             int64 // microseconds; -1: a record that stands for several calls
 	args            []dftracer.Arg
-	later           int64 // than 0.2 s for each before it, microseconds
+	later           int64 // offset in microseconds from 0.2 s per earlier call
 }
 
 // fileJob writes a job of one rank with 50 steps and some calls.
@@ -118,7 +118,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A job without calls on files has no word about them.
+// The report of a job without file calls does not mention files.
 func TestNoFiles(t *testing.T) {
 	r := fileJob(t, nil)
 	var page, doc bytes.Buffer
@@ -133,7 +133,7 @@ func TestNoFiles(t *testing.T) {
 	}
 }
 
-// A long path keeps its end, and the line its width.
+// A long path keeps its end, and the line is not too wide.
 func TestLongPath(t *testing.T) {
 	r := fileJob(t, []call{{"POSIX", "read", "/" + strings.Repeat("long/", 100) + "shard-7.bin", 10, []dftracer.Arg{dftracer.Int("ret", 1)}, 0}})
 	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "long/shard-7.bin") || !strings.Contains(text, "…") {
@@ -141,7 +141,7 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// A job without steps has no slow rank, and a page all the same.
+// A job without steps has no slow rank, but it has a page.
 func TestJobWithoutSteps(t *testing.T) {
 	dir := t.TempDir()
 	rank := 0
@@ -163,11 +163,11 @@ func TestJobWithoutSteps(t *testing.T) {
 	}
 }
 
-// A checkpoint that is recorded twice, by a framework and by the program, is one.
+// A checkpoint that both a framework and the program recorded counts once.
 func TestCheckpointRecordedTwice(t *testing.T) {
 	r := fileJob(t, []call{
 		{"checkpoint", "capture", "", 300_000, nil, 0},
-		{"checkpoint", "capture", "", 10_000, nil, 0}, // inside
+		{"checkpoint", "capture", "", 10_000, nil, 0}, // inside the one before
 		{"checkpoint", "capture", "", 10_000, nil, 0},
 	})
 	if n := len(r.Checkpoints); n != 2 || r.Checkpoints[0].Load || r.Checkpoints[1].Load {
@@ -175,13 +175,13 @@ func TestCheckpointRecordedTwice(t *testing.T) {
 	}
 }
 
-// TestFilesOfACheckpoint: files that are saved between the same two steps are one checkpoint,
-// which holds the training up for as long as all of them take together.
+// TestFilesOfACheckpoint checks that files saved between the same two steps are one checkpoint,
+// whose blocking time is the time of all of them together.
 func TestFilesOfACheckpoint(t *testing.T) {
 	r := fileJob(t, []call{
 		{"checkpoint", "capture", "", 8_000, nil, 0},
 		{"checkpoint", "capture", "", 5_000, nil, -190_000},
-		{"checkpoint", "capture", "", 10_000, nil, -386_000}, // a millisecond of it beside the last one
+		{"checkpoint", "capture", "", 10_000, nil, -386_000}, // overlaps the last one by a millisecond
 		{"checkpoint", "capture", "", 7_000, nil, 0},
 	})
 	if len(r.Checkpoints) != 2 || r.Checkpoints[0].Blocking != 22_000_000 || r.Checkpoints[1].Blocking != 7_000_000 || r.Checkpoints[0].Step != -1 {

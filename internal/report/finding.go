@@ -11,11 +11,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// notable is the share of the time from which on a loss of the ledger is the diagnosis,
-// where nothing was found in the steps.
+// notable is the share of the time above which a loss becomes the diagnosis if nothing was
+// found in the steps.
 const notable = 0.10
 
-// kindOfLoss is the kind of finding that a loss belongs to.
+// kindOfLoss returns the kind of finding to which a loss belongs.
 func kindOfLoss(c account.Category) finding.Kind {
 	switch c {
 	case account.Init, account.Warmup, account.CheckpointLoad:
@@ -39,7 +39,7 @@ func kindOfLoss(c account.Category) finding.Kind {
 	return finding.Other
 }
 
-// kindOfPart is the kind of finding that a share belongs to, empty where it is no loss.
+// kindOfPart returns the kind of finding to which a share belongs, or "" if it is not a loss.
 func kindOfPart(part string) finding.Kind {
 	switch part {
 	case string(account.Compute), string(account.StepUnsplit), profile.Compute.String():
@@ -60,7 +60,7 @@ func kindOfPart(part string) finding.Kind {
 	return kindOfLoss(account.Category(part))
 }
 
-// largestLoss is the loss that is a notable part of the time, nil without one.
+// largestLoss returns the finding of the largest notable loss, or nil.
 func (r *Report) largestLoss() *finding.Finding {
 	groups := make(map[finding.Kind]int64)
 	var all, most int64
@@ -83,7 +83,7 @@ func (r *Report) largestLoss() *finding.Finding {
 	return r.loss(largest, most)
 }
 
-// loss makes the finding of the shares of a kind, which took so long on all ranks together.
+// loss returns the finding for the shares of a kind, which took ns summed over ranks.
 func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	ranks := int64(max(len(r.Ranks), 1))
 	f := &finding.Finding{Kind: kind, ToStep: -1, Lost: ns / ranks, RunTime: float64(r.Ledger.Wall) / 1e9, Job: finding.Job{Ranks: int(ranks), OneHost: r.hosts() == 1}}
@@ -139,8 +139,8 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	return f
 }
 
-// heaviestRole returns the role, as a stage of a pipeline, whose ranks work notably longer in a step than those of
-// the others, and how long both do in milliseconds; empty without one.
+// heaviestRole returns the role, for example a pipeline stage, whose ranks have notably more own time in a step than
+// the others, and the own times of both in milliseconds. The role is "" if there is none.
 func (r *Report) heaviestRole() (role string, own, others float64) {
 	if r.Verdict.Rank == nil {
 		return "", 0, 0
@@ -170,8 +170,8 @@ func (r *Report) heaviestRole() (role string, own, others float64) {
 	return role, own, others
 }
 
-// startedLate returns the rank for which the others waited most of the start, and how long
-// they did, in the time of all of them.
+// startedLate returns the rank for which the others waited longest during the start, and how
+// long they waited, summed over them. ok reports whether that is at least half of the start.
 func (r *Report) startedLate() (rank int, waited int64, ok bool) {
 	var start int64
 	for i := range r.Losses {
@@ -187,8 +187,8 @@ func (r *Report) startedLate() (rank int, waited int64, ok bool) {
 	return rank, waited, waited > 0 && 2*waited >= start
 }
 
-// profiledWait is the finding of a profile with too few steps to judge ranks: one of them is waited for
-// for a notable part of the time; nil without one.
+// profiledWait returns the finding that the others wait for one rank for a notable part of the time, for a
+// profile with too few steps to judge ranks, or nil.
 func (r *Report) profiledWait() *finding.Finding {
 	v := r.Verdict.Rank
 	if v == nil || v.Kind != finding.Unknown || r.Profile == nil {
@@ -204,7 +204,7 @@ func (r *Report) profiledWait() *finding.Finding {
 	return nil
 }
 
-// waitedMostFor returns the rank for which nearly all of a budget of waiting was.
+// waitedMostFor returns the rank for which nearly all of the waiting was. ok is false if there is none.
 func waitedMostFor(w *straggler.Waits) (rank int, ok bool) {
 	if w == nil || w.By != "rank" {
 		return 0, false
@@ -221,9 +221,9 @@ func waitedMostFor(w *straggler.Waits) (rank int, ok bool) {
 	return 0, false
 }
 
-// proveOutsideOfSteps gives the finding about one rank its table where it does something longer than the others
-// beside forward, backward and optimizer, and spans of the run say what. It has to be half of what the
-// others wait for it.
+// proveOutsideOfSteps sets the table of a finding about one rank if a category of the ledger, such as validation
+// or a custom span, explains it: the rank spends longer in it than the others, by at least half of the time that
+// each of them waits for the rank.
 func (r *Report) proveOutsideOfSteps() {
 	v := r.Verdict.Rank
 	if v == nil || v.Kind != finding.SlowRanks || v.Cause != straggler.Host.String() || len(v.Ranks) != 1 {
@@ -269,7 +269,7 @@ func (r *Report) proveOutsideOfSteps() {
 	v.Render()
 }
 
-// usual is the median time of a category over the other ranks.
+// usual returns the median time of a category over the other ranks.
 func (r *Report) usual(rank int, c account.Category) int64 {
 	var others []int64
 	for i := range r.Ledger.Ranks {
@@ -281,7 +281,7 @@ func (r *Report) usual(rank int, c account.Category) int64 {
 	return (others[(len(others)-1)/2] + others[len(others)/2]) / 2
 }
 
-// hosts is how many hosts the ranks are on, 0 where that is not known of all.
+// hosts returns the number of hosts of the ranks, or 0 if the host of a rank is unknown.
 func (r *Report) hosts() int {
 	seen := make(map[string]bool)
 	for i := range r.Ranks {

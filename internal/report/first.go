@@ -20,7 +20,7 @@ import (
 // Completed is the outcome of a [Verdict] for a job that ended well.
 const Completed = "COMPLETED"
 
-// outcomeWords are how the last attempt ended, in capitals.
+// outcomeWords returns how the last attempt ended, in capitals.
 func (r *Report) outcomeWords() string {
 	if n := len(r.Attempts); n > 0 && r.Attempts[n-1].Running && (r.Outcome == nil || r.Outcome.How == job.Unfinished) {
 		return "RUNNING"
@@ -47,8 +47,8 @@ func (r *Report) outcomeWords() string {
 	}
 }
 
-// diagnose finds the one thing that costs most, and says why in one sentence: that of the finding
-// if there is one.
+// diagnose sets the diagnosis, which is the problem that costs most, and its reason. The reason is
+// the sentence of the finding if there is one.
 func (r *Report) diagnose() {
 	v := &r.Verdict
 	v.kind, v.Finding, v.Why = r.findCostliest()
@@ -64,8 +64,8 @@ func (r *Report) diagnose() {
 	}
 }
 
-// findCostliest returns the kind of the diagnosis, its finding if something costs time, and the reason where
-// that is no finding, or is of a profile.
+// findCostliest returns the kind of the diagnosis and its finding, which is nil if nothing costs enough time. It
+// also returns the reason if there is no finding, or if the finding is about a profile.
 func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why string) {
 	v := r.Verdict.Rank
 	if v != nil && v.Kind.IsOfSteps() {
@@ -112,9 +112,9 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 	return finding.Fine, nil, why
 }
 
-// isLoss reports whether a share of a diagnosis is surely a loss. Code that no span covers may
-// be waiting where the records do not show who waits for whom, and so is what a host does
-// outside of operators; see also byChance.
+// isLoss reports whether a share is certainly a loss. Code that no span covers may be waiting if
+// the records do not show who waits for whom, and so may the time of a host outside of operators.
+// See also byChance.
 func (r *Report) isLoss(s *Share) bool {
 	v := r.Verdict.Rank
 	switch s.Part {
@@ -128,8 +128,8 @@ func (r *Report) isLoss(s *Share) bool {
 	return true
 }
 
-// measured reports whether it is known what the steps are made of: that nothing is wrong with
-// them is said of no others.
+// measured reports whether the records divide the steps into phases. Only then may the report
+// conclude that there is no problem in them.
 func (r *Report) measured() bool {
 	if r.Steps.Compared == 0 {
 		return false
@@ -150,8 +150,8 @@ func (r *Report) firstStepsOnly() bool {
 	return it.Kept > 0 && float64(parts[account.StepUnsplit]) <= 1.5*usual*float64(max(len(r.Attempts), 1)) && 2*parts[account.StepUnsplit] < r.Ledger.Categories[account.Productive]
 }
 
-// byChance reports whether waiting is what steps that vary cost: the ranks were compared and
-// none is late, and no rank is waited for more than twice as much as each of them would be.
+// byChance reports whether waiting is the cost of random variation between steps: the ranks
+// were compared, none is late, and no rank accounts for more than twice its even share of it.
 func (r *Report) byChance(s *Share) bool {
 	v := r.Verdict.Rank
 	if s.Part != partWait || v == nil || v.Kind != finding.Fine {
@@ -176,7 +176,7 @@ func capital(text string) string {
 	return strings.ToUpper(text[:n]) + text[n:]
 }
 
-// action is what to do about the diagnosis, and what it would bring.
+// action returns what to do about the diagnosis, and the largest possible gain.
 func (r *Report) action() string {
 	v := &r.Verdict
 	p := v.Proof
@@ -230,21 +230,21 @@ func (r *Report) action() string {
 	return ""
 }
 
-// shareActions are what makes a share smaller that is no category.
+// shareActions holds the actions that reduce shares that are not categories.
 var shareActions = map[string]string{
 	partWait:                      "see which ranks come last in the table of ranks: --full",
 	string(account.Communication): "let collectives run beside the backward pass, or send fewer and larger messages",
 	string(account.OtherCode):     "see what the program does between the spans of a step: add spans there, or profile it",
 }
 
-// screenColumns and screenLines bound the first screen.
+// screenColumns and screenLines limit the first screen.
 const (
 	screenColumns = 80
-	screenLines   = 20 // of which usual jobs take 16
+	screenLines   = 20 // most jobs need 16
 )
 
-// first adds the first screen: the job and how it ended, what is wrong and what to do, where
-// the time went, the table that shows it, and what is not known.
+// first adds the first screen: the job and how it ended, the diagnosis and the next action,
+// where the time went, the table that proves it, and what is not known.
 func (s *screen) first(r *Report) {
 	wide := s.columns
 	s.columns = min(wide, screenColumns)
@@ -260,7 +260,7 @@ func (s *screen) first(r *Report) {
 		s.labelled("Injected", text)
 	}
 	early := r.endedBeforeSteps()
-	if !early && (end == "" || v.kind != finding.Other) { // what failed is not what no span covers
+	if !early && (end == "" || v.kind != finding.Other) { // time without spans does not explain a failure
 		s.labelled(v.Diagnosis, v.Why)
 	}
 	for i, text := range r.machineSentences() {
@@ -278,7 +278,7 @@ func (s *screen) first(r *Report) {
 			s.labelled("Seen", sentence(text))
 		}
 	}
-	needed := v.kind == finding.Unknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason says it
+	needed := v.kind == finding.Unknown && v.Rank != nil && len(v.Next) > 0 && v.Next[0] == v.Rank.Next // the reason already contains it
 	if len(v.Next) > 0 && !needed && (v.kind != finding.Fine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
 	}
@@ -289,8 +289,8 @@ func (s *screen) first(r *Report) {
 	s.details(r)
 }
 
-// ending is how the job ended where the word of the outcome does not say it all: a label and a
-// text, and of an exception the line of the program that raised it.
+// ending returns details of how the job ended, if the outcome needs any: a label, a text and, for
+// an exception, the line of the program that raised it.
 func (r *Report) ending() (label, text, source string) {
 	o := r.Outcome
 	if o == nil || r.Profile != nil || o.How == job.Completed || o.How == job.Unfinished {
@@ -309,12 +309,12 @@ func (r *Report) ending() (label, text, source string) {
 	return "Error", text, source
 }
 
-// endedBeforeSteps reports whether the job was ended before a training step was on record.
+// endedBeforeSteps reports whether the job ended badly before a training step was recorded.
 func (r *Report) endedBeforeSteps() bool {
 	return r.Outcome != nil && r.Outcome.How.Bad() && r.Profile == nil && r.Goodput == nil && r.Steps.Count == 0
 }
 
-// describeJob names the job, says how it ended and how large it is.
+// describeJob returns the name of the job, how it ended, its size and its duration.
 func (r *Report) describeJob() string {
 	var parts []string
 	if r.Name != "" {
@@ -348,7 +348,7 @@ func (r *Report) describeJob() string {
 	return strings.Join(parts, " · ")
 }
 
-// title is the name of the job in short: that of the run, else the end of its path.
+// title returns a short name of the job: the name of the run, or else the last element of its path.
 func (r *Report) title() string {
 	if r.run != "" {
 		return r.run
@@ -371,10 +371,10 @@ func sentence(text string) string {
 	return capital(strings.TrimSuffix(text, ".")) + "."
 }
 
-// shades draw the parts of the bar, the largest first.
+// shades holds the characters that draw the parts of the bar, the largest part first.
 const shades = "█▓▒░-="
 
-// time adds one bar for all of the time, what its shades are, and what a step is made of.
+// time adds a bar of all time, its legend, and the parts of a step.
 func (s *screen) time(r *Report) {
 	list := condense(r.Shares, utf8.RuneCountInString(shades))
 	label := "Rank time"
@@ -413,8 +413,8 @@ func (s *screen) time(r *Report) {
 	s.labelled("Data", r.dataSentence())
 }
 
-// stepSentence says what a step is made of: the affected steps of the rank that the finding names, else
-// all of them in the mean of the ranks.
+// stepSentence describes the parts of a step: of the affected steps of the rank that the finding names, or
+// else the mean over all steps and ranks.
 func (r *Report) stepSentence() string {
 	v := &r.Verdict
 	if p := v.Proof; r.Profile != nil || r.Steps.Compared == 0 || p != nil && p.OfRun {
@@ -460,13 +460,13 @@ func (r *Report) stepSentence() string {
 	return ms(sum) + head + strings.Join(text, ", ")
 }
 
-// details adds the proof of the diagnosis, what restarts cost, the start of a run without a
-// problem, what is not known, and the next best repair.
+// details adds the proof of the diagnosis, the cost of restarts, the start of a run without a
+// problem, what is not known, and the second-best fix.
 func (s *screen) details(r *Report) {
 	d := &screen{columns: s.columns}
 	v := &r.Verdict
 	d.proof(v.Proof)
-	table := len(d.lines) + 1 // which is shown as a whole
+	table := len(d.lines) + 1 // the table is never truncated
 	d.limits(r.Limits)
 	d.labelled("Restart", r.disruptions())
 	if v.kind == finding.Fine {
@@ -484,7 +484,7 @@ func (s *screen) details(r *Report) {
 	for _, f := range r.Quality.Skipped {
 		remarks = append(remarks, "left out: "+f)
 	}
-	if r.Quality.RanksInvented { // the first remark
+	if r.Quality.RanksInvented { // its remark is the first one
 		d.labelled("Note", sentence(remarks[0]))
 		remarks = remarks[1:]
 	}
@@ -512,7 +512,7 @@ func (s *screen) details(r *Report) {
 		ms := func(v float64) string { return display.Duration(int64(v * 1e6)) }
 		steps.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", display.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
 	}
-	if len(d.lines)+len(steps.lines) <= room { // what matters least
+	if len(d.lines)+len(steps.lines) <= room { // the least important lines
 		d.lines = append(d.lines, steps.lines...)
 	}
 	if len(d.lines) > room {
@@ -523,7 +523,7 @@ func (s *screen) details(r *Report) {
 	}
 }
 
-// proof adds the table that shows why the sentence is true.
+// proof adds the table that proves the diagnosis.
 func (s *screen) proof(p *finding.Proof) {
 	if p == nil {
 		return
@@ -554,7 +554,7 @@ func (s *screen) proof(p *finding.Proof) {
 	s.table(t)
 }
 
-// startSentence says what the start of a run took.
+// startSentence returns how long the start of a run took, and its largest parts.
 func (r *Report) startSentence() string {
 	ranks := int64(max(len(r.Ranks), 1))
 	var all int64
@@ -573,7 +573,7 @@ func (r *Report) startSentence() string {
 	return fmt.Sprintf("%s: %s", display.Duration(all/ranks), strings.ReplaceAll(strings.Join(parts, ", "), "start-up: ", ""))
 }
 
-// notKnown is what the records do not say.
+// notKnown returns what the records do not show.
 func (r *Report) notKnown() (out []string) {
 	v := r.Verdict.Rank
 	if v != nil && (v.Kind == finding.Unknown || v.Suspected != nil) && r.Verdict.kind != finding.Unknown && len(r.Ranks) > 1 {

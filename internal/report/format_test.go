@@ -6,7 +6,7 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// A quantile is the least value that the share of all does not exceed.
+// A quantile is the smallest value that is not below the given share of all values.
 func TestQuantile(t *testing.T) {
 	var hundred []float64
 	for i := range 100 {

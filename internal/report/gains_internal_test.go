@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// slowAttempt is an attempt in which rank 2 costs 60 ms of each of so many steps of 100 ms.
+// slowAttempt returns an attempt in which rank 2 costs 60 ms of each step of 100 ms.
 func slowAttempt(number, steps int) Attempt {
 	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.SlowRanks, Ranks: []int{2}, Cause: "input", ToStep: -1, Gain: 2.5, Cost: 0.6, Saved: 60,
 		Evidence: &finding.Evidence{Affected: steps, Interval: steps, Excess: 60}}}
@@ -19,7 +19,7 @@ func slowAttempt(number, steps int) Attempt {
 	return Attempt{Number: number, Straggler: v}
 }
 
-// What a repair saves is seconds of the run, of the steps that it kept, and no factor.
+// The gain of a fix is given in seconds of the run, for its kept steps, and not as a factor.
 func TestGainsAreSecondsOfTheRun(t *testing.T) {
 	const second = int64(1e9)
 	for _, c := range []struct {
@@ -50,8 +50,8 @@ func TestGainsAreSecondsOfTheRun(t *testing.T) {
 	}
 }
 
-// Advice is about what costs something: no larger loader where little is waited for data,
-// and nothing about what to record where the command failed before it trained.
+// Actions are only about notable costs: none advises a larger data loader if there is little
+// waiting for data, and none is about recording if the command failed before training.
 func TestAdviceThatTheJobCanFollow(t *testing.T) {
 	const workers, record = "give the data loader more workers", "record the training steps"
 	good := 0.9

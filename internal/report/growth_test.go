@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/growth"
 )
 
-// BenchmarkGrowthProcesses reports one file of many processes: attempts without a step,
-// attempts with steps, ranks of one attempt, and helpers beside as many attempts.
+// BenchmarkGrowthProcesses builds the report of one file with many processes: attempts without
+// steps, attempts with steps, ranks of one attempt, and attempts with as many helpers.
 func BenchmarkGrowthProcesses(b *testing.B) {
 	for name, of := range map[string]func(w io.Writer, i, n int){
 		"Silent":   func(w io.Writer, i, _ int) { event(w, "load", i, 100*i, 90) },

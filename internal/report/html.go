@@ -26,18 +26,18 @@ import (
 //go:embed page third_party/uPlot.iife.min.js third_party/uPlot.min.css
 var assets embed.FS
 
-// maxCheckpointRows bounds a table that a long run would fill the file with.
+// maxCheckpointRows limits the table of checkpoints, which would be too large for long runs.
 const maxCheckpointRows = 1000
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	R           *Report
 	Head        string // outcome and diagnosis
-	End         linked // how it ended, where that is a sentence of its own
-	Source      string // the line of the program that raised the exception, and where it is
+	End         linked // details of how the job ended, if there are any
+	Source      string // the line of the program that raised the exception, and its place
 	Why         linked
 	Machine     []string // what samples of the machine and the processors show
-	Stacks      []string // where ranks are that hang
+	Stacks      []string // where hanging ranks are
 	Moment      *moment  // where the traces show the finding
 	Traces      []traceLink
 	Next, Said  []linked
@@ -45,7 +45,7 @@ type page struct {
 	Bar         []barPart
 	Ledger      []ledgerRow
 	Attempts    []Attempt            // the last ones
-	Earlier     *Attempt             // those before as one
+	Earlier     *Attempt             // the earlier ones, merged
 	Disruptions []account.Disruption // the last ones
 	Ranks       []rankRow
 	RanksLeft   int
@@ -63,7 +63,7 @@ type page struct {
 // barPart is a part of the stacked bar.
 type barPart struct {
 	Name     string
-	Category account.Category // which has its colour
+	Category account.Category // determines its colour
 	Percent  string
 	Grow     string
 }
@@ -92,7 +92,7 @@ type ledgerRow struct {
 	Good     bool
 	Share    float64
 	Width    string
-	Time     int64 // of each rank
+	Time     int64 // per rank, in ns
 }
 
 type rankRow struct {
@@ -100,9 +100,9 @@ type rankRow struct {
 	Slow bool
 }
 
-// HTML writes a report as one page with pictures. It needs no network: the page forbids itself to
-// load anything. The traces to which it links are relative to its folder, which is empty if there
-// is none.
+// HTML writes a report as one page with charts. The page needs no network: its content security
+// policy forbids loading anything. Links to traces are relative to folder, the folder of the page. If
+// folder is empty, the page has no such links.
 func HTML(w io.Writer, r *Report, folder string) error {
 	p, err := newPage(r)
 	if err != nil {
@@ -147,14 +147,14 @@ func HTML(w io.Writer, r *Report, folder string) error {
 	return nil
 }
 
-// ofAll is a time as a share of that of the job, in percent.
+// ofAll formats a time as a percentage of the time of the job.
 func ofAll(ns int64, r *Report) string {
 	share := 100 * float64(ns) / float64(max(r.Ledger.Wall, 1))
 	return strconv.FormatFloat(min(max(share, 0), 100), 'f', 2, 64)
 }
 
-// hidden finds escapes in JSON; but for the first three they stand for characters
-// that are not shown.
+// hidden matches escapes in JSON. All except \", \\ and \/ stand for invisible
+// characters.
 var hidden = regexp.MustCompile(`\\(?:["\\/]|u00[01][0-9a-f]|u202[89]|[bfnrt])`)
 
 func number(x any) float64 {
@@ -216,7 +216,7 @@ func newPage(r *Report) (*page, error) {
 		}
 		return []byte(display.Dot)
 	})
-	p.Data = template.JS(data) //nolint:gosec // json.Marshal escapes what could end the script
+	p.Data = template.JS(data) //nolint:gosec // json.Marshal escapes everything that could end the script
 	for name, to := range map[string]*template.JS{"third_party/uPlot.iife.min.js": &p.Library, "page/page.js": &p.Script} {
 		text, err := assets.ReadFile(name)
 		if err != nil {
@@ -234,12 +234,12 @@ func newPage(r *Report) (*page, error) {
 	return p, nil
 }
 
-// partCategories give the parts of a profile the colours of what they are like.
+// partCategories holds the categories whose colours the parts of a profile have.
 var partCategories = [profile.Parts]account.Category{
 	profile.Compute: account.Productive, profile.Communication: account.Stall, profile.Copies: account.CheckpointSave, profile.Input: account.DataWait, profile.Idle: account.Other,
 }
 
-// profileColour is the category whose colour a part of a profile has.
+// profileColour returns the category whose colour a part of a profile has.
 func profileColour(part string) account.Category {
 	for p, c := range partCategories {
 		if profile.Part(p).String() == part {
@@ -271,7 +271,7 @@ func (p *page) ledger() {
 	}
 }
 
-// colourOf is the category whose colour a part has.
+// colourOf returns the category whose colour a part has.
 func colourOf(part string) account.Category {
 	switch part {
 	case string(account.Compute), string(account.StepUnsplit):
@@ -293,7 +293,7 @@ func (r *Report) slowRanks() []int {
 	return []int{}
 }
 
-// attempts are those that the table shows.
+// attempts selects the attempts and disruptions that the tables show.
 func (p *page) attempts() {
 	p.Attempts, p.Disruptions = p.R.Attempts, p.R.Ledger.Disruptions
 	p.Disruptions = p.Disruptions[max(len(p.Disruptions)-maxAttempts, 0):]
@@ -309,7 +309,7 @@ func (p *page) attempts() {
 	p.Earlier, p.Attempts = &joined, p.Attempts[left:]
 }
 
-// part is the share of a part in the steps of a rank.
+// part returns the share of a part in the steps of a rank, in percent.
 func (k *ProfileRank) part(part string) string {
 	return display.Percent(float64(k.Parts[part]) / float64(max(k.Time, 1)))
 }
@@ -339,7 +339,8 @@ func (p *page) ranks() {
 	}
 }
 
-// saves is the picture of checkpoints: milliseconds, at most as many as points.
+// saves returns the data of the chart of checkpoints, in milliseconds, for at most
+// maxPoints.
 func (p *page) saves() map[string]any {
 	list := p.Checkpoints[:min(len(p.Checkpoints), maxPoints)]
 	step, attempt, load := make([]int64, len(list)), make([]int, len(list)), make([]bool, len(list))
@@ -351,12 +352,12 @@ func (p *page) saves() map[string]any {
 	return map[string]any{"step": step, "attempt": attempt, "load": load, "blocking": blocking, "background": background}
 }
 
-// pageMark is in the head of every page that HTML writes.
+// pageMark identifies the pages that HTML writes: it is in their first 512 bytes.
 var pageMark = []byte(`<meta name="generator" content="trainspan">`)
 
-// WritePage writes a report as the page of a path, in one step. It replaces an
-// earlier page of this package and an empty file; for anything else that is there
-// the error matches fs.ErrExist.
+// WritePage writes a report as a page to path, atomically. It replaces an earlier page
+// of this package or an empty file. For any other existing file it returns an error
+// that matches fs.ErrExist.
 func WritePage(path string, r *Report) error {
 	d, err := fswrite.Begin(path, 0o644)
 	if err != nil {
@@ -376,8 +377,8 @@ func WritePage(path string, r *Report) error {
 	return nil
 }
 
-// IsPage returns nil for a page that [HTML] wrote and for an empty file, and else
-// an error that matches fs.ErrExist.
+// IsPage returns nil if f is a page that [HTML] wrote or an empty file. For any other
+// contents it returns an error that matches fs.ErrExist.
 func IsPage(f *os.File) error {
 	head := make([]byte, 512)
 	n, err := io.ReadFull(f, head)

@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestThirdParty: foreign code is what its authors published.
+// TestThirdParty checks that third-party code equals the published files.
 func TestThirdParty(t *testing.T) {
 	sums, err := os.ReadFile("third_party/SHA256SUMS")
 	if err != nil {
@@ -58,7 +58,7 @@ func page(t testing.TB, r *report.Report) string {
 	return out.String()
 }
 
-// TestPageLoadsNothing: no address of a network is in what the page would load.
+// TestPageLoadsNothing checks that the page does not load anything from a network.
 func TestPageLoadsNothing(t *testing.T) {
 	text := page(t, report.Build(read(t, faulty(t))))
 	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)[^"'>]*|@import|url\(\s*["']?(https?:|//)`).FindString(text); m != "" {
@@ -74,7 +74,7 @@ func TestPageLoadsNothing(t *testing.T) {
 	}
 }
 
-// TestNamesAreText: names come from files and must not become markup.
+// TestNamesAreText checks that names, which come from files, do not become markup.
 func TestNamesAreText(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	evil := `</script><script>alert(1)</script><b>` + "\x1b[31m\u009b2J\u202e\u200b\x7f\r\n\xff\\u001b\\"
@@ -107,7 +107,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// TestSizes: pages and screens stay small whatever the size of the job.
+// TestSizes checks that pages and screens stay small for jobs of any size.
 func TestSizes(t *testing.T) {
 	for _, c := range []struct{ ranks, steps int }{{1, 3}, {1, 20_000}, {130, 30}, {2, 1000}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {

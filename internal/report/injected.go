@@ -11,13 +11,13 @@ import (
 
 // Injected is a delay that was put into the job on purpose, with trainspan run --inject.
 type Injected struct {
-	Text   string `json:"text"`     // as "rank 2, data 50 ms from step 100"
-	Delays int64  `json:"delays"`   // how often it was made, 0 for never
-	Time   int64  `json:"delay_ns"` // all of them together
+	Text   string `json:"text"`     // for example "rank 2, data 50 ms from step 100"
+	Delays int64  `json:"delays"`   // how many times the delay was made
+	Time   int64  `json:"delay_ns"` // the sum of all delays
 }
 
-// injected adds the delays that the starts of the job were asked to make, and those that its
-// processes say they have made.
+// injected adds the delays that the starts of the job requested, and those that its processes
+// report as made.
 func (r *Report) injected(j *job.Job) {
 	of := func(text string) *Injected {
 		i := slices.IndexFunc(r.Injected, func(d Injected) bool { return d.Text == text })
@@ -49,7 +49,7 @@ func (r *Report) injected(j *job.Job) {
 	}
 }
 
-// sentence describes the delay and what came of it.
+// sentence describes the delay and how often it was made.
 func (d *Injected) sentence() string {
 	if d.Delays == 0 {
 		return d.Text + ": not injected; the job has no such rank, phase or step"
@@ -57,7 +57,7 @@ func (d *Injected) sentence() string {
 	return fmt.Sprintf("%s (%s, %s)", d.Text, display.Plural(int(d.Delays), "time"), display.Duration(d.Time))
 }
 
-// InjectedSentences describe the delays for the page.
+// InjectedSentences returns the descriptions of the delays, for the page and the first screen.
 func (r *Report) InjectedSentences() (all []string) {
 	for i := range r.Injected {
 		all = append(all, r.Injected[i].sentence())

@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// The last moment of a killed rank is a range where its trace says how long records may
-// have waited, and known where trainspan run waited for the process.
+// The end of a killed rank is a range if its trace has a flush interval, and known if
+// trainspan run waited for the process.
 func TestKilledRank(t *testing.T) {
 	const start, sec = int64(1_795_890_000), int64(1e9)
 	for name, tt := range map[string]struct {
@@ -32,7 +32,7 @@ func TestKilledRank(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for n := range 2 {
-				at := start*1e6 + int64(n)*3e6 // the first attempt lasts for a second
+				at := start*1e6 + int64(n)*3e6 // the first attempt lasts one second
 				pid := 7 + 10*n
 				var b strings.Builder
 				b.WriteString("[\n")

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// limits fills what follows from the basis of a job.
+// limits sets the limits of the report from the basis of a job.
 func (r *Report) limits(j *Job) {
 	b := j.basis(r.Ledger)
 	if b.ModelFLOPs <= 0 || b.PeakFLOPs <= 0 {
@@ -52,10 +52,10 @@ func (r *Report) limits(j *Job) {
 	}
 }
 
-// worthLimit is the least share of the time that is listed.
+// worthLimit is the smallest share of the time that is listed.
 const worthLimit = 0.001
 
-// basis is what was given, with a device for each rank where nothing says more.
+// basis returns the given basis, with one device per rank if the number was not given.
 func (j *Job) basis(led *account.Report) account.Basis {
 	b := j.Basis
 	if b.Devices == 0 {
@@ -64,7 +64,7 @@ func (j *Job) basis(led *account.Report) account.Basis {
 	return b
 }
 
-// limits adds one line: MFU, and what it would be without the largest losses.
+// limits adds one line with the MFU, and the MFU without each of the largest losses.
 func (s *screen) limits(l *Limits) {
 	if l == nil {
 		return

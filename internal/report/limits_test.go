@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestLimits: MFU follows from kept steps and the whole time, and is as much more without a
-// loss as that takes time.
+// TestLimits checks that the MFU follows from the kept steps and the whole time, and that the MFU
+// without a loss increases by the time of the loss.
 func TestLimits(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 100, Seed: 3, Extra: [4]float64{0, 0, 12}})

@@ -1,5 +1,5 @@
-// Package report gives the answers about a training job: where its time went,
-// which rank holds the others up, and what to do next.
+// Package report builds the report of a training job: where its time went, which
+// rank slows the others down, and what to do next.
 //
 //	state, err := report.Load(nil, "out/demo")
 //	...
@@ -8,7 +8,7 @@
 //		lines := r.First(columns) // or JSON, or HTML
 //	}
 //
-// docs/guide/report.md says how to read it.
+// The report is described in docs/guide/report.md.
 package report
 
 import (
@@ -29,25 +29,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Load reads telemetry and digests: files, or folders with all that is below
-// them, in any mix. Stop may be nil; see [job.Set]. An error means that a path
-// cannot be read, that there is neither telemetry nor a digest in any, or that a
-// digest is damaged: what a digest lacks nothing else says.
+// Load reads telemetry and digests from files and, recursively, from folders. stop
+// may be nil; see [job.Set]. Load returns an error if a path cannot be read, if no
+// path has telemetry or a digest, or if a digest is damaged: no other file has the
+// missing data of a digest.
 func Load(stop func() error, paths ...string) (*State, error) {
 	return LoadWith(stop, nil, paths...)
 }
 
-// importer makes traces of files that a profiler wrote, one of each job, and says
-// which files it could not use and why. The traces are read before LoadWith returns.
+// importer converts the files of a profiler to traces, one per job. It also returns
+// the files that it could not use, with the reasons. LoadWith does not use the traces
+// after it returns.
 type importer = func(profiles []string) (traces []Imported, failed []*job.FileError, err error)
 
-// Imported is the trace of one job. Name tells it from others, and is empty where there
-// are none.
+// Imported is the trace of one job. Name distinguishes it from other jobs and is empty
+// if there is only one.
 type Imported struct{ Trace, Name string }
 
-// LoadWith is Load which reads what profilers wrote as well, with the help of an
-// importer, where nothing else trains: next to the records of a job profiles
-// are what it wrote, and left out as other files are.
+// LoadWith is like [Load] but also reads profiles, with an importer, if there are no
+// other records of training. Profiles beside the records of a job are among its
+// output files, and are skipped like others.
 func LoadWith(stop func() error, imports importer, paths ...string) (*State, error) {
 	set, err := job.Open(paths...)
 	if err != nil && !errors.Is(err, job.ErrNoTelemetry) {
@@ -55,7 +56,7 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 	}
 	var digests []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool {
-		// A file that calls itself a digest is not left out without a word.
+		// A file with the name or the magic of a digest must not be skipped silently.
 		is := errors.Is(f.Err, job.ErrForeign) && (filepath.Ext(f.Path) == ".digest" || fsread.Is(f.Path, fsread.Digest))
 		if is {
 			digests = append(digests, f.Path)
@@ -86,7 +87,7 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 		return nil, err
 	}
 	if imports != nil && !slices.ContainsFunc(s.procs, func(p *process) bool { return p.proc.Training }) {
-		// What no import takes is one of the files that are left out.
+		// If the import fails, the profiles remain skipped files.
 		if from, ok, err := fromProfiles(set, stop, imports, paths); ok && err == nil {
 			return from, nil
 		}
@@ -94,8 +95,8 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 	return s, nil
 }
 
-// fromProfiles makes a State of the profiles among the files of a set, ok is false
-// without any.
+// fromProfiles returns a State of the profiles among the skipped files of a set. ok is
+// false if there are no profiles.
 func fromProfiles(set *job.Set, stop func() error, imports importer, paths []string) (s *State, ok bool, err error) {
 	var profiles []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool {
@@ -135,7 +136,7 @@ func fromProfiles(set *job.Set, stop func() error, imports importer, paths []str
 	return s, true, nil
 }
 
-// withDigests adds digests to what was read, unless that failed.
+// withDigests adds digests to s. It returns err if err is not nil.
 func (s *State) withDigests(stop func() error, digests []string, err error) (*State, error) {
 	if err != nil {
 		return nil, err
@@ -150,13 +151,13 @@ func (s *State) withDigests(stop func() error, digests []string, err error) (*St
 	return s, nil
 }
 
-// readDigests reads several at a time.
+// readDigests reads several digests concurrently.
 func readDigests(stop func() error, paths []string, spill *extsort.Blocks) ([]*State, error) {
 	out, errs := make([]*State, len(paths)), make([]error, len(paths))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, path := range paths {
-		g.Go(func() error { // errors keep the order of the paths, and one leaves the others alone
+		g.Go(func() error { // errors keep the order of the paths, and one does not stop the others
 			if stop != nil {
 				errs[i] = stop()
 			}
@@ -166,7 +167,7 @@ func readDigests(stop func() error, paths []string, spill *extsort.Blocks) ([]*S
 			return nil
 		})
 	}
-	_ = g.Wait() // no function fails
+	_ = g.Wait() // the functions return nil
 	return out, errors.Join(errs...)
 }
 
@@ -183,19 +184,20 @@ func readDigestFile(path string, spill *extsort.Blocks) (*State, error) {
 	return s, nil
 }
 
-// Job is what a report is built from.
+// Job holds the data from which a report is built.
 type Job struct {
-	Name     string // of the report: where the files lie; may be empty
+	Name     string // of the report: the paths that were loaded; may be empty
 	Job      *job.Job
 	Ledger   *account.Ledger
 	Attempts []fromjob.Attempt
 	Skipped  []*job.FileError // files that were left out, by path
-	// Basis is what figures need beyond the records. Without Devices a rank has one.
+	// Basis holds the inputs of figures that are not in the records. If Devices is 0, each
+	// rank has one device.
 	Basis account.Basis
 
-	clocks  fromjob.ClockTable // how far they were set forward
-	uses    []rankUse          // of a job that is a profile, by rank
+	clocks  fromjob.ClockTable // how far clocks were set forward
+	uses    []rankUse          // by rank, if the job is a profile
 	details *details
-	others  []*hang.File // what lies beside the records
+	others  []*hang.File // stacks and flight recorder dumps beside the records
 	spill   *extsort.Blocks
 }

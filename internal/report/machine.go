@@ -12,11 +12,12 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// mostSampled bounds the ranks whose samples are compared: those that are late, those on
-// their hosts, and others.
+// mostSampled limits the ranks whose samples are compared: the late ranks, the ranks on their
+// hosts, and some others. Late ranks are always included.
 const mostSampled = 256
 
-// machine compares the samples of the machine with the steps of the attempt of the verdict.
+// machine sets Verdict.Machine: it compares the samples of the machine with the steps of the
+// attempt of the verdict.
 func (r *Report) machine(j *Job, tables []*straggler.Table) {
 	v := r.Verdict.Rank
 	if v == nil || r.Profile != nil {
@@ -34,7 +35,7 @@ func (r *Report) machine(j *Job, tables []*straggler.Table) {
 	}
 }
 
-// sampled are the ranks of a table that have samples in an attempt.
+// sampled returns the ranks of a table that have samples in an attempt.
 func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machine.Rank) {
 	of := make(map[int]*job.Process)
 	system := make(map[string]*job.Samples)
@@ -80,7 +81,7 @@ func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machin
 	return out
 }
 
-// causeSentence says what makes a rank late.
+// causeSentence describes the cause that makes a rank late.
 func causeSentence(c *machine.Cause) string {
 	who := fmt.Sprintf("rank %d", c.Rank)
 	value, others := display.Percent(c.Value), display.Percent(c.Others)
@@ -115,7 +116,7 @@ func causeSentence(c *machine.Cause) string {
 	return ""
 }
 
-// causeAction is what to do about it.
+// causeAction returns what to do about a cause.
 func causeAction(c *machine.Cause) string {
 	who := fmt.Sprintf("rank %d", c.Rank)
 	switch c.Cause {
@@ -135,7 +136,7 @@ func causeAction(c *machine.Cause) string {
 	return ""
 }
 
-// overloadSentence says that ranks wait for processors.
+// overloadSentence describes a host on which ranks wait for processors.
 func overloadSentence(o *machine.Overload) string {
 	where := cmp.Or(o.Host, "(unknown)")
 	from, to := display.Percent(o.Least), display.Percent(o.Most)
@@ -152,10 +153,10 @@ func overloadSentence(o *machine.Overload) string {
 	return fmt.Sprintf("The ranks on host %s may use %s, and wait for one for %s to %s of the time.", where, display.Plural(int(o.Cores+0.5), "processor"), from, to)
 }
 
-// mostMachine is how many sentences about the machine a report has.
+// mostMachine limits the sentences about the machine in a report.
 const mostMachine = 4
 
-// machineSentences say what the samples of the machine show.
+// machineSentences describe what the samples of the machine show.
 func (r *Report) machineSentences() (out []string) {
 	m := r.Verdict.Machine
 	if m == nil {
@@ -173,7 +174,7 @@ func (r *Report) machineSentences() (out []string) {
 	return out
 }
 
-// machineAction is what to do about the machine, empty where it has nothing to do with the
+// machineAction returns what to do about the machine, or "" if it is not related to the
 // diagnosis.
 func (r *Report) machineAction() string {
 	m, v := r.Verdict.Machine, r.Verdict.Rank
@@ -183,7 +184,7 @@ func (r *Report) machineAction() string {
 	if len(m.Causes) > 0 {
 		c := &m.Causes[0]
 		crowded := slices.ContainsFunc(m.Overloaded, func(o machine.Overload) bool {
-			return o.Host == c.Host && (c.Cores == 0 || c.Cores >= o.Cores) // else it is where the rank may run
+			return o.Host == c.Host && (c.Cores == 0 || c.Cores >= o.Cores) // else the rank is limited to fewer processors
 		})
 		if c.Cause != machine.CauseProcessor || !crowded {
 			return causeAction(c)
@@ -200,8 +201,8 @@ func (r *Report) machineAction() string {
 	return ""
 }
 
-// causeNotKnown says that nothing explains why ranks are late, empty where that is known or
-// nothing was sampled.
+// causeNotKnown lists the late ranks whose cause the samples do not show. It returns "" if there
+// are none, or if nothing was sampled.
 func (r *Report) causeNotKnown() string {
 	m := r.Verdict.Machine
 	if m == nil || len(m.NoCause) == 0 {

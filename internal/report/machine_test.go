@@ -14,7 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// sample writes what trainspan run would have sampled of four ranks on node-a0, each second.
+// sample writes samples as trainspan run takes them, one per second, of four ranks on node-a0.
 func sample(t *testing.T, dir string, from, to time.Time, delay [4]float64, runnable int64) {
 	t.Helper()
 	w, err := dftracer.Create(filepath.Join(dir, "resources.pfw.gz"), &dftracer.Options{Process: dftracer.Process{PID: 900, Host: "node-a0", JobID: "4711", SessionTag: "made-up"}})
@@ -35,8 +35,8 @@ func sample(t *testing.T, dir string, from, to time.Time, delay [4]float64, runn
 	}
 }
 
-// The report names what the machine has to do with a slow rank, where its samples show it, and
-// the report of a digest says the same.
+// The report names the cause of a slow rank in the machine if the samples show it, and the
+// report of a digest is the same.
 func TestMachine(t *testing.T) {
 	const (
 		move  = "move what else runs on the processors of rank 1 to others, or give the rank processors of its own"
@@ -46,7 +46,7 @@ func TestMachine(t *testing.T) {
 		extra          float64 // ms of a step of rank 1
 		delay          [4]float64
 		runnable       int64
-		says, not      string // a line of the screen, and what is on none
+		says, not      string // texts that are, and are not, on the screen
 		next, notKnown string
 	}{
 		"rank 1 waits for a processor": {15, [4]float64{0.01, 0.22, 0.01, 0.02}, 5, "Rank 1 was ready and had no processor for 22.0 % of the time", "no cause on record", move, ""},
@@ -78,13 +78,13 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// The clock of a GPU explains a slow rank only if it is on record that the rank computes on it:
-// ranks need not use the GPUs in their order.
+// The clock of a GPU explains a slow rank only if the records show that the rank uses this GPU:
+// the order of ranks and GPUs may differ.
 func TestMachineDevice(t *testing.T) {
 	for name, c := range map[string]struct {
-		devices [4]int64 // of the ranks, -1 for several, -2 if nothing is on record
-		slow    int      // GPU; the slow rank is 1
-		want    int      // causes
+		devices [4]int64 // of the ranks, -1 for several, -2 if not recorded
+		slow    int      // index of the slow GPU; the slow rank is 1
+		want    int      // number of causes
 	}{
 		"in their order":              {[4]int64{0, 1, 2, 3}, 1, 1},
 		"in their order, another GPU": {[4]int64{0, 1, 2, 3}, 3, 0},

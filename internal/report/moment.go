@@ -17,21 +17,22 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// moment is a place in the traces that shows the finding.
+// moment is an interval of the traces that shows the finding.
 type moment struct {
 	attempt  int
-	step     int64 // -1 when it is not recorded
-	ranks    []int // those to look at, the named ones first
+	step     int64 // -1 if not recorded
+	ranks    []int // the ranks to show, those of the finding first
 	from, to int64
 	files    []string // the traces of the ranks
-	shared   bool     // a file has other ranks too
+	shared   bool     // a file also has other ranks
 }
 
-// mostShown is how many ranks a command opens: the named ones and one to compare them with.
+// mostShown is the largest number of ranks that a command opens: those of the finding, and one to
+// compare them with.
 const mostShown = 3
 
-// findMoment returns where the traces show the finding, nil where there is no finding, where no
-// trace has it, and for profiles, whose traces no user has.
+// findMoment returns where the traces show the finding. It returns nil if there is no finding, if
+// no trace shows it, and for profiles, whose converted traces are temporary.
 func (j *Job) findMoment(r *Report) *moment {
 	var m *moment
 	switch kind := r.Verdict.kind; {
@@ -42,10 +43,10 @@ func (j *Job) findMoment(r *Report) *moment {
 	case kind.IsOfSteps(), kind == finding.Wait, kind == finding.OtherCode:
 		m = j.stepOfFinding(r)
 	}
-	if m == nil { // what is lost between attempts is in no trace
+	if m == nil { // for example time lost between attempts, which no trace shows
 		return nil
 	}
-	// Clocks of hosts differ, and what the step waited for began before it.
+	// Clocks of hosts differ, and the cause of a wait may begin before the step.
 	around := max((m.to-m.from)/2, int64(time.Millisecond))
 	m.from, m.to = m.from-around, m.to+around
 	m.addFiles(j.Job.Processes, r.Series.Lanes)
@@ -55,7 +56,7 @@ func (j *Job) findMoment(r *Report) *moment {
 	return m
 }
 
-// longestSave is the checkpoint that held up the training longest.
+// longestSave returns the save that blocked training longest, or nil.
 func longestSave(all []Checkpoint) *moment {
 	var m *moment
 	for _, c := range all {
@@ -66,8 +67,8 @@ func longestSave(all []Checkpoint) *moment {
 	return m
 }
 
-// stepOfFinding is the last step of a hang, else the step that the page draws rank by rank, else
-// a usual one.
+// stepOfFinding returns the last step of a hang, or else the step of [Lanes], or else a step of
+// median length. It returns nil without steps.
 func (j *Job) stepOfFinding(r *Report) *moment {
 	m := &moment{attempt: r.Verdict.Attempt}
 	v := r.Verdict.Rank
@@ -100,7 +101,7 @@ func (j *Job) stepOfFinding(r *Report) *moment {
 	return m
 }
 
-// usualStep is the index of the step that takes the median time, -1 without one.
+// usualStep returns the index of the step of median length, or -1.
 func usualStep(its []account.Iteration) int {
 	var at []int
 	for i := 1; i < len(its); i++ {
@@ -128,7 +129,7 @@ func (m *moment) addFiles(procs []*job.Process, lanes *Lanes) {
 		}
 	}
 	slices.Sort(all)
-	if lanes != nil && lanes.Attempt == m.attempt { // the one that waited longest comes last
+	if lanes != nil && lanes.Attempt == m.attempt { // the last rank in lanes waited longest
 		all = slices.Insert(all, 0, lanes.Ranks[len(lanes.Ranks)-1])
 	}
 	for _, rank := range all {
@@ -161,8 +162,8 @@ type traceLink struct {
 	To   string // relative to the folder of the page
 }
 
-// links are the traces that a page in a folder can link to: those that are there. The folder may be
-// moved or copied with the page and the traces in it.
+// links returns links to the existing traces for a page in a folder. They are relative, so the folder
+// may be moved or copied together with the page and the traces.
 func (m *moment) links(folder string) (out []traceLink) {
 	if m == nil || folder == "" {
 		return nil
@@ -184,7 +185,7 @@ func (m *moment) links(folder string) (out []traceLink) {
 	return out
 }
 
-// What describes the moment in a sentence.
+// What describes the moment: its step, attempt, ranks and time.
 func (m *moment) What() string {
 	ranks, word := fmt.Sprint(m.ranks[0]), "rank"
 	if last := len(m.ranks) - 1; last > 0 {
@@ -197,7 +198,7 @@ func (m *moment) What() string {
 	return fmt.Sprintf("%sattempt %d, %s %s, %s UTC", step, m.attempt, word, ranks, time.Unix(0, m.from).UTC().Format("2006-01-02 15:04:05.000"))
 }
 
-// Command is what opens the moment in Perfetto.
+// Command returns the command line that opens the moment in Perfetto.
 func (m *moment) Command() string {
 	line := []string{"trainspan", "open"}
 	for _, f := range m.files {
@@ -206,7 +207,7 @@ func (m *moment) Command() string {
 	if m.shared {
 		line = append(line, "--rank", strings.ReplaceAll(strings.Trim(fmt.Sprint(m.ranks), "[]"), " ", ","))
 	}
-	// Whole microseconds are what traces have.
+	// Traces have a resolution of microseconds.
 	at := func(ns int64) string { return time.UnixMicro(ns / 1000).UTC().Format("2006-01-02T15:04:05.000000Z") }
 	return strings.Join(append(line, "--from", at(m.from), "--to", at(m.to)), " ")
 }

@@ -17,13 +17,13 @@ import (
 
 var momentLine = regexp.MustCompile(`In the trace: ([^<]*)\. This command opens it in Perfetto: <button[^>]*>Copy</button><br><code class="command">([^<]*)</code>`)
 
-// TestMoment: the page names the moment at which the traces show the finding, and the command
-// that opens it with the guilty rank and one that waits for it.
+// TestMoment checks that the page has the moment at which the traces show the finding, and the
+// command that opens it with the culprit and a rank that waits for it.
 func TestMoment(t *testing.T) {
 	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		job   simjob.Attempt
-		what  string // empty where no trace shows it
+		what  string // empty if no trace shows it
 		files int
 		one   bool // all ranks are in one file
 	}{
@@ -74,8 +74,8 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestMomentLinks: a page links to the traces of the moment from its own folder, as long as they
-// are there, and a page without a folder to none.
+// TestMomentLinks checks that a page links to the existing traces of the moment relative to its
+// folder, and that a page without a folder has no links.
 func TestMomentLinks(t *testing.T) {
 	a := simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}, Start: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)}
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func TestMomentLinks(t *testing.T) {
 	}
 }
 
-// concatenate makes one trace of all in a folder.
+// concatenate replaces the traces in a folder with one trace.
 func concatenate(t *testing.T, dir string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))

@@ -13,34 +13,34 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// OwnCode is the time of a step between two calls that are watched: code of the program
-// itself. It comes from some steps that were looked at.
+// OwnCode is the time of a step between two observed calls, which is spent in the code of
+// the program itself. It is measured in a sample of the steps.
 type OwnCode struct {
 	Rank   int     `json:"rank"`
-	From   string  `json:"from"`    // as "train.py:41"
-	After  string  `json:"after"`   // the call there, as "optimizer.step"
-	To     string  `json:"to"`      // as "train.py:35"
-	Before string  `json:"before"`  // the call there, as "next batch"
-	Time   float64 `json:"ms"`      // in each step, on the average
-	Step   float64 `json:"step_ms"` // of these steps, on the average
-	Steps  int     `json:"steps"`   // that were looked at
+	From   string  `json:"from"`    // for example "train.py:41"
+	After  string  `json:"after"`   // the call at From, for example "optimizer.step"
+	To     string  `json:"to"`      // for example "train.py:35"
+	Before string  `json:"before"`  // the call at To, for example "next batch"
+	Time   float64 `json:"ms"`      // mean per step
+	Step   float64 `json:"step_ms"` // mean length of the sampled steps
+	Steps  int     `json:"steps"`   // the number of sampled steps
 }
 
 // Dataset is the method that reads the samples of a data loader.
 type Dataset struct {
-	Method  string `json:"method"`  // as "Corpus.__getitem__"
-	At      string `json:"at"`      // as "data.py:12"
-	Workers int    `json:"workers"` // of the loader, 0 for the process of the training
+	Method  string `json:"method"`  // for example "Corpus.__getitem__"
+	At      string `json:"at"`      // for example "data.py:12"
+	Workers int    `json:"workers"` // number of loader workers, 0 if the training process loads the data
 }
 
 const (
-	// maxOwnCode bounds the list.
+	// maxOwnCode limits Report.Code.
 	maxOwnCode = 64
-	// leastLooked is how many steps must have been looked at for a sentence.
+	// leastLooked is the smallest number of sampled steps for codeSentence.
 	leastLooked = 3
 )
 
-// ownCode adds what the processes of the last attempt say of their code and data set.
+// ownCode sets Code and Dataset from the facts of the processes of the last attempt.
 func (r *Report) ownCode(j *job.Job) {
 	last := 0
 	for _, p := range j.Processes {
@@ -75,9 +75,10 @@ func (r *Report) isNamed(rank int) bool {
 	return v != nil && slices.Contains(v.Ranks, rank)
 }
 
-// codeSentence gives the lines between which a notable part of the step is code of the
-// program: of the rank that the finding names, else of the rank where it takes longest. Steps
-// that are far from the usual length say nothing of it.
+// codeSentence describes the lines between which the code of the program takes a notable part
+// of the step: of a rank that the finding names, or else of the rank where it takes longest. It
+// returns "" if there are none, or if the time is more than twice the median step, because the
+// sampled steps are then not typical.
 func (r *Report) codeSentence() string {
 	var c *OwnCode
 	for i := range r.Code {
@@ -96,8 +97,8 @@ func (r *Report) codeSentence() string {
 		display.Milliseconds(c.Time), display.Milliseconds(c.Step), whose, c.From, c.After, c.To, c.Before)
 }
 
-// dataSentence gives the method that reads the samples, where data takes a notable part of the
-// time or is the cause of the finding.
+// dataSentence describes the method that reads the samples, if data loading takes a notable part
+// of the time or is the cause of the finding. Otherwise it returns "".
 func (r *Report) dataSentence() string {
 	d := r.Dataset
 	if d == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestTold: what the client for Python tells of a process is on the first screen, on the page
-// and in what a digest holds.
+// TestTold checks that the facts that the Python client records are on the first screen, on the
+// page and in a digest.
 func TestTold(t *testing.T) {
 	const (
 		code     = `{"steps": 4, "step_ms": 37.2, "gaps": [{"after": "optimizer.step", "from": "train.py:41", "before": "next batch", "to": "train.py:35", "ms": 32.1}]}`

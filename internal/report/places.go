@@ -6,10 +6,10 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// placeOfLoss is where a loss is seen best.
+// placeOfLoss returns the place that shows a loss best.
 func placeOfLoss(c account.Category) place { return placeOfPart(partOf(c)) }
 
-// placeOfPart is where a share is seen best.
+// placeOfPart returns the place that shows a share best.
 func placeOfPart(part string) place {
 	switch kindOfPart(part) {
 	case finding.Checkpoints:
@@ -26,7 +26,7 @@ func placeOfPart(part string) place {
 	return placeTime
 }
 
-// placeOfFinding is where a finding about ranks is seen best.
+// placeOfFinding returns the place that shows a finding about ranks best.
 func placeOfFinding(v *straggler.Verdict) place {
 	if v.Suspected != nil {
 		return placeRanks
@@ -44,7 +44,7 @@ func placeOfFinding(v *straggler.Verdict) place {
 	return placeRanks
 }
 
-// placeOfWhy is what the reason for the diagnosis is about.
+// placeOfWhy returns the place that shows the reason for the diagnosis best.
 func (r *Report) placeOfWhy() place {
 	v := &r.Verdict
 	if v.kind.IsOfSteps() && v.Finding == v.ofRanks() {
@@ -61,10 +61,11 @@ func (r *Report) placeOfWhy() place {
 	return placeTime
 }
 
-// linked is a sentence of the page with a link to what it is about.
+// linked is a sentence of the page with a link to the part that it is about. ID and To are
+// empty without a link.
 type linked struct{ Text, ID, To string }
 
-// link finds the best part of the page that is there for a place.
+// link links a sentence to the best existing part of the page for its place.
 func (p *page) link(s said) linked {
 	for _, to := range p.parts(s.at) {
 		if to.there {
@@ -74,13 +75,13 @@ func (p *page) link(s said) linked {
 	return linked{Text: s.text}
 }
 
-// part is one of the page.
+// part is a part of the page.
 type part struct {
 	id, name string
 	there    bool
 }
 
-// parts are those for a place, the best first.
+// parts returns the parts of the page for a place, the best first.
 func (p *page) parts(at place) []part {
 	var (
 		times    = part{"time", "where the time went", true}

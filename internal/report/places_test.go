@@ -17,8 +17,8 @@ var (
 	partID = regexp.MustCompile(`id="([^"]+)"`)
 )
 
-// TestLinks: each sentence of the verdict, and each thing to do, has a link to a part of the
-// page that is there.
+// TestLinks checks that each sentence of the verdict and each action links to an existing part
+// of the page.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	a := simjob.Attempt{Ranks: 4, Steps: 80, Save: 20, Killed: true, Slow: 2, Extra: [4]float64{12}}

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// shownOperators is how many operators a report has.
+// shownOperators is the largest number of operators in a report.
 const shownOperators = 8
 
 // rankUse is the profile of a rank.
@@ -22,7 +22,7 @@ type rankUse struct {
 	use  *profile.Use
 }
 
-// usesOf returns the profiles of a job, none where any of its processes is not one.
+// usesOf returns the profiles of a job by rank, or nil if a process is not a profile.
 func usesOf(j *job.Job, of func(*job.Process) *profile.Use) (out []rankUse) {
 	for _, p := range j.Processes {
 		u := of(p)
@@ -58,9 +58,9 @@ func hiddenShare(u *profile.Use) *float64 {
 	return &h
 }
 
-// profiled adds what is known of a profile. What goes on in one is judged by its
-// steps alone: how the job began and ended is not in it.
-// Steps of inference have no loop of training around them, so begun is false.
+// profiled sets Profile from the profiles of the ranks, if there are any. A profile is
+// judged only by its steps, because it does not cover the start and the end of the job.
+// begun is false for steps of inference, which have no training loop around them.
 func (r *Report) profiled(uses []rankUse, begun bool) {
 	if len(uses) == 0 {
 		return
@@ -76,7 +76,7 @@ func (r *Report) profiled(uses []rankUse, begun bool) {
 		busy := float64(all.Busy) / float64(all.Window)
 		p.Busy = &busy
 	}
-	r.Profile, r.Goodput, r.Figures = p, nil, []account.Figure{} // these are of jobs
+	r.Profile, r.Goodput, r.Figures = p, nil, []account.Figure{} // they apply only to whole jobs
 	if ranks := int64(len(r.Ledger.Ranks)); begun && all.Steps > 0 && r.Ledger.Wall > 0 && ranks > 0 {
 		g := float64(all.Time) / float64(ranks*r.Ledger.Wall)
 		r.Goodput = &g
@@ -90,7 +90,7 @@ func (r *Report) profiled(uses []rankUse, begun bool) {
 	})
 }
 
-// partWords are the parts on the screen.
+// partWords returns the display name of a part.
 func (p *Profile) partWords(part profile.Part) string {
 	switch part {
 	case profile.Communication:
@@ -110,7 +110,7 @@ func (p *Profile) share(part profile.Part) float64 {
 	return float64(p.Parts[part.String()]) / float64(max(p.Time, 1))
 }
 
-// partActions are what makes a part smaller.
+// partActions holds the actions that reduce each part.
 var partActions = map[profile.Part]string{
 	profile.Communication: "overlap collectives with the backward pass: change the bucket size, send fewer and larger messages, or compute more between them",
 	profile.Copies:        "copy from pinned memory with non_blocking=True on a separate stream",
@@ -118,11 +118,11 @@ var partActions = map[profile.Part]string{
 	profile.Idle:          "give the device more work at once: a larger batch, torch.compile or CUDA graphs, no .item() or print of a tensor in the step",
 }
 
-// foreign reports whether nothing in the trace is a step, an operator or a row of a
-// device.
+// foreign reports whether the profile has no step and no operator, so that it may be the
+// trace of another program.
 func (p *Profile) foreign() bool { return p.Steps == 0 && len(p.Operators) == 0 }
 
-// sentence says how a step is spent.
+// sentence describes how a step is spent.
 func (p *Profile) sentence() []string {
 	ranks := display.Plural(len(p.Ranks), "rank")
 	if p.foreign() {
@@ -152,7 +152,7 @@ func (p *Profile) sentence() []string {
 	return out
 }
 
-// next are actions, the one that gains most first.
+// next returns actions, the one that gains most first.
 func (p *Profile) next() (out []string) {
 	if p.foreign() {
 		return []string{"show its spans with trainspan open, or record the training with trainspan run or PyTorch's profiler"}

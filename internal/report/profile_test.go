@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// kineto writes a small profile of one rank: rows are category, name, thread, start
-// and length in microseconds.
+// kineto writes a small profile of one rank. Rows are category, name, thread, start
+// and length, in microseconds.
 func kineto(t *testing.T, path string, rank int, rows [][5]any) {
 	t.Helper()
 	var b bytes.Buffer
@@ -89,8 +89,8 @@ func TestProfileScreen(t *testing.T) {
 	}
 }
 
-// TestUnknown: without steps nothing is said of what trained, unless a recorder that
-// gives signs of life saw no training begin.
+// TestUnknown checks that without steps the goodput is unknown, unless a recorder with
+// heartbeats saw that no training began.
 func TestUnknown(t *testing.T) {
 	const begin = 1700000000000000
 	for _, alive := range []bool{false, true} {

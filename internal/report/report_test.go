@@ -45,8 +45,8 @@ func read(t testing.TB, dir string) *report.Job {
 	return jobs[0]
 }
 
-// faulty writes a job whose rank 3 is slow in its data loader from step 60 on,
-// that is killed in step 239, and goes on at 200 after three seconds.
+// faulty writes a job whose rank 3 has a slow data loader from step 60 on. The job is
+// killed in step 239 and continues at step 200 after three seconds.
 func faulty(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestFaultyJob(t *testing.T) {
 			t.Errorf("not slow: %+v", s)
 		}
 	}
-	last := r.Ledger.Attempts[1].Categories // the finding costs a share of what was spent in steps
+	last := r.Ledger.Attempts[1].Categories // the finding costs a share of the time in steps
 	inSteps := last[account.Productive] + last[account.LostWork] + last[account.DataWait] + last[account.CheckpointSave]
 	if want := r.Verdict.Rank.Cost * float64(inSteps) / float64(r.Ledger.Categories.Sum()); last[account.DataWait] <= 0 || math.Abs(r.Verdict.RankCost-want) > 1e-9 {
 		t.Errorf("the rank costs %v, want %v of %v", r.Verdict.RankCost, want, last)
@@ -160,7 +160,7 @@ func TestSeries(t *testing.T) {
 	if s.Lanes == nil || s.Lanes.Ranks[0] != 3 {
 		t.Fatalf("lanes %+v", s.Lanes)
 	}
-	// In one step each rank is as long as the step: own work, wait, transfer.
+	// The parts of each rank in one step add up to the step: own time, wait, transfer.
 	for i := range s.Lanes.Ranks {
 		var sum float64
 		for _, p := range s.Lanes.Parts {
@@ -175,7 +175,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestScreen: a narrower terminal loses no sentence and no number.
+// TestScreen checks that a narrower terminal does not lose sentences or numbers.
 func TestScreen(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	full := strings.Join(r.Screen(100), "\n")
@@ -203,7 +203,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestDevice: where it is recorded what devices did, steps are that.
+// TestDevice checks that the phases of steps are those of devices if devices were recorded.
 func TestDevice(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 60, Device: true, Slow: 2, Extra: [4]float64{0, 0, 12}})
@@ -234,8 +234,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestLive: what the last records of a job that runs do not say yet is no defect
-// of them, and a rank whose newest records are not written yet has not stopped.
+// TestLive checks that a running job has no flags about its missing end, and that a
+// rank whose newest records are not written yet is not reported as stopped.
 func TestLive(t *testing.T) {
 	dir := t.TempDir()
 	begin := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
@@ -269,15 +269,15 @@ func TestLive(t *testing.T) {
 	if text := strings.Join(screen(t, later), "\n"); later.Attempts[0].Running || !strings.Contains(text, "no proper end") || later.Verdict.Confidence != "medium" {
 		t.Errorf("long after its last heartbeat:\n%s", text)
 	}
-	// An attempt that another one followed is over, however new it is.
+	// An attempt that is not the last one has ended, even if it is recent.
 	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
 	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
 		t.Errorf("%+v", r.Attempts)
 	}
 }
 
-// TestJSON: the form is versioned, can be read back, and holds no number that
-// JSON does not know.
+// TestJSON checks that the JSON form has a version, can be decoded, and has no numbers
+// that JSON does not support.
 func TestJSON(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	var out bytes.Buffer
@@ -309,8 +309,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A file that is named as a trace and is none was to be one: it is named. Other
-// files that are no telemetry are counted.
+// A file with the name of a trace that is not a trace is listed. Other files that are
+// not telemetry are only counted.
 func TestFilesThatAreNone(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 1, Steps: 30})
@@ -330,8 +330,8 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// TestOneRank: a job of one rank has nobody to be compared with, and that is
-// no fault of it.
+// TestOneRank checks that a job of one rank is not compared, and that this is not
+// reported as a defect.
 func TestOneRank(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 1, Steps: 60, Save: 20})
@@ -345,7 +345,7 @@ func TestOneRank(t *testing.T) {
 	}
 }
 
-// TestBuildTwice: an answer does not change what it is about.
+// TestBuildTwice checks that Build does not modify the job.
 func TestBuildTwice(t *testing.T) {
 	j := read(t, faulty(t))
 	if a, b := report.Build(j), report.Build(j); !reflect.DeepEqual(a.Verdict, b.Verdict) || !reflect.DeepEqual(a.Series, b.Series) {
@@ -379,8 +379,8 @@ func TestComparable(t *testing.T) {
 	}
 }
 
-// TestSlowStart: the slow start is left out once, of each attempt, whether its steps
-// hold known spans or are seen from one end to the next only.
+// TestSlowStart checks that the slow start of each attempt is excluded exactly once,
+// whether its steps have known spans or only ends.
 func TestSlowStart(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		dir := t.TempDir()
@@ -394,7 +394,7 @@ func TestSlowStart(t *testing.T) {
 			}
 			for i := range 61 {
 				dur := int64(1000)
-				if i < 10 { // more than a tenth: the rest of them is no start
+				if i < 10 { // more than a tenth: the rest does not count as a slow start
 					dur = 3000
 				}
 				if !bare {
@@ -416,8 +416,8 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// The table of many ranks has its ends, the slowest first; where the time went
-// says how much of it was in steps.
+// The table of many ranks shows both ends, the slowest first, and the table of the time
+// has the part in steps.
 func TestTablesOfTheScreen(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	lines := screen(t, r)

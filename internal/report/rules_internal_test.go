@@ -25,7 +25,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// Each doubt is said once, and the worst of them is how far the records can be trusted.
+// Each doubt is listed once, and the worst of them determines the confidence.
 func TestConfidence(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -46,8 +46,8 @@ func TestConfidence(t *testing.T) {
 	}
 }
 
-// The command fails with what was found in any attempt; that the last one does not suffice
-// to say is told where there is nothing else.
+// The exit status is that of a finding in any attempt. Insufficient records of the last attempt
+// count only without a finding.
 func TestExitCodeOfAttempts(t *testing.T) {
 	slow, fine := &straggler.Verdict{Finding: finding.Finding{Kind: finding.SlowRanks}}, &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}
 	unknown := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}}
@@ -71,7 +71,7 @@ func TestExitCodeOfAttempts(t *testing.T) {
 	}
 }
 
-// A sentence leads to the first part of its place that the page has.
+// A sentence links to the first existing part of the page for its place.
 func TestPartsOfThePage(t *testing.T) {
 	first := func(p *page, at place) string {
 		for _, x := range p.parts(at) {
@@ -98,7 +98,7 @@ func TestPartsOfThePage(t *testing.T) {
 	}
 }
 
-// What is no profile is never imported, and without one there is no telemetry.
+// Only profiles are imported. Without profiles and records there is no telemetry.
 func TestNothingToImport(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("nothing\n"), 0o600); err != nil {
@@ -113,7 +113,7 @@ func TestNothingToImport(t *testing.T) {
 	}
 }
 
-// Whether digests keep each step goes by the largest job that they may be parts of.
+// The number of steps of the whole job decides whether digests keep single steps.
 func TestStepsOfAJob(t *testing.T) {
 	dir := t.TempDir()
 	for number, ranks := range []int{1, 4} {
@@ -130,7 +130,7 @@ func TestStepsOfAJob(t *testing.T) {
 	}
 }
 
-// How much trained is known where there are steps, and where nobody's training began.
+// The productive time is known if there are steps, or if no process began training.
 func TestTrainingIsKnown(t *testing.T) {
 	steps, begun, silent := job.Steps{Count: 3, Begun: true}, job.Steps{Begun: true}, job.Steps{}
 	for name, c := range map[string]struct {
@@ -154,7 +154,7 @@ func TestTrainingIsKnown(t *testing.T) {
 	}
 }
 
-// What a start used is said where anything of it is known.
+// A start has resources if any of its usage is known.
 func TestResourcesOfStarts(t *testing.T) {
 	at := time.Unix(100, 0)
 	starts := []*rundir.Run{
@@ -175,7 +175,7 @@ func TestResourcesOfStarts(t *testing.T) {
 	}
 }
 
-// One detail is shown like many, and none leaves no empty line.
+// A single detail is shown, and without details there is no empty line.
 func TestOneDetail(t *testing.T) {
 	for _, doubts := range [][]string{nil, {"spans lack their ends"}} {
 		s := &screen{columns: maxColumns}
@@ -186,7 +186,7 @@ func TestOneDetail(t *testing.T) {
 	}
 }
 
-// Nobody is sent to the log of an attempt that ended as planned.
+// The action for downtime does not mention the log if all attempts ended as planned.
 func TestDowntimeOfPlannedStops(t *testing.T) {
 	r := &Report{Ledger: &account.Report{}}
 	r.Ledger.Disruptions = []account.Disruption{{Proper: true}, {Proper: true}}
@@ -200,7 +200,7 @@ func TestDowntimeOfPlannedStops(t *testing.T) {
 	}
 }
 
-// The verdict says what disruptions cost, one that was meant and cost no step aside.
+// The verdict has the cost of disruptions, except of planned stops without lost steps.
 func TestDisruptionsAreSaid(t *testing.T) {
 	r := Report{Ranks: make([]Rank, 2), Ledger: &account.Report{Wall: 100e9}}
 	r.conclude()
@@ -236,7 +236,7 @@ func TestDurationRange(t *testing.T) {
 	}
 }
 
-// Flags that are alike are one remark, which says how many there are.
+// Flags of the same kind are one remark with their number.
 func TestRemarksOfFlags(t *testing.T) {
 	led := &account.Report{Flags: []account.Flag{
 		{Kind: "odd_thing", Rank: 3, Attempt: 2}, {Kind: "other", Rank: 1}, {Kind: "odd_thing", Rank: 4, Count: 5},
@@ -246,8 +246,8 @@ func TestRemarksOfFlags(t *testing.T) {
 	}
 }
 
-// What is to be done follows the rank that holds the others up, and nothing is to be
-// done where a rank was looked for and all is fine.
+// The action is about the rank that slows the others down. There is no action if the ranks were
+// compared and none is slow.
 func TestActionOfADiagnosis(t *testing.T) {
 	for kind, want := range map[finding.Kind]string{finding.SlowRanks: "look there", finding.Fine: ""} {
 		r := Report{Verdict: Verdict{Rank: &straggler.Verdict{Finding: finding.Finding{Kind: kind}, Next: "look there"}, kind: kind}}
@@ -258,7 +258,7 @@ func TestActionOfADiagnosis(t *testing.T) {
 	}
 }
 
-// A hang was last heard of when the last of its ranks was.
+// The time of a hang is the last record of any of its ranks.
 func TestHangLasts(t *testing.T) {
 	a := Attempt{Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}}}}
 	a.hung([]*job.Process{{Rank: 0, LastSeen: 50, Host: "a"}, {Rank: 1, LastSeen: 30, Host: "b"}, {Rank: 1, LastSeen: 20, Host: "b"}})
@@ -267,8 +267,8 @@ func TestHangLasts(t *testing.T) {
 	}
 }
 
-// The parts of a profile are the whole ledger of its page, and each rank has its share of
-// its own time and the time of one of its steps.
+// The ledger on the page of a profile has only the parts of its steps. Each rank has the shares
+// of its own time, and the mean time of its steps.
 func TestPartsOfAProfile(t *testing.T) {
 	half := func(ns int64) map[string]int64 { return map[string]int64{profile.Compute.String(): ns / 2} }
 	goodputs := 0.5
@@ -295,7 +295,7 @@ func TestPartsOfAProfile(t *testing.T) {
 	}
 }
 
-// The times of phases are folded between each other, within the columns of the terminal.
+// The times of phases are wrapped only between phases, within the columns of the terminal.
 func TestPartsFitTheScreen(t *testing.T) {
 	phases := map[string]float64{}
 	for _, p := range straggler.Phases() {
@@ -313,7 +313,7 @@ func TestPartsFitTheScreen(t *testing.T) {
 	}
 }
 
-// An attempt that says no number has none.
+// An attempt without a number is shown without one.
 func TestAttemptWithoutANumber(t *testing.T) {
 	s := &screen{columns: maxColumns}
 	s.attempts(&Report{Ledger: &account.Report{}, Attempts: []Attempt{{Number: 0, FirstStep: -1}, {Number: 2, FirstStep: -1}}})
@@ -340,8 +340,8 @@ func TestWaitsAreNanoseconds(t *testing.T) {
 	}
 }
 
-// Of a process as many names are kept as a digest of it may hold; a save has the step
-// that it lies at, where there is one.
+// A process keeps at most as many names as a digest may have. A save without a step is assigned
+// to an interval between steps, if there are steps.
 func TestBoundsOfDetails(t *testing.T) {
 	d := newDetailSink(&job.Process{})
 	for i := range maxNames + 9 {
@@ -366,7 +366,7 @@ func TestBoundsOfDetails(t *testing.T) {
 	}
 }
 
-// A part of a digest that does not say its size is a small one.
+// A part of a digest without its unpacked size must be small.
 func TestPartThatHidesItsSize(t *testing.T) {
 	for size, fits := range map[int]bool{100: true, 8 * smallPart: false} {
 		s := &State{names: []string{strings.Repeat("x", size)}}
@@ -379,7 +379,7 @@ func TestPartThatHidesItsSize(t *testing.T) {
 			if _, err := z.Write(body[:min(64, len(body))]); err != nil {
 				t.Fatal(err)
 			}
-			if err := z.Flush(); err != nil { // so that it cannot know the size
+			if err := z.Flush(); err != nil { // so that the encoder does not know the size
 				t.Fatal(err)
 			}
 		}
@@ -403,7 +403,7 @@ func TestPartThatHidesItsSize(t *testing.T) {
 	}
 }
 
-// Reading a folder can be stopped, and a file is a digest by its name or by what it holds.
+// Loading can be stopped, and a file is a digest if it has the name or the magic of one.
 func TestLoadOfDigests(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, text []byte) string {
@@ -434,7 +434,7 @@ func TestLoadOfDigests(t *testing.T) {
 	}
 }
 
-// TestGPUSentence: each GPU counts by the last start on its host.
+// TestGPUSentence checks that each GPU counts with the last start on its host.
 func TestGPUSentence(t *testing.T) {
 	of := func(host string, start int64, gpus ...rundir.GPU) Resource {
 		return Resource{Host: host, Start: start, GPUs: gpus}

@@ -19,8 +19,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// holdsRules says what is wrong with a report: rules that hold for all, whatever lies
-// in a folder.
+// holdsRules returns the violations of rules that hold for every report, independent of
+// the contents of the folder.
 func holdsRules(r *report.Report) (bad []string) {
 	say := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	var data bytes.Buffer
@@ -157,7 +157,7 @@ func holdsRules(r *report.Report) (bad []string) {
 	return bad
 }
 
-// holdsFinding says what is wrong with the findings of a report, and what differs between its forms.
+// holdsFinding returns errors in the findings of a report, and differences between its forms.
 func holdsFinding(r *report.Report) (bad []string) {
 	say := func(format string, args ...any) { bad = append(bad, fmt.Sprintf(format, args...)) }
 	for i := range r.Attempts {
@@ -192,8 +192,8 @@ func holdsFinding(r *report.Report) (bad []string) {
 	return bad
 }
 
-// TestRulesOfReports: over all data that is there, and made jobs that are whole, killed
-// or without a step.
+// TestRulesOfReports checks the rules on all available data, and on generated jobs that are
+// complete, killed or without a step.
 func TestRulesOfReports(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "shared", "data")
 	for _, pattern := range []string{"dftracer", "fourth/jobs/*", "wild/jobs/*", "gpu/jobs/*", "kineto/torch_trace/*", "../golden/one-logger/*/golden.norm.jsonl"} {

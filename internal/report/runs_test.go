@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// TestRuns: which starts of one name are attempts of one run.
+// TestRuns checks which starts with the same name are attempts of one run.
 func TestRuns(t *testing.T) {
 	const dead, well = `"ended_by":"signal","signal":"SIGKILL"`, `"ended_by":"exit","exit_status":0`
 	type begun struct {
@@ -88,8 +88,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestStartsOfOneRun: what runs at the same time on nodes of one job is one attempt, and
-// what a start runs before the program that trains is none.
+// TestStartsOfOneRun checks that concurrent starts on the nodes of one job are one attempt,
+// and that a program that runs before the training program is not an attempt.
 func TestStartsOfOneRun(t *testing.T) {
 	base := time.Unix(1_700_000_000, 0).UTC()
 	type wrote struct {
@@ -161,8 +161,8 @@ func TestStartsOfOneRun(t *testing.T) {
 	}
 }
 
-// TestSilentStarts: a start that ended before anything of it was recorded is an attempt of
-// its run, and its time is downtime.
+// TestSilentStarts checks that a start without records is an attempt of its run, and that its
+// time is downtime.
 func TestSilentStarts(t *testing.T) {
 	base := time.Unix(1_700_000_000, 0).UTC()
 	type begun struct {

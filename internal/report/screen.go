@@ -21,13 +21,13 @@ const (
 	labelWidth = 11
 )
 
-// screen gathers the lines.
+// screen collects the lines of a text report.
 type screen struct {
 	columns int
 	lines   []string
 }
 
-// line adds a line, with its indentation where it takes several.
+// line adds a line. If it is too long, it is wrapped, and every line has its indentation.
 func (s *screen) line(format string, args ...any) {
 	text := strings.TrimRight(display.Text(fmt.Sprintf(format, args...)), " ")
 	if display.Width(text) <= s.columns {
@@ -40,10 +40,10 @@ func (s *screen) line(format string, args ...any) {
 	}
 }
 
-// mostSaid is how many lines a sentence takes where there is room for most.
+// mostSaid is the largest number of lines of a sentence on a screen of maxColumns.
 const mostSaid = 2
 
-// say adds a sentence, below a head.
+// say adds an indented sentence below a heading.
 func (s *screen) say(format string, args ...any) {
 	text := display.Text(fmt.Sprintf(format, args...))
 	if s.columns == maxColumns {
@@ -54,10 +54,10 @@ func (s *screen) say(format string, args ...any) {
 	}
 }
 
-// table adds a table, whose head begins where the line does.
+// table adds a table. Its heading is not indented.
 func (s *screen) table(t *display.Table) {
 	heads, rows := t.Lines(s.columns + 2)
-	if heads == "" { // paragraphs, which need the name of what they are of
+	if heads == "" { // the rows became paragraphs, which need a heading
 		heads = strings.TrimPrefix(t.Heads[0], "<")
 	}
 	for _, l := range append([]string{heads}, rows...) {
@@ -65,7 +65,7 @@ func (s *screen) table(t *display.Table) {
 	}
 }
 
-// room is the width of a column: wide on the full screen, narrow on a smaller one.
+// room returns the width of a column: wide on a screen of maxColumns, narrow on a smaller one.
 func (s *screen) room(wide, narrow int) int {
 	if s.columns < maxColumns {
 		return narrow
@@ -85,14 +85,15 @@ func (s *screen) head(title string) {
 	}
 }
 
-// countHidden says how many entries are not shown.
+// countHidden adds a line with the number of hidden entries, if there are any.
 func (s *screen) countHidden(n int, what string) {
 	if n > 0 {
 		s.line("  … %s, see --json or --html", display.Plural(n, "more "+what))
 	}
 }
 
-// bar draws a share in eighths of letters; a small one is still seen.
+// bar draws a share with a resolution of an eighth of a character. A positive share is
+// never empty.
 func bar(share float64, width int) string {
 	eighths := int(share*float64(width)*8 + 0.5)
 	if share > 0 {
@@ -105,7 +106,7 @@ func bar(share float64, width int) string {
 	return out + strings.Repeat(" ", max(width-utf8.RuneCountInString(out), 0))
 }
 
-// part adds a row with a bar for a share of something, which took so long.
+// part adds a row with a name, a bar, a share and a duration of ns nanoseconds.
 func (s *screen) part(name string, share float64, ns int64) {
 	width := s.room(22, 17)
 	picture := ""
@@ -121,20 +122,21 @@ func (s *screen) part(name string, share float64, ns int64) {
 	}
 }
 
-// labelled adds a text behind a word, on as many lines as it takes.
+// labelled adds a text with a label, wrapped. It does nothing if text is empty.
 func (s *screen) labelled(label, text string) {
 	if text != "" {
 		s.labelledAt(label, text)
 	}
 }
 
-// labelledAt is labelled for a text that may go on below another one, without a word.
+// labelledAt is like labelled, but also adds an empty text. An empty label continues the
+// text above.
 func (s *screen) labelledAt(label, text string) {
 	head := display.Pad(label, labelWidth)
 	if display.Width(label) >= labelWidth {
 		head = label + "  "
 	}
-	// The first line has less room behind a long word.
+	// After a long label the first line is shorter.
 	lines := display.Fold(strings.Repeat("x", display.Width(head)-labelWidth)+" "+display.Text(text), s.columns-labelWidth)
 	if display.Width(head) == labelWidth {
 		lines = display.Fold(display.Text(text), s.columns-labelWidth)
@@ -149,15 +151,15 @@ func (s *screen) labelledAt(label, text string) {
 	}
 }
 
-// plain adds a text on as many lines as it takes.
+// plain adds a text, wrapped.
 func (s *screen) plain(text string) {
 	s.lines = append(s.lines, display.Fold(display.Text(text), s.columns)...)
 }
 
-// maxRemarks bounds the list: a job of a thousand ranks has thousands of flags.
+// maxRemarks limits the remarks: a job of a thousand ranks may have thousands of flags.
 const maxRemarks = 40
 
-// remarks are the flags of the ledger in words, those alike together.
+// remarks describes the flags of the ledger, one remark for each kind.
 func remarks(led *account.Report) []string {
 	var order []account.FlagKind
 	of := make(map[account.FlagKind][]account.Flag)
@@ -203,7 +205,7 @@ func flagPlaces(list []account.Flag) string {
 	return where
 }
 
-// numbered notes whether ranks are made up, and says it.
+// numbered sets RanksInvented, and returns the remark about it if it is set.
 func (q *Quality) numbered(j *job.Job) []string {
 	without, ranks := 0, make(map[int]bool)
 	for _, p := range j.Processes {
@@ -221,7 +223,7 @@ func (q *Quality) numbered(j *job.Job) []string {
 	return []string{"no record has the rank of " + display.Plural(without, "process") + ": numbered in the order of start"}
 }
 
-// unlikely says what of the records cannot be.
+// unlikely returns remarks about impossible and contradictory records.
 func (q *Quality) unlikely() (out []string) {
 	if q.Aside > 0 {
 		out = append(out, display.Plural(int(q.Aside), "record")+" ignored: more than 30 days from the other times of the file, or ending before they begin")

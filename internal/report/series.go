@@ -13,22 +13,22 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// How fine the pictures are. They bound the size of the file whatever the size
-// of the job.
+// The resolution of the charts. It limits the size of the file for jobs of any size.
 const (
 	maxBins    = 150 // of time
 	maxPoints  = 900 // of steps
 	heatRows   = 128
 	heatCols   = 240
 	maxLanes   = 16
-	maxRankRow = 128 // of the table of an HTML file
+	maxRankRow = 128 // rows in the table of an HTML file
 
-	// maxAttempts is how many attempts the pictures and the table have, the last
-	// ones; those before are one row.
+	// maxAttempts is the number of attempts in the charts and the table: the last
+	// ones. The earlier ones are merged in one row.
 	maxAttempts = 100
 )
 
-// Numbers are written with four significant digits, NaN as null.
+// Numbers is a list of numbers whose JSON form has four significant digits. NaN and
+// infinities become null.
 type Numbers []float64
 
 // MarshalJSON implements [json.Marshaler].
@@ -49,14 +49,15 @@ func (x Numbers) MarshalJSON() ([]byte, error) {
 
 var _ json.Marshaler = Numbers(nil)
 
-// Series are what the pictures show, thinned out to a bounded size.
+// Series holds the data of the charts, reduced to a bounded size.
 type Series struct {
-	// Time is the edges of the bins of Ledger, nanoseconds since the start of
-	// the job: one more than there are bins.
+	// Time holds the edges of the bins of Ledger in nanoseconds since the start of the
+	// job: one more than the number of bins.
 	Time []int64 `json:"time_ns"`
 	// Ledger is the share of each category in each bin.
 	Ledger map[account.Category]Numbers `json:"ledger,omitempty"`
-	// Attempts are the intervals of each attempt, with the category that most of their time has.
+	// Attempts holds the intervals of each attempt, with the category that has most of
+	// their time.
 	Attempts []Stretch `json:"attempts,omitempty"`
 
 	Steps *StepSeries `json:"steps,omitempty"`
@@ -64,7 +65,7 @@ type Series struct {
 	Lanes *Lanes      `json:"lanes,omitempty"`
 }
 
-// Stretch is a piece of an attempt, nanoseconds since the start of the job.
+// Stretch is an interval of an attempt, in nanoseconds since the start of the job.
 type Stretch struct {
 	Attempt  int              `json:"attempt"`
 	From     int64            `json:"from_ns"`
@@ -72,11 +73,11 @@ type Stretch struct {
 	Category account.Category `json:"category"`
 }
 
-// StepSeries are the steps in the order in which they were run; each point is
-// one step or several. Times are milliseconds.
+// StepSeries holds the steps in execution order. Each point is one or more steps.
+// Times are in milliseconds.
 type StepSeries struct {
 	Per      int                `json:"steps_per_point"`
-	Step     []int64            `json:"step"` // the number of the first one
+	Step     []int64            `json:"step"` // number of the first step of each point
 	Attempt  []int              `json:"attempt"`
 	Median   Numbers            `json:"median_ms"`
 	Max      Numbers            `json:"max_ms"`
@@ -85,20 +86,19 @@ type StepSeries struct {
 	Transfer Numbers            `json:"transfer_ms,omitempty"`
 }
 
-// Heat is the excess of the own work of ranks (rows) in steps (columns) of the
-// attempt of the verdict. Each cell is a byte: 255 is Scale milliseconds and
-// more. A row of several ranks shows the worst of them, a column of several
+// Heat is a heat map of the excess compute time of ranks (rows) in steps (columns)
+// of the attempt of the diagnosis. Each cell is a byte; 255 means Scale milliseconds
+// or more. A row of several ranks shows the worst of them, and a column of several
 // steps the mean of the worst quarter.
 type Heat struct {
 	Attempt int     `json:"attempt"`
-	Ranks   []int   `json:"first_rank"` // of each row
-	Steps   []int64 `json:"first_step"` // of each column
+	Ranks   []int   `json:"first_rank"` // the first rank of each row
+	Steps   []int64 `json:"first_step"` // the first step of each column
 	Scale   float64 `json:"scale_ms"`
 	Cells   []byte  `json:"cells"` // row by row, base64
 }
 
-// Lanes is one step, rank by rank: what
-// each rank did until the next one.
+// Lanes shows how each rank spent one step, up to the start of the next step.
 type Lanes struct {
 	Attempt int     `json:"attempt"`
 	Step    int64   `json:"step"`
@@ -108,7 +108,7 @@ type Lanes struct {
 	Period  float64 `json:"period_ms"`
 }
 
-// Part is what the ranks of [Lanes] spent on one thing, in milliseconds.
+// Part is the time of the ranks of [Lanes] in one part of the step, in milliseconds.
 type Part struct {
 	Name string  `json:"name"`
 	Time Numbers `json:"ms"`
@@ -124,7 +124,7 @@ func (j *Job) series(out *Series, tables []*straggler.Table, s *steps, attempt i
 	}
 }
 
-// time is the ledger bin by bin.
+// time fills Time, Ledger and Attempts bin by bin.
 func (s *Series) time(j *Job, led *account.Report) {
 	if led.Wall <= 0 || led.Excluded > 0 {
 		return
@@ -139,7 +139,7 @@ func (s *Series) time(j *Job, led *account.Report) {
 	for i := range edges {
 		edges[i] = edge(int64(i))
 	}
-	shown := 0 // the attempts after this one
+	shown := 0 // only attempts with a higher number are shown
 	if n := len(led.Attempts); n > maxAttempts {
 		shown = led.Attempts[n-maxAttempts-1].Attempt
 	}
@@ -168,15 +168,15 @@ func (s *Series) time(j *Job, led *account.Report) {
 	s.Time = append(s.Time, led.Wall)
 }
 
-// binned returns what each attempt spent between neighbouring edges, which rise; what is
-// before the first attempt of a rank is of attempt 0.
+// binned returns the time of each attempt by category between neighbouring edges. edges is
+// ascending. Time before the first attempt of a rank belongs to attempt 0.
 func binned(l *account.Ledger, edges []int64) []map[int]account.Totals {
 	out := make([]map[int]account.Totals, len(edges)-1)
 	for i := range out {
 		out[i] = make(map[int]account.Totals)
 	}
 	i := 0
-	_ = l.Stretches(func(st *account.Stretch) error { // which fails where this does
+	_ = l.Stretches(func(st *account.Stretch) error { // never fails
 		if st.Start < edges[i] { // the next rank
 			i = 0
 		}
@@ -195,8 +195,8 @@ func binned(l *account.Ledger, edges []int64) []map[int]account.Totals {
 	return out
 }
 
-// addBin adds a bin to the timeline of an attempt; latest is where in Attempts
-// the last interval of each is.
+// addBin adds a bin to the timeline of an attempt. latest maps each attempt to the
+// index in Attempts of its last interval.
 func (s *Series) addBin(latest map[int]int, attempt int, spent account.Totals, from, to int64) {
 	var best account.Category
 	for c, ns := range spent {
@@ -279,8 +279,8 @@ func heat(t *straggler.Table, attempt int) *Heat {
 		}
 	}
 	sorted := slices.Sorted(slices.Values(cells))
-	// One pause must not make all else look alike, and noise must not look
-	// like something: a colour's full strength is at least 5 % of a step.
+	// A single pause must not hide all other differences, and noise must not look
+	// significant: full colour is at least 5 % of a step.
 	h.Scale = max(stats.NearestRank(sorted, 0.995), 0.05*stats.NearestRank(slices.Sorted(slices.Values(t.Period)), 0.5)/1e6)
 	for _, v := range cells {
 		h.Cells = append(h.Cells, byte(min(255*v/h.Scale, 255)))
@@ -288,8 +288,8 @@ func heat(t *straggler.Table, attempt int) *Heat {
 	return h
 }
 
-// lanes shows the step in which one rank held the others up most among those
-// that are usual: the middle one of the slower half by the largest excess.
+// lanes returns the lanes of a typical step: the one whose largest excess is the
+// median over all steps.
 func lanes(t *straggler.Table, attempt int) *Lanes {
 	type cost struct {
 		step   int
@@ -314,7 +314,7 @@ func lanes(t *straggler.Table, attempt int) *Lanes {
 	for i := range rows {
 		rows[i] = i
 	}
-	// Of many ranks those that were busiest and those that waited most.
+	// If there are many ranks, show those that were busiest and those that waited most.
 	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(t.Own(b, at), t.Own(a, at)) })
 	if len(rows) > maxLanes {
 		rows = append(rows[:maxLanes/2], rows[len(rows)-maxLanes/2:]...)

@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// What one pass says of each bin is what a report of its time says.
+// The totals of each bin, which one pass computes, equal those of a report on the bin.
 func TestBinsAreReports(t *testing.T) {
 	var l account.Ledger
 	for i, p := range []account.Process{

@@ -11,37 +11,38 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// Share is a part of the time of all ranks, or of the steps of a profile. Those of a report
-// add up to all of it. Screens, the page and comparisons show the same list.
+// Share is a part of the time of all ranks, or of the steps of a profile. The shares of a report
+// add up to that time. Screens, the page and comparisons show the same list.
 type Share struct {
-	// Name is how people read it: "compute", "wait for rank 2", "data, rank 2".
+	// Name is the display name: "compute", "wait for rank 2", "data, rank 2".
 	Name string `json:"name"`
-	// Part is what it is for programs: a key of productive_parts_ns, "wait" for all waits,
-	// "start" for what a start takes, else a category; of a profile a key of parts_ns, and
-	// "wait" for what is waiting in its communication.
+	// Part is the identifier for programs: a key of productive_parts_ns, "wait" for all waits,
+	// "start" for all parts of a start, or else a category. In a profile it is a key of
+	// parts_ns, or "wait" for the waits in its communication.
 	Part string `json:"part"`
-	// Rank is the one that was waited for, or that has nearly all of the time.
+	// Rank is the rank that was waited for, or that has nearly all of the time.
 	Rank  *int    `json:"rank,omitempty"`
 	Time  int64   `json:"ns"` // of all ranks together
 	Share float64 `json:"share"`
 }
 
-// The parts that are neither of the productive time nor a category.
+// The parts that are neither parts of the productive time nor categories.
 const (
 	partWait  = "wait"
 	partStart = "start"
 )
 
 const (
-	// ofOneRank is the part of a share from which on it is called that of one rank.
+	// ofOneRank is the fraction of a share above which it is attributed to one rank.
 	ofOneRank = 0.8
-	// mostWaitedFor is how many ranks are waited for by name, each for at least waitedPart
-	// of all waiting: less is usual where steps vary.
+	// mostWaitedFor is the largest number of ranks with a wait of their own in the list.
+	// Each of them accounts for at least waitedPart of all waiting: smaller waits are
+	// normal if step times vary.
 	mostWaitedFor = 2
 	waitedPart    = 0.25
 )
 
-// partOf is the share that a category belongs to.
+// partOf returns the part of the share to which a category belongs.
 func partOf(c account.Category) string {
 	switch c {
 	case account.Init, account.Warmup, account.CheckpointLoad:
@@ -55,7 +56,7 @@ func partOf(c account.Category) string {
 	return string(c)
 }
 
-// partNames are the names of parts, of categories besides those where words differ.
+// partNames holds the display names of parts, and of categories whose name differs from words.
 var partNames = map[string]string{
 	partStart: "start", string(account.OtherCode): "other code", string(account.StepUnsplit): "steps, not split",
 	string(account.DataWait): "data", string(account.Downtime): "down", string(account.LostWork): "lost steps",
@@ -63,7 +64,7 @@ var partNames = map[string]string{
 	string(account.Validation): "evaluation", string(account.Testing): "testing",
 }
 
-// PartName is how people read the part of a [Share], without its rank.
+// PartName returns the display name of the part of a [Share], without its rank.
 func PartName(part string) string {
 	if name := partNames[part]; name != "" {
 		return name
@@ -71,8 +72,8 @@ func PartName(part string) string {
 	return words(account.Category(part))
 }
 
-// shares divides the time of all ranks: the parts of the productive time, waiting by the rank
-// that was waited for, and the categories that are no part of these. The largest comes first.
+// shares divides the time of all ranks into the parts of the productive time, the waiting by
+// the rank that was waited for, and the other categories. The largest comes first.
 func (r *Report) shares() []Share {
 	if p := r.Profile; p != nil {
 		return r.profileShares(p)
@@ -82,7 +83,7 @@ func (r *Report) shares() []Share {
 		return nil
 	}
 	total := make(map[string]int64)
-	by := make(map[string]map[int]int64) // of each rank
+	by := make(map[string]map[int]int64) // by part and rank
 	add := func(part string, rank int, ns int64) {
 		if ns == 0 {
 			return
@@ -114,7 +115,7 @@ func (r *Report) shares() []Share {
 			out = append(out, Share{name, part, rank, ns, float64(ns) / all})
 		}
 	}
-	// Waiting for messages is shown with the messages: more micro-batches make less of it.
+	// Waiting for messages is shown with the messages: more micro-batches reduce it.
 	moved := min(r.bubble(), total[partWait])
 	if 2*moved < total[string(account.Communication)]+moved {
 		moved = 0
@@ -158,7 +159,7 @@ func (r *Report) shares() []Share {
 	return out
 }
 
-// messagesName is communication where most of it is waiting for messages of other stages.
+// messagesName is the name of communication that is mostly waiting for messages of other stages.
 const messagesName = "messages and waits for them"
 
 // mostlyMessages reports whether half of the communication or more is waiting for messages:
@@ -168,7 +169,7 @@ func (r *Report) mostlyMessages(communication int64) bool {
 	return b > 0 && 2*b >= communication
 }
 
-// bubble is how long ranks waited for messages of other stages.
+// bubble returns how long ranks waited for messages of other stages, in nanoseconds.
 func (r *Report) bubble() int64 {
 	if v := r.Verdict.Rank; v != nil && v.Waits != nil {
 		return v.Waits.Bubble * 1000
@@ -189,8 +190,8 @@ func sortShares(list []Share) {
 	slices.SortFunc(list, func(a, b Share) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
 }
 
-// profileShares divides the steps of a profile. What its ranks wait for each other is no
-// transfer.
+// profileShares divides the time in the steps of a profile. It shows the waiting of its ranks
+// for each other separately from the transfer.
 func (r *Report) profileShares(p *Profile) (out []Share) {
 	if p.Steps == 0 {
 		return nil
@@ -221,8 +222,8 @@ func (r *Report) profileShares(p *Profile) (out []Share) {
 	return out
 }
 
-// waitingIn is how long the ranks of a profile waited for each other in the communication that
-// nothing hides: the share that it has of the steps that were compared.
+// waitingIn returns how long the ranks of a profile waited for each other in exposed
+// communication. It is estimated from the share of waiting in the compared steps.
 func (r *Report) waitingIn(p *Profile) int64 {
 	v := r.Verdict.Rank
 	if v == nil || v.Waits == nil {
@@ -231,20 +232,20 @@ func (r *Report) waitingIn(p *Profile) int64 {
 	return min(int64(math.Round(v.Waits.Share*float64(p.Time))), p.Parts[profile.Communication.String()])
 }
 
-// condensed is a share as one screen shows it: in whole percents, which add up to 100.
+// condensed is a share for the first screen, in whole percents that add up to 100.
 type condensed struct {
 	Share
 	Percent int
 }
 
-// condense keeps at most so many shares by name, the largest, and sums up the others and
-// those that round to nothing.
+// condense keeps the largest shares and sums up the others, and those that round to 0 %, in
+// one more. It returns at most most shares.
 func condense(list []Share, most int) []condensed {
 	n := len(list)
 	for n > 0 && list[n-1].Share < 0.005 {
 		n--
 	}
-	if n == len(list)-1 { // one alone would be as long as its name
+	if n == len(list)-1 { // the sum of a single share needs no name of its own
 		n--
 	}
 	if n > most || n == most && n < len(list) {
@@ -268,8 +269,8 @@ func condense(list []Share, most int) []condensed {
 	return out
 }
 
-// percents rounds shares so that they add up to 100: those that lose most by rounding down
-// are rounded up.
+// percents rounds shares to percents that add up to 100: the shares that lose most by rounding
+// down are rounded up.
 func percents(list []condensed) {
 	if len(list) == 0 {
 		return

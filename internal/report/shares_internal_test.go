@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// slowAccount is the account of two ranks, one of which waits half of the time for the other.
+// slowAccount returns the account of two ranks. One waits half of the time for the other.
 func slowAccount() *account.Report {
 	return &account.Report{
 		Wall:            100,
@@ -24,7 +24,8 @@ func slowAccount() *account.Report {
 	}
 }
 
-// Waiting is no part of what steps did, work of one rank has its name, and the start is one.
+// Waiting is separate from the parts of steps, the work of one rank has the rank in its name,
+// and all parts of the start are one share.
 func TestShares(t *testing.T) {
 	goodput := 0.6
 	r := &Report{Ledger: slowAccount(), Goodput: &goodput}
@@ -48,7 +49,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// Whatever the shares are, a bar has at most as many as shades and 100 % in all.
+// For any shares, a bar has at most as many parts as there are shades, and 100 % in total.
 func TestCondensedSharesAddUp(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -76,8 +77,8 @@ func TestCondensedSharesAddUp(t *testing.T) {
 	}
 }
 
-// Nothing is said to be fine where the steps are not divided, where waiting is for one rank
-// alone, or where communication is much of the time.
+// The diagnosis is not "no problem" if the steps are not divided, if all waiting is for one
+// rank, or if communication takes much of the time.
 func TestNoProblemFound(t *testing.T) {
 	move := func(r *Report, to account.Part, ns int64) {
 		for i := range r.Ledger.Ranks {
@@ -117,7 +118,7 @@ func TestNoProblemFound(t *testing.T) {
 	}
 }
 
-// evenJob is a report of 4 ranks that compute all the time.
+// evenJob returns the report of 4 ranks that compute all the time.
 func evenJob() *Report {
 	goodput := 1.0
 	led := &account.Report{Wall: 1000, Categories: account.Totals{account.Productive: 4000}, ProductiveParts: account.Parts{account.Compute: 4000}}
@@ -129,8 +130,8 @@ func evenJob() *Report {
 		Verdict: Verdict{Rank: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}}}
 }
 
-// TestDoubt: the screen has the rank that a suspicion is about, how often chance does as much and what would
-// settle it, whatever the diagnosis is, and its rows where the suspicion is the answer.
+// TestDoubt checks that, for any diagnosis, the screen has the suspected rank, the probability that it is chance,
+// and what would settle it. It also has the rows of the suspicion if there is no other diagnosis.
 func TestDoubt(t *testing.T) {
 	for _, kind := range []finding.Kind{finding.Unknown, finding.StartUp} {
 		r := evenJob()
@@ -165,8 +166,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// Waits for messages are not called communication alone, and a start that waits for one rank
-// says for which.
+// The name of waits for messages is not just "communication", and a start that waits for one
+// rank names it.
 func TestWaitsBesideCollectives(t *testing.T) {
 	goodput := 1.0
 	r := &Report{Goodput: &goodput, Ledger: &account.Report{
@@ -190,8 +191,8 @@ func TestWaitsBesideCollectives(t *testing.T) {
 	}
 }
 
-// TestHeavyStage: where messages and the waits for them are much of the time, the stage that works longer is named, if
-// there is one.
+// TestHeavyStage checks that, if messages and waits for them take much of the time, the report names the stage with
+// more own time, if there is one.
 func TestHeavyStage(t *testing.T) {
 	for name, c := range map[string]struct {
 		own  float64

@@ -13,11 +13,12 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// start is what the report takes of a run.json (docs/guide/run.md): how one start of
-// the job ended on one node, and what its use of resources shows.
+// start holds the fields of a run.json (docs/guide/run.md) that the report uses: how one
+// start of the job ended on one node, and its use of resources.
 type start struct{ rundir.Run }
 
-// appendStart adds what a digest holds of a run.json, if it is one.
+// appendStart appends the fields of a run.json that digests keep. It ignores r if err is
+// not nil, or if the time of the start is not known.
 func appendStart(all []start, r *rundir.Run, err error) []start {
 	if err != nil || !r.IsKnown() {
 		return all
@@ -27,7 +28,8 @@ func appendStart(all []start, r *rundir.Run, err error) []start {
 		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Injected: r.Injected, Evidence: r.Evidence, Python: r.Python, Frameworks: r.Frameworks}})
 }
 
-// uniqueStarts gives each once, in an order that does not depend on who was read first.
+// uniqueStarts returns the starts without duplicates, in an order that does not depend on
+// the order of reading.
 func uniqueStarts(all []start) (out []*rundir.Run) {
 	all = slices.SortedFunc(slices.Values(all), func(a, b start) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.text(), b.text()))
@@ -38,7 +40,7 @@ func uniqueStarts(all []start) (out []*rundir.Run) {
 	return out
 }
 
-// text is the start in a digest.
+// text returns the JSON form of the start in a digest.
 func (s *start) text() string {
 	text, err := json.Marshal(&s.Run)
 	if err != nil {
@@ -47,10 +49,11 @@ func (s *start) text() string {
 	return string(text)
 }
 
-// maxEvidence bounds the list: each node of a large job has its own.
+// maxEvidence limits Report.Evidence and Report.Resources: each node of a large job adds
+// its own.
 const maxEvidence = 100
 
-// outcomes adds to the attempts how they ended, and what the use of resources shows.
+// outcomes sets how each attempt ended, and adds the use of resources.
 func (r *Report) outcomes(j *job.Job) {
 	of := make(map[int][]*job.Process)
 	for _, p := range j.Processes {
@@ -60,7 +63,7 @@ func (r *Report) outcomes(j *job.Job) {
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		var starts []*rundir.Run
-		from, to := a.Start, a.Stop // of its commands: what they say comes after the last rank
+		from, to := a.Start, a.Stop // extended to its commands, which may report after the last rank
 		for _, s := range j.Starts {
 			if s.During(a.Number, a.Start, a.Stop) {
 				starts = append(starts, s)
@@ -94,7 +97,7 @@ func (r *Report) outcomes(j *job.Job) {
 	}
 }
 
-// badLoss finds the first rank of an attempt whose loss stopped being a number.
+// badLoss sets BadLoss to the first rank of an attempt whose loss became NaN or infinite.
 func (r *Report) badLoss(procs []*job.Process) {
 	for _, p := range procs {
 		b := p.BadLoss
@@ -107,9 +110,9 @@ func (r *Report) badLoss(procs []*job.Process) {
 	}
 }
 
-// resourceLines add to the first screen what the records show of the loss and of resources,
-// where it matters: a loss that is no number, what stands out, and how busy the GPUs of a job
-// are in which nothing else is wrong.
+// resourceLines adds the lines about the loss and resources to the first screen, if they
+// matter: a loss that is NaN or infinite, unusual use of resources, and the utilization of
+// GPUs if nothing else is wrong.
 func (s *screen) resourceLines(r *Report) {
 	if b := r.BadLoss; b != nil {
 		text := "NaN or infinite"
@@ -137,8 +140,9 @@ func (s *screen) resourceLines(r *Report) {
 	}
 }
 
-// fullCPU is the use of processors of the start in which they were all in use for most of the
-// time, if the loading of data is what the job waits for; nil otherwise.
+// fullCPU returns the processor usage of the start whose processors were all busy for the
+// largest part of the time, at least half of it. It returns nil if there is none, or if the
+// diagnosis is not slow input.
 func (r *Report) fullCPU() (full *rundir.CPU) {
 	if r.Verdict.kind != finding.InputSlow || r.Profile != nil {
 		return nil
@@ -151,7 +155,7 @@ func (r *Report) fullCPU() (full *rundir.CPU) {
 	return full
 }
 
-// cpuSentence says that the loading of data has no processors left; empty where it has.
+// cpuSentence explains that data loading has no free processors. It returns "" if it has.
 func (r *Report) cpuSentence() string {
 	c := r.fullCPU()
 	if c == nil {
@@ -160,8 +164,8 @@ func (r *Report) cpuSentence() string {
 	return fmt.Sprintf("the processors that the job may use (%.3g) were all busy for %s of the time: more workers of the loader gain nothing", c.Allowed, display.Percent(c.Full))
 }
 
-// gpuSentence is how busy the GPUs of the last start of each host were, and the largest part
-// of their memory that was in use; empty where they were not sampled.
+// gpuSentence describes how busy the GPUs were in the last start of each host, and the highest
+// use of their memory. It returns "" if they were not sampled.
 func (r *Report) gpuSentence() string {
 	last := make(map[string]*Resource) // by host and GPU
 	for i := range r.Resources {
@@ -199,8 +203,8 @@ func (r *Report) gpuSentence() string {
 	return text
 }
 
-// hung makes a hang the outcome of an attempt that its verdict finds hanging. A rank that
-// ended badly is what the others wait for, where nothing else says for which.
+// hung sets the outcome of an attempt to a hang if its verdict is one. If the verdict names
+// no rank, a rank that ended badly is the one that the others wait for.
 func (a *Attempt) hung(procs []*job.Process) {
 	v := a.Straggler
 	if v == nil || v.Kind != finding.Hang {
@@ -228,7 +232,7 @@ func (a *Attempt) hung(procs []*job.Process) {
 	}
 }
 
-// evidence adds what the use of resources shows.
+// evidence adds the evidence of all starts, up to maxEvidence.
 func (r *Report) evidence(all []*rundir.Run) {
 	for k := range all {
 		where := ""
@@ -247,7 +251,7 @@ func (r *Report) evidence(all []*rundir.Run) {
 	}
 }
 
-// resources says what each start used.
+// resources adds the resource usage of each start.
 func (r *Report) resources(all []*rundir.Run) {
 	for _, s := range all[:min(len(all), maxEvidence)] {
 		took := s.Took().Seconds()

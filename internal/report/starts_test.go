@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// digested is the job of a directory as a digest of it holds it.
+// digested returns the job of a directory after a round trip through a digest.
 func digested(t *testing.T, dir string) *report.Job {
 	t.Helper()
 	s, err := report.Load(nil, dir)
@@ -33,7 +33,7 @@ func digested(t *testing.T, dir string) *report.Job {
 	return s.Jobs()[0]
 }
 
-// How the command of an attempt ended, and what resources show, comes from run.json.
+// The outcome of an attempt and the evidence about resources come from run.json.
 func TestStarts(t *testing.T) {
 	dir := t.TempDir()
 	base := time.Unix(1_700_000_000, 0).UTC()
@@ -83,7 +83,7 @@ func TestStarts(t *testing.T) {
 	if len(r.Attempts) != 2 || r.Attempts[0].Outcome.Text != "out of memory: rank 0" || r.Attempts[1].Outcome.How != job.Completed || r.Outcome != r.Attempts[1].Outcome {
 		t.Errorf("attempts are %+v", r.Attempts)
 	}
-	if next := r.Verdict.Next; len(next) == 0 || strings.HasPrefix(next[0], "give the job more memory") { // the run went on
+	if next := r.Verdict.Next; len(next) == 0 || strings.HasPrefix(next[0], "give the job more memory") { // the run continued
 		t.Errorf("next is %q", next)
 	}
 	if len(r.Evidence) != 1 || !strings.HasPrefix(r.Evidence[0], "b, rank 0, ") {
@@ -103,13 +103,13 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// TestBadLoss: the first screen names the step from which on the loss is NaN or infinite, from a
-// digest as well, unless a loss after it is a number again.
+// TestBadLoss checks that the first screen names the step from which on the loss is NaN or
+// infinite, also from a digest, unless a later loss is finite.
 func TestBadLoss(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for name, c := range map[string]struct {
 		losses []float64
-		arg    string // of the step; empty is an event named metric
+		arg    string // name of the step argument; if empty, the event is named metric
 		want   string
 	}{
 		"numbers":   {losses: []float64{3, 2, 1, 0.5}},
@@ -157,8 +157,8 @@ func TestBadLoss(t *testing.T) {
 	}
 }
 
-// Where no step is on record, and a framework was imported that needs lines in the program, the
-// action names the page with these lines; also from a digest.
+// If no step was recorded, and an imported framework needs changes in the program, the action
+// names the page with these changes, also from a digest.
 func TestFrameworkWithoutSteps(t *testing.T) {
 	for name, want := range map[string]string{
 		`"xgboost"`:     "record the training steps: xgboost was imported, and trainspan help recipes has the lines for it",

@@ -13,36 +13,37 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// State is all that reports need of some processes, in about 60 bytes for each
-// step of each: the ledger, the steps, and the totals of spans by name, without
-// the spans. States of parts of a job merge to the state of the job, whatever the
-// parts and their order: report(A ∪ B) is the report of A's state merged with
-// B's. All files of one process belong in one part. Processes are numbered and
-// put into jobs when Jobs is called, so that a part need not know the others.
+// State holds everything that reports need of some processes, without their spans:
+// the ledger, the steps, and the totals of spans by name, in about 60 bytes per step
+// and process. The States of the parts of a job merge to the State of the job,
+// independent of the parts and their order: report(A ∪ B) is the report of the State
+// of A merged with that of B. All files of one process must be in the same part. Jobs
+// numbers the processes and groups them into jobs, so parts are independent of each
+// other.
 //
 // The zero value is an empty State. It is not safe for concurrent use.
 type State struct {
-	names   []string // where the files lie, sorted
+	names   []string // the paths that were loaded, sorted
 	procs   []*process
 	skipped []*job.FileError
-	starts  []start // what run.json files say
+	starts  []start // from run.json files
 	others  []*hang.File
 	spill   *extsort.Blocks
 }
 
-// packedMemory is how much of the packed steps of jobs stays in memory. What is beyond goes to a
-// temporary file.
+// packedMemory is the number of bytes of the packed steps of jobs that stay in memory. The rest
+// goes to a temporary file.
 const packedMemory = 64 << 20
 
 func newState() *State { return &State{spill: extsort.NewBlocks(packedMemory, "")} }
 
-// process is what is kept of one.
+// process holds the data of one process.
 type process struct {
-	proc    *job.Process // as it was read: rank and attempt may follow from the others
+	proc    *job.Process // as read: its rank and attempt may depend on other processes
 	ledger  *account.Builder
 	steps   *fromjob.Steps
 	details *detailSink
-	use     *profile.Use // of a profile
+	use     *profile.Use // not empty if the process is a profile
 }
 
 // collect reads the files of a set once.
@@ -75,7 +76,7 @@ func collect(set *job.Set) (*State, error) {
 	return s, nil
 }
 
-// Processes returns the processes as they were read.
+// Processes returns the processes as they were read, before [State.Jobs] numbers them.
 func (s *State) Processes() (out []*job.Process) {
 	for _, p := range s.procs {
 		out = append(out, p.proc)
@@ -83,10 +84,10 @@ func (s *State) Processes() (out []*job.Process) {
 	return out
 }
 
-// Skipped returns the files that are no telemetry or cannot be read.
+// Skipped returns the files that are not telemetry or cannot be read.
 func (s *State) Skipped() []*job.FileError { return s.skipped }
 
-// merge adds what another State knows. It shares with it what never changes.
+// merge adds the contents of another State. Both share the immutable data.
 func (s *State) merge(o *State) {
 	for _, name := range o.names {
 		if i, found := slices.BinarySearch(s.names, name); !found {
@@ -99,9 +100,9 @@ func (s *State) merge(o *State) {
 	s.others = append(s.others, o.others...)
 }
 
-// Jobs puts the processes together, the job with the most processes first, and of
-// several runs with one session tag the latest first. More can be merged afterwards,
-// and Jobs called again.
+// Jobs groups the processes into jobs. The job with the most processes comes first;
+// several runs with the same session tag are ordered latest first. More can be merged
+// afterwards, and Jobs called again.
 func (s *State) Jobs() []*Job {
 	of := make(map[*job.Process]*process, len(s.procs))
 	var procs []*job.Process
@@ -146,12 +147,12 @@ func joinNames(names []string) string {
 	return out
 }
 
-// maxRankSteps is how many steps, those of each rank counted, a job may have for
-// its digests to keep each of them: 40 to 80 bytes each make 8 GB at most.
+// maxRankSteps is the largest number of steps of a job, summed over ranks, for which
+// digests keep single steps: with 40 to 80 bytes per step they have at most 8 GB.
 const maxRankSteps = 100_000_000
 
-// jobSteps is about how many steps all ranks of the largest job have, also those
-// of other parts: the steps of its longest process times its world size.
+// jobSteps estimates the number of steps of all ranks of the largest job, including
+// those in other parts: the steps of its longest process times its world size.
 func (s *State) jobSteps() (n int64) {
 	for _, p := range s.procs {
 		n = max(n, int64(p.steps.Len())*int64(max(p.proc.WorldSize, 1)))
@@ -159,10 +160,10 @@ func (s *State) jobSteps() (n int64) {
 	return n
 }
 
-// Window replaces steps by windows of [straggler.WindowSteps], which take less
-// than four bytes a step: see [account.Builder.Windows] and
-// [straggler.State.Window]. A report then says what is no longer exact. Without always only
-// the steps of a job are replaced that has more than digests should keep.
+// Window replaces steps with windows of [straggler.WindowSteps], which take less than
+// four bytes per step: see [account.Builder.Windows] and [straggler.State.Window]. The
+// remarks of a report then list what is no longer exact. If always is false, Window does
+// nothing unless the job has more than maxRankSteps.
 func (s *State) Window(always bool) error {
 	if !always && s.jobSteps() <= maxRankSteps {
 		return nil
@@ -171,7 +172,7 @@ func (s *State) Window(always bool) error {
 		w := *p // other States may share it
 		var err error
 		if w.steps = p.steps.Windows(); w.steps.Len() == 0 {
-			// Its steps are those of the ledger: see timeline.
+			// Its steps come from the ledger: see timeline.
 		} else if w.ledger, err = p.ledger.Windows(); err != nil {
 			return err
 		}
@@ -180,8 +181,8 @@ func (s *State) Window(always bool) error {
 	return nil
 }
 
-// Size returns how many processes the State has, copies included, and how many steps they
-// made, those of each counted.
+// Size returns the number of processes in the State, including copies, and the sum of their
+// steps.
 func (s *State) Size() (processes int, steps int64) {
 	for _, p := range s.procs {
 		steps += int64(p.steps.Len())
@@ -189,8 +190,8 @@ func (s *State) Size() (processes int, steps int64) {
 	return len(s.procs), steps
 }
 
-// Read reads the files of a set once and gives the jobs in it, the one with the
-// most processes first.
+// Read reads the files of a set and returns the jobs in it, the one with the most
+// processes first.
 func Read(set *job.Set) ([]*Job, error) {
 	s, err := collect(set)
 	if err != nil {

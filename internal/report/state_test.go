@@ -32,7 +32,7 @@ func collect(t testing.TB, files ...string) *report.State {
 	return s
 }
 
-// asJSON is the report of all jobs of a State.
+// asJSON returns the reports of all jobs of a State.
 func asJSON(t testing.TB, s *report.State) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -58,7 +58,7 @@ func throughFile(t testing.TB, s *report.State) *report.State {
 	return out
 }
 
-// firstDifference is for messages.
+// firstDifference returns the first different line, for error messages.
 func firstDifference(have, want string) string {
 	a, b := strings.Split(have, "\n"), strings.Split(want, "\n")
 	for i := range min(len(a), len(b)) {
@@ -69,7 +69,7 @@ func firstDifference(have, want string) string {
 	return fmt.Sprintf("%d lines, want %d", len(a), len(b))
 }
 
-// stateJobs are jobs that differ in what parts must know of each other.
+// stateJobs returns jobs that differ in the dependencies between their parts.
 func stateJobs(t *testing.T) map[string]string {
 	several := func(attempts ...simjob.Attempt) string {
 		dir := t.TempDir()
@@ -120,8 +120,8 @@ func stateJobs(t *testing.T) map[string]string {
 	}
 }
 
-// TestReportOfTheUnion: the report of all files is that of the states of any
-// parts, merged in any order, whether or not they went through a file.
+// TestReportOfTheUnion checks that the report of all files equals the report of the
+// states of any parts, merged in any order, directly or through digests.
 func TestReportOfTheUnion(t *testing.T) {
 	for name, dir := range stateJobs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -148,14 +148,14 @@ func TestReportOfTheUnion(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 1))
 				parts := make([][]string, 2+rng.IntN(min(5, len(telemetry))))
 				for i, f := range telemetry {
-					// Each part has a file; a part of nothing cannot be read.
+					// Each part needs a file: an empty part cannot be read.
 					k := i
 					if i >= len(parts) {
 						k = rng.IntN(len(parts))
 					}
 					parts[k%len(parts)] = append(parts[k%len(parts)], f)
 				}
-				for _, f := range files { // what is no telemetry is with some of it
+				for _, f := range files { // other files are in a part with telemetry
 					if !strings.Contains(f, ".pfw") || strings.Contains(f, "cut.") {
 						k := rng.IntN(len(parts))
 						for len(parts[k]) == 0 {
@@ -164,7 +164,7 @@ func TestReportOfTheUnion(t *testing.T) {
 						parts[k] = append(parts[k], f)
 					}
 				}
-				// A tree of any shape: two of those that are there become one, until one is left.
+				// Merge two random states until one is left: a tree of random shape.
 				var states []*report.State
 				for _, part := range parts {
 					if len(part) > 0 {
@@ -194,7 +194,7 @@ func TestReportOfTheUnion(t *testing.T) {
 	}
 }
 
-// TestDamagedDigest: whatever happens to a digest, reading it is an error.
+// TestDamagedDigest checks that reading a damaged digest returns an error.
 func TestDamagedDigest(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 2, Steps: 30})
@@ -213,7 +213,7 @@ func TestDamagedDigest(t *testing.T) {
 		broken := bytes.Clone(text)
 		at := rng.IntN(len(broken))
 		broken[at] ^= 1 << rng.IntN(8)
-		// A few bits mean nothing; what is read must be what was written.
+		// A few bits have no meaning: the digest must then have the same contents.
 		if s, err := report.ReadDigest(bytes.NewReader(broken)); err == nil && asJSON(t, s) != want {
 			t.Fatalf("a digest with another bit in byte %d of %d says something else", at, len(text))
 		}
@@ -224,7 +224,7 @@ func TestDamagedDigest(t *testing.T) {
 	}
 }
 
-// TestDigestIsSmall pins what a step of a rank takes.
+// TestDigestIsSmall checks the bytes per step of a rank.
 func TestDigestIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	l := simjob.Large{Ranks: 8, Steps: 1000, Slow: 3, Extra: 5, Save: 100}
@@ -247,8 +247,8 @@ func TestDigestIsSmall(t *testing.T) {
 	}
 }
 
-// TestWindowedDigest: windows take less than four bytes for a step of a rank, the
-// report says the same of the job, and what is no longer exact.
+// TestWindowedDigest checks that windows take less than four bytes per step of a rank,
+// and that the report has the same results and lists what is no longer exact.
 func TestWindowedDigest(t *testing.T) {
 	dir := t.TempDir()
 	l := simjob.Large{Ranks: 4, Steps: 12_000, Slow: 2, Extra: 9, Save: 500}
@@ -298,8 +298,8 @@ func TestWindowedDigest(t *testing.T) {
 	}
 }
 
-// TestDigestWithoutTimes: a process none of whose times are possible, as what a clock wrote that
-// is years from those of the spans, is in a digest as it is in the report.
+// TestDigestWithoutTimes checks a process without any possible time, for example because its clock
+// is years off: a digest gives the same report.
 func TestDigestWithoutTimes(t *testing.T) {
 	dir := t.TempDir()
 	for name, start := range map[string]time.Time{"now": time.Now(), "relative": time.UnixMicro(0)} {

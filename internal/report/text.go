@@ -15,7 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// JSON writes a [Report] for machines, indented, or a part of one, or what is made of parts.
+// JSON writes a [Report], or a value made of parts of reports, as indented JSON.
 func JSON(w io.Writer, r any) error {
 	enc := json.NewEncoder(display.JSON(w))
 	enc.SetEscapeHTML(false)
@@ -26,18 +26,19 @@ func JSON(w io.Writer, r any) error {
 	return nil
 }
 
-// First returns the lines of the first screen of a report for people: how the job ended,
-// what costs most and why, what to do next, where the time went, and at most ten lines
-// more. Lines have at most columns columns, at least 40 and at most 100, and no word is cut.
+// First returns the lines of the first screen of a report: how the job ended, the diagnosis
+// and its reason, the next action, where the time went, and usually at most ten further lines.
+// columns is limited to the range 40 to 100. Lines are at most that wide, and words are not
+// broken.
 func (r *Report) First(columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
 	return s.lines
 }
 
-// Screen returns the first screen and all tables, line by line, for a terminal of so many
-// columns; it uses at least 40 and at most 100 of them, and cuts no word. Where there are
-// few, sentences take more lines, and columns that say least are left out.
+// Screen returns the lines of the first screen and of all tables, for a terminal with that
+// many columns. columns is limited to the range 40 to 100. Words are not broken. On a narrow
+// terminal, sentences take more lines, and tables omit their least important columns.
 func (r *Report) Screen(columns int) []string {
 	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
 	s.first(r)
@@ -68,7 +69,7 @@ func (s *screen) ledger(r *Report) {
 	s.head(title)
 	row := func(name string, share float64, ns int64) { s.part(name, share, ns/ranks) }
 	list := r.Shares
-	if list == nil { // how much is in steps is not known
+	if list == nil { // the time in steps is unknown
 		for _, l := range r.Losses {
 			list = append(list, Share{Name: words(l.Category), Time: l.Time, Share: l.Share})
 		}
@@ -90,7 +91,7 @@ func (s *screen) ledger(r *Report) {
 	}
 }
 
-// lasted is how long the attempt took: a range where its last records are missing.
+// lasted returns how long the attempt took: a range if its last records are missing.
 func (a *Attempt) lasted() string { return durationRange(a.Stop-a.Start, a.Latest-a.Start) }
 
 func (s *screen) attempts(r *Report) {
@@ -128,7 +129,7 @@ func (s *screen) attempts(r *Report) {
 	s.countHidden(len(costly)-3, "disruption")
 }
 
-// partsOf says what a restart cost, of each rank, without what cost nothing.
+// partsOf returns the parts of the cost of a restart per rank, without those that are 0.
 func partsOf(d *account.Disruption, ranks int64) string {
 	parts := []string{fmt.Sprintf("%s redone (%s)", stepsRange(d.Iterations, d.IterationsMost), display.Duration((d.LostWork+d.Stall+d.Stretch)/ranks))}
 	if down := durationRange(d.Down/ranks, d.DownMost/ranks); d.Down/ranks > 0 || d.DownMost/ranks > 0 {
@@ -165,7 +166,7 @@ func (s *screen) ranks(r *Report) {
 	s.table(t)
 }
 
-// leftOut counts the steps that are not among the compared ones.
+// leftOut adds the number of steps that were not compared, if there are any.
 func (s *screen) leftOut(r *Report) {
 	n := r.Steps.Count - r.Steps.Compared
 	if n <= 0 {
@@ -178,7 +179,7 @@ func (s *screen) leftOut(r *Report) {
 	s.line("  %d excluded: %s", n, why)
 }
 
-// trend says how the median of the last quarter of the steps compares with that of the first.
+// trend describes how the median of the last quarter of the steps compares with that of the first.
 func trend(x float64) string {
 	switch change := math.Abs(100 * x); {
 	case change < 1:
@@ -268,7 +269,7 @@ func (s *screen) quality(r *Report) {
 	}
 }
 
-// percentOrUnknown is percent, and a word where there is no number.
+// percentOrUnknown formats a fraction in percent, and nil as "unknown".
 func percentOrUnknown(x *float64) string {
 	if x == nil {
 		return "unknown"

@@ -12,11 +12,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// communication is how the time in collectives is called beside the phases.
+// communication is the name of the time in collectives among the phases.
 const communication = "communication"
 
-// steps are all steps of a job in the order in which they were run. Times are
-// nanoseconds; NaN is not known.
+// steps holds all steps of a job in execution order. Times are in nanoseconds; NaN
+// means unknown.
 type steps struct {
 	number   []int64
 	attempt  []int
@@ -25,11 +25,12 @@ type steps struct {
 	wait     []float64
 	transfer []float64
 
-	count int // of steps; more than entries where windows stand for them
+	count int // number of steps; more than the number of entries if these are windows
 }
 
-// timeline puts the steps of all attempts one after the other. An attempt whose
-// steps hold no known spans counts from one iteration to the next.
+// timeline concatenates the steps of all attempts. In an attempt without a table,
+// whose steps have no known spans, a step is the time from the end of one iteration
+// to the end of the next.
 func (j *Job) timeline(tables []*straggler.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
 	all := 0
@@ -111,7 +112,7 @@ func (j *Job) timeline(tables []*straggler.Table) *steps {
 	return s
 }
 
-// knownMean returns the mean of the values that are not NaN, NaN if there are none.
+// knownMean returns the mean of the values that are not NaN, or NaN if there are none.
 func knownMean(x []float64) float64 {
 	if slices.ContainsFunc(x, math.IsNaN) {
 		x = slices.DeleteFunc(slices.Clone(x), math.IsNaN)
@@ -131,7 +132,7 @@ func (s *steps) steps() Steps {
 	at := slices.Index(s.period, sorted[len(sorted)-1])
 	out.Median, out.P99 = stats.NearestRank(sorted, 0.5)/1e6, stats.NearestRank(sorted, 0.99)/1e6
 	out.Max, out.MaxAt = s.period[at]/1e6, s.number[at]
-	// A quarter of fewer than 40 steps is moved by single ones.
+	// In a quarter of fewer than ten steps, single steps would dominate.
 	if n := len(s.period) / 4; n >= 10 {
 		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))
 		out.Trend = stats.NearestRank(last, 0.5)/stats.NearestRank(first, 0.5) - 1
@@ -148,8 +149,8 @@ func (s *steps) steps() Steps {
 	return out
 }
 
-// waitTable is who waited for whom, as the page shows it: a row for each that waited, a
-// column for each that was waited for.
+// waitTable is the table of waits on the page: a row for each waiter, and a column for each
+// one that was waited for.
 type waitTable struct {
 	Sentence string
 	By       string
@@ -163,19 +164,20 @@ type waitRow struct {
 	Total int64 // ns
 }
 
-// waitCell has its share of the largest one, from 0 to 1, empty without a wait.
+// waitCell is a cell of the table. Weight is its share of the largest cell, from 0 to 1, or ""
+// without a wait.
 type waitCell struct {
 	Weight string
 	Time   int64 // ns
 }
 
-// fewNames is up to how many columns cells have their time as text.
+// fewNames is the largest number of columns for which cells show their time as text.
 const fewNames = 12
 
-// Told reports whether cells have their time as text.
+// Told reports whether cells show their time as text.
 func (t *waitTable) Told() bool { return len(t.Names) <= fewNames }
 
-// waits fills the table from the budget of a verdict, nil without one.
+// waits returns the table of the waits of a verdict, or nil without waits.
 func waits(v *straggler.Verdict) *waitTable {
 	if v == nil || v.Waits == nil || v.Waits.Total == 0 || len(v.Waits.Names) < 2 {
 		return nil

@@ -22,9 +22,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// What a profile says is worked out here a second time, from the raw file with the
-// standard library alone and in another way: moment by moment, with a count of what
-// goes on. Times are in microseconds.
+// This file computes the results of a profile independently, from the raw file with only
+// the standard library and a different algorithm: time by time, with counts of the open
+// spans. Times are in microseconds.
 
 type rawEvent struct {
 	Ph, Cat, Name string
@@ -44,7 +44,7 @@ type truth struct {
 	time, compute, comm, copies, data, collectives, busy float64
 }
 
-// rawProfiles are the files of a profile: one, or those of a tar.
+// rawProfiles returns the files of a profile: one, or those in a tar archive.
 func rawProfiles(t *testing.T, path string) (out [][]rawEvent) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -90,8 +90,8 @@ func rawEvents(t *testing.T, name string, data []byte) []rawEvent {
 	return list
 }
 
-// tailOf returns the step that the profiler opened when it was stopped: the last one,
-// where it is far shorter than each of the others.
+// tailOf returns the step that the profiler opened when it was stopped: the last one, if it
+// is much shorter than each of the others.
 func tailOf(events []rawEvent) (last *rawEvent) {
 	var steps []*rawEvent
 	for i := range events {
@@ -162,7 +162,7 @@ func truthOf(events []rawEvent) (out truth) {
 				continue
 			}
 			switch {
-			case strings.HasPrefix(e.Name, "ProfilerStep#") && e == tail: // no step
+			case strings.HasPrefix(e.Name, "ProfilerStep#") && e == tail: // not a step
 			case strings.HasPrefix(e.Name, "ProfilerStep#"):
 				add(&device, step, e)
 				add(&host, step, e)
@@ -170,7 +170,7 @@ func truthOf(events []rawEvent) (out truth) {
 			case strings.HasPrefix(e.Name, "enumerate(DataLoader)"), e.Name == "## load_batch ##", e.Name == "## wait_for_batch ##":
 				add(&device, data, e)
 				add(&host, data, e)
-			case strings.HasPrefix(name, "gloo:"): // what is called nccl: only launches
+			case strings.HasPrefix(name, "gloo:"): // spans named nccl: are only launches
 				add(&host, comm, e)
 			case strings.Contains(e.Name, "::") && !strings.Contains(e.Name, "c10d"):
 				add(&host, compute, e)
@@ -215,8 +215,8 @@ func truthOf(events []rawEvent) (out truth) {
 	return out
 }
 
-// TestTruthOfProfiles: real profiles, from PyTorch 1.9 to 2026, are divided as the
-// raw files say, to 1 % of the time of the steps.
+// TestTruthOfProfiles checks real profiles, from PyTorch 1.9 to 2026: their parts equal
+// those computed from the raw files, to 1 % of the time of the steps.
 func TestTruthOfProfiles(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "shared", "data", "kineto")
 	files, err := filepath.Glob(filepath.Join(folder, "*"))
@@ -252,7 +252,7 @@ func TestTruthOfProfiles(t *testing.T) {
 			}
 			near := func(what string, ns int64, us, of float64) {
 				t.Helper()
-				// A trace has whole microseconds: in tiny profiles these are more than 1 %.
+				// Traces have whole microseconds, which are more than 1 % of tiny profiles.
 				if got := float64(ns) / 1000; math.Abs(got-us) > max(0.01*of, min(0.02*of, 0.1*float64(want.rows)), 1) {
 					t.Errorf("%s: %.0f µs, want %.0f", what, got, us)
 				}
@@ -281,7 +281,7 @@ func TestTruthOfProfiles(t *testing.T) {
 	}
 }
 
-// imported is the report of a profile.
+// imported returns the report of a profile.
 func imported(t *testing.T, path string) *report.Report {
 	t.Helper()
 	sources, err := torch.Files(path)
@@ -310,8 +310,8 @@ func imported(t *testing.T, path string) *report.Report {
 	return report.Build(jobs[0])
 }
 
-// TestTruthOfOneLogger: what the original of one-logger wrote, with its iterations or
-// without, trained for as long as its own totals say.
+// TestTruthOfOneLogger checks that the training time of records from the original
+// one-logger, with and without iterations, equals its own totals.
 func TestTruthOfOneLogger(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "shared", "golden", "one-logger")
 	files, err := filepath.Glob(filepath.Join(folder, "*", "golden.norm.jsonl"))

@@ -15,21 +15,21 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// What a folder of traces says, worked out from their lines with the standard library
-// alone: the steps, how long they computed, how long their loader was waited for, and
-// from when to when there was anything. Times are in microseconds.
+// This file computes the results of a folder of traces independently, from their lines with
+// only the standard library: the steps, their compute time, the waiting for their loader, and
+// the first and last time. Times are in microseconds.
 
 type rawSpan struct{ from, to int64 }
 
 type rawJob struct {
 	ranks, steps int
-	trained      int64 // in steps that ended, without what interrupts them
-	open         int64 // a usual step for each that never ended: the job may go on
-	waited       int64 // for batches
+	trained      int64 // in finished steps, without interruptions
+	open         int64 // a usual step time for each unfinished step: the job may continue
+	waited       int64 // waiting for batches
 	from, to     int64
 }
 
-// rawTraces reads the files of a folder, one of each rank.
+// rawTraces reads the files of a folder, one per rank.
 func rawTraces(t *testing.T, folder string) (out rawJob) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.pfw*"))
@@ -98,7 +98,7 @@ func rawTraces(t *testing.T, folder string) (out rawJob) {
 	return out
 }
 
-// without is how long the spans of a last, those of b taken out.
+// without returns the length of the spans of a without those of b.
 func without(a, b []rawSpan) (us int64) {
 	type edge struct {
 		at   int64
@@ -122,8 +122,8 @@ func without(a, b []rawSpan) (us int64) {
 	return us
 }
 
-// TestTruthOfTraces: DLIO's run and the jobs of other programs have the steps, the time
-// in them and the waiting for batches that their lines say, to 1 %.
+// TestTruthOfTraces checks the run of DLIO and the jobs of other programs: their steps, the
+// time in them and the waiting for batches equal those of the raw lines, to 1 %.
 func TestTruthOfTraces(t *testing.T) {
 	data := filepath.Join("..", "..", "..", "shared", "data")
 	folders := []string{filepath.Join(data, "dftracer")}
@@ -160,7 +160,7 @@ func TestTruthOfTraces(t *testing.T) {
 				}
 			}
 			c := r.Ledger.Categories
-			if !strings.Contains(strings.Join(r.Quality.Remarks, "\n"), "clocks of ranks differ") { // else the raw times are of several clocks
+			if !strings.Contains(strings.Join(r.Quality.Remarks, "\n"), "clocks of ranks differ") { // else the raw times come from several clocks
 				near("wall", r.Ledger.Wall, want.to-want.from, 0)
 			}
 			near("trained", c[account.Productive]+c[account.Warmup], want.trained, want.open)

@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
-// updates adds what is known of the steps of optimizers.
+// updates sets Updates and MicroBatches from the attempts.
 func (s *Steps) updates(attempts []fromjob.Attempt) {
 	same := true
 	for i := range attempts {
@@ -24,15 +24,15 @@ func (s *Steps) updates(attempts []fromjob.Attempt) {
 	}
 }
 
-// updateSentence says what a step is where gradients are accumulated: a part of an update, or one of several
-// micro-batches. It is empty where each step is an update of one batch.
+// updateSentence describes how steps relate to updates if gradients are accumulated: a step is one of several
+// micro-batches of an update, or an update of several. It is empty if each step is an update of one batch.
 func (r *Report) updateSentence() string {
 	st := &r.Steps
 	batches := st.Updates * st.MicroBatches
 	switch {
 	case st.Updates == 0:
 		return ""
-	case st.MicroBatches > 1 && st.Updates*2 <= st.Count && 10*st.Count >= 9*batches && 10*batches >= 9*st.Count: // the last one of an epoch may be of fewer
+	case st.MicroBatches > 1 && st.Updates*2 <= st.Count && 10*st.Count >= 9*batches && 10*batches >= 9*st.Count: // the last update of an epoch may have fewer
 		return fmt.Sprintf("%s of %d micro-batches each; a step is one micro-batch", display.Count(st.Updates), st.MicroBatches)
 	case st.MicroBatches > 1 && 10*st.Updates >= 9*st.Count:
 		return fmt.Sprintf("a step is an update of %d micro-batches", st.MicroBatches)

@@ -9,7 +9,7 @@ func TestUpdateSentence(t *testing.T) {
 	}{
 		{60, 60, 0, ""},
 		{60, 0, 0, ""},
-		{60, 58, 0, ""}, // the scaler of gradients left two out
+		{60, 58, 0, ""}, // the gradient scaler skipped two updates
 		{60, 15, 4, "15 of 4 micro-batches each; a step is one micro-batch"},
 		{59, 15, 4, "15 of 4 micro-batches each; a step is one micro-batch"},
 		{60, 60, 3, "a step is an update of 3 micro-batches"},

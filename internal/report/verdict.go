@@ -14,11 +14,11 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// worth is the share of the time from which on a loss or a finding is worth a
-// word: what a person would not look into is left to the table.
+// worth is the smallest share of the time for which a loss or a finding is
+// mentioned in a sentence. Smaller ones are only in the tables.
 const worth = 0.01
 
-// ofRanks is the finding about steps, nil where there is none.
+// ofRanks returns the finding about ranks or steps, or nil if there is none.
 func (v *Verdict) ofRanks() *finding.Finding {
 	if v.Rank == nil || !v.Rank.Kind.IsOfSteps() {
 		return nil
@@ -26,7 +26,7 @@ func (v *Verdict) ofRanks() *finding.Finding {
 	return &v.Rank.Finding
 }
 
-// conclude writes the verdict.
+// conclude fills in the verdict.
 func (r *Report) conclude() {
 	v := &r.Verdict
 	r.gainsInRun()
@@ -103,8 +103,8 @@ func (r *Report) conclude() {
 	v.Sentence = strings.Join(texts, " ")
 }
 
-// gainsInRun puts what repairs save of a step into the time of the run. Steps that a restart
-// repeated do not count, those of other attempts do where they have the same finding.
+// gainsInRun converts the savings of fixes per step into savings of the run. Steps that a
+// restart repeated do not count. Steps of other attempts count if these have the same finding.
 func (r *Report) gainsInRun() {
 	if r.Profile != nil {
 		return
@@ -136,9 +136,9 @@ func (r *Report) gainsInRun() {
 	}
 }
 
-// savedByOthers returns for each attempt what repairs save in the kept steps of the other
-// attempts with the same finding. It adds those before and those after: what is left of
-// the sum of all without one would not be exact.
+// savedByOthers returns, for each attempt, what fixes save in the kept steps of the other
+// attempts with the same finding. It adds the attempts before and after: subtracting one
+// attempt from the sum of all would not be exact.
 func (r *Report) savedByOthers(kept []int) []float64 {
 	more := make([]float64, len(r.Attempts))
 	add := func(sums map[string]float64, i int) {
@@ -163,7 +163,7 @@ func perRank(n int) string {
 	return ""
 }
 
-// words are those for a category.
+// words returns the display name of a category.
 func words(c account.Category) string {
 	if c.IsCustom() {
 		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
@@ -175,7 +175,7 @@ func words(c account.Category) string {
 	return text
 }
 
-// disruptions sums up what restarts cost.
+// disruptions describes the total cost of restarts, or returns "" if there were none.
 func (r *Report) disruptions() string {
 	var total, down, downMost, unrecorded int64
 	lost, lostMost, n := 0, 0, 0
@@ -204,7 +204,7 @@ func (r *Report) disruptions() string {
 	return fmt.Sprintf("%s; %s%s in all%s.", text, display.Duration(total/ranks), perRank(int(ranks)), missingEnd(unrecorded/ranks))
 }
 
-// stepsRange is a number of steps with a known minimum and maximum.
+// stepsRange formats a number of steps with a known minimum and maximum.
 func stepsRange(least, most int) string {
 	if most <= least {
 		return display.Plural(least, "step")
@@ -212,7 +212,7 @@ func stepsRange(least, most int) string {
 	return fmt.Sprintf("%d to %s", least, display.Plural(most, "step"))
 }
 
-// durationRange is a time with a known minimum and maximum.
+// durationRange formats a time with a known minimum and maximum.
 func durationRange(least, most int64) string {
 	from, to := display.Duration(least), display.Duration(most)
 	if most <= least || from == to {
@@ -225,7 +225,7 @@ func durationRange(least, most int64) string {
 	return from + " to " + to
 }
 
-// missingEnd says why figures are ranges.
+// missingEnd explains why figures are ranges, or returns "" for a time of 0.
 func missingEnd(ns int64) string {
 	if ns <= 0 {
 		return ""
@@ -233,7 +233,7 @@ func missingEnd(ns int64) string {
 	return ": up to " + display.Duration(ns) + " before a kill are not on record"
 }
 
-// actions are what reduces a loss.
+// actions holds the action that reduces each loss.
 var actions = map[account.Category]string{
 	account.LostWork:           "save checkpoints more often",
 	account.Warmup:             "cache what is compiled in the first step of an attempt",
@@ -258,7 +258,8 @@ var actions = map[account.Category]string{
 	account.Other:              "add a span around what happens before and between the training steps",
 }
 
-// next lists what to do, the action that gains most first, and what each is about.
+// next returns at most four actions, the one that gains most first, and the place that each is
+// about.
 func (r *Report) next() (out []string, at []place) {
 	type action struct {
 		text  string
@@ -270,10 +271,10 @@ func (r *Report) next() (out []string, at []place) {
 		if text := afterwards(r.Outcome); text != "" && r.Outcome.Error == "" {
 			return []string{text}, []place{placeStarts}
 		}
-		return nil, nil // the error says it, and nothing else of such a job matters
+		return nil, nil // the error is sufficient, and nothing else matters in such a job
 	}
 	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
-		list = append(list, action{text, 2, placeStarts}) // a run that is over gains nothing else
+		list = append(list, action{text, 2, placeStarts}) // comes first: the run has ended
 	}
 	about := r.action()
 	if about != "" {
@@ -286,7 +287,7 @@ func (r *Report) next() (out []string, at []place) {
 		for i, text := range r.Profile.next() {
 			list = append(list, action{text, 1 / float64(i+2), placeTime})
 		}
-	} else if r.Goodput == nil && r.Ledger.Wall > 0 && afterwards(r.Outcome) == "" { // which had no step to record, maybe
+	} else if r.Goodput == nil && r.Ledger.Wall > 0 && afterwards(r.Outcome) == "" { // a run that ended badly may not have reached a step
 		list = append(list, action{r.recordSteps(), 1, placeData})
 	}
 	for _, l := range r.Losses {
@@ -294,10 +295,10 @@ func (r *Report) next() (out []string, at []place) {
 			break
 		}
 		if r.Goodput == nil && l.Category == account.Other {
-			continue // it may have trained
+			continue // this time may be training
 		}
 		if (l.Category == account.DataWait || l.Category == account.Other) && l.Share < notable {
-			continue // a step waits for something else, and each program does something without a span
+			continue // small amounts of both are normal
 		}
 		if l.Category == account.DataWait && r.fullCPU() != nil {
 			continue // more workers gain nothing
@@ -321,7 +322,7 @@ func (r *Report) next() (out []string, at []place) {
 	return out, at
 }
 
-// recordSteps is how steps come on record where none is.
+// recordSteps returns how to record steps if there are none.
 func (r *Report) recordSteps() string {
 	if r.imported != "" {
 		return fmt.Sprintf("record the training steps: %s, and %s has the lines for it", r.imported, helptopic.Recipes)
@@ -329,11 +330,11 @@ func (r *Report) recordSteps() string {
 	return "record the training steps: a span for each iteration, or the loop over the data loader"
 }
 
-// youngFrom is how long a run lasts before a rule about the time between failures says
-// something: in a shorter one a failure is no rate.
+// youngFrom is the shortest run, in nanoseconds, for which the report cites Young's rule: a
+// failure in a shorter run does not give a failure rate.
 const youngFrom = int64(10 * time.Minute)
 
-// lossAction is what reduces a loss.
+// lossAction returns the action that reduces a loss, or "".
 func (r *Report) lossAction(l *Loss) string {
 	text := actions[l.Category]
 	if l.Category == account.LostWork {
@@ -342,7 +343,7 @@ func (r *Report) lossAction(l *Loss) string {
 		}
 	}
 	if l.Category == account.Unobserved && slices.ContainsFunc(r.Ledger.Disruptions, func(d account.Disruption) bool { return d.Unrecorded > 0 }) {
-		return "" // between attempts: what was lost there is lost
+		return "" // between attempts: nothing can recover it
 	}
 	if l.Category == account.Downtime && !slices.ContainsFunc(r.Ledger.Disruptions, func(d account.Disruption) bool { return !d.Proper }) {
 		text = "start the next attempt sooner: each one before it ended as planned"
@@ -353,7 +354,7 @@ func (r *Report) lossAction(l *Loss) string {
 	return text
 }
 
-// afterwards is what to do about a run that ended badly.
+// afterwards returns the action for a run that ended badly, or "".
 func afterwards(o *job.Outcome) string {
 	if o == nil {
 		return ""
@@ -382,7 +383,7 @@ func (r *Report) figure(name string) float64 {
 	return 0
 }
 
-// confidence says how far the records can be trusted, and why not further.
+// confidence returns how far the records can be trusted, and the doubts about them.
 func (r *Report) confidence() (string, []string) {
 	rank := 0 // 0 high, 1 medium, 2 low
 	var why []string
@@ -442,8 +443,8 @@ func (r *Report) confidence() (string, []string) {
 	return [...]string{"high", "medium", "low"}[rank], why
 }
 
-// processesOf says which processes some ranks are whose numbers no record has, empty where
-// there is no such.
+// processesOf identifies the processes of ranks that have no recorded rank number. It returns
+// "" if all have one.
 func (r *Report) processesOf(ranks []int) string {
 	var list []string
 	for i := range r.Ranks {
@@ -461,7 +462,7 @@ func (r *Report) processesOf(ranks []int) string {
 	return sentence(strings.Join(list, "; "))
 }
 
-// sections name what the documentation says about what the records lack.
+// sections returns the sections of the documentation about what the records lack.
 func (r *Report) sections() (out []string) {
 	if q := &r.Quality; len(q.Remarks)+len(q.Skipped)+len(r.Verdict.Doubts) > 0 {
 		out = append(out, helptopic.Remarks)
@@ -474,9 +475,9 @@ func (r *Report) sections() (out []string) {
 	return out
 }
 
-// ExitCode is for CI: 0 when no rank holds the others up, 3 when a finding of
-// package straggler costs time, 4 when the records do not suffice to say.
-// A job of one rank has no other to hold up.
+// ExitCode returns the exit status for CI: 0 if no rank slows the others down, 3 if
+// a finding of package straggler costs time, and 4 if the records are not
+// sufficient. A complete job of one rank cannot have a straggler.
 func (r *Report) ExitCode() int {
 	v := r.Verdict.Rank
 	if v == nil || r.Goodput == nil || r.Steps.Compared == 0 {

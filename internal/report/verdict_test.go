@@ -30,13 +30,13 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Each doubt about the records is told, and no other.
+// Each doubt about the records is listed, and no other.
 func TestDoubts(t *testing.T) {
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	usual := simjob.Attempt{Ranks: 2, Steps: 60, Start: at}
 	for name, c := range map[string]struct {
 		change func(a *simjob.Attempt)
-		again  time.Duration // a second attempt, so long after the beginning of the first
+		again  time.Duration // if not 0: when the second attempt starts, after the start of the first
 		want   []string
 	}{
 		"none":   {},

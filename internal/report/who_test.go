@@ -15,8 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// The world size that a trace says is what ranks are missed by, and evidence that
-// disagrees is told.
+// Missing ranks are determined by the world size in a trace, and contradictory records are
+// reported.
 func TestMissingRanks(t *testing.T) {
 	for _, key := range []string{"world_size", "pytorch.world_size", "training.world_size", ""} {
 		dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestMissingRanks(t *testing.T) {
 			if missing != (key != "") {
 				t.Errorf("%q: flags %+v", key, r.Ledger.Flags)
 			}
-			if r.Quality.Disagree != 1 || r.Quality.DisagreeOn != "rank" { // a file is called rank3
+			if r.Quality.Disagree != 1 || r.Quality.DisagreeOn != "rank" { // the name of a file contains rank3
 				t.Errorf("%q: %+v", key, r.Quality)
 			}
 			var text bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// answers has the sinks of the ledger and of the diagnosis of one job.
+// answers holds the sinks of the ledger and of the diagnosis of one job.
 type answers struct {
 	mu       sync.Mutex
 	builders map[*job.Process]*account.Builder
@@ -32,8 +32,8 @@ func (a *answers) open(p *job.Process) job.Sink {
 	return job.Sinks{s, a.steps.Open(p)}
 }
 
-// compare checks that the ledger and the diagnosis have the same waits, for each rank and
-// each step that is judged, and returns how many waits there were.
+// compare checks that the ledger and the diagnosis have the same waits for each rank and
+// each compared step, and returns the number of waits.
 func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 	t.Helper()
 	l := account.LedgerOf(j, func(p *job.Process) *account.Builder { return a.builders[p] }, nil)
@@ -48,7 +48,7 @@ func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 			for r, rank := range table.Ranks {
 				wait, _ := table.Communication(r, s)
 				got, want := int64(0), want[account.RankStep{Rank: rank, Step: number}]
-				if wait == wait { // NaN where nothing on record is a meeting
+				if wait == wait { // NaN without a recorded meeting
 					got = int64(wait)
 				}
 				if want > 0 {
@@ -68,15 +68,15 @@ func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 	return waits
 }
 
-// otherWaits are the layouts whose waits the diagnosis knows and the ledger does not, as
-// docs/explain/goodput.md says.
+// otherWaits lists the layouts whose waits the diagnosis infers and the ledger does not; see
+// docs/explain/goodput.md.
 var otherWaits = map[simjob.Layout]string{
 	simjob.Buckets: "a host that waits for collectives of another thread, in no span",
 	simjob.GPU:     "devices", simjob.GPUTP: "devices",
 }
 
-// TestWaitsAgree draws jobs and compares the waits of the ledger with those of the diagnosis,
-// to the nanosecond.
+// TestWaitsAgree generates random jobs and checks that the waits of the ledger equal those of
+// the diagnosis, to the nanosecond.
 func TestWaitsAgree(t *testing.T) {
 	most := 4
 	if testing.Short() {
@@ -107,8 +107,8 @@ func TestWaitsAgree(t *testing.T) {
 	}
 }
 
-// TestWaitsAgreeOnCorpora compares them for jobs of programs that share no code with this
-// project.
+// TestWaitsAgreeOnCorpora makes the same check on jobs of programs that share no code with
+// this project.
 func TestWaitsAgreeOnCorpora(t *testing.T) {
 	otherwise := map[string]string{
 		"kineto6-device":    "a profile",

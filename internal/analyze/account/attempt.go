@@ -7,39 +7,42 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// Process is what is known of one process: one attempt of one rank.
+// Process describes one process: one attempt of one rank. Times are
+// nanoseconds since the Unix epoch.
 type Process struct {
 	Rank    int
 	Attempt int // counted from 1
 
-	// Start is when the attempt began. Spans that begin earlier move it.
+	// Start is when the attempt began. A span that begins earlier moves Start
+	// to its own start.
 	Start int64
 
-	// End is when the application ended properly, job.NoEnd when it did not.
+	// End is when the application ended properly, or job.NoEnd if it did not.
 	End int64
 
-	// LastSeen is the last sign of life: a record or a heartbeat.
+	// LastSeen is the time of the last record or heartbeat.
 	LastSeen int64
 
-	// Latest is until when the process may have lived, where its last records are
-	// missing: it was killed before they were written. What is not after LastSeen says
-	// nothing. Died says that it did live until then, as who waited for it knows.
+	// Latest is the time until which the process may have lived if it was killed
+	// before its last records were written. A value that is not after LastSeen has
+	// no meaning. Died is set if trainspan run waited for the process, so that it is
+	// known to have lived until Latest.
 	Latest int64
 	Died   bool
 
-	// Heartbeats says that LastSeen is more than the time of the last record.
+	// Heartbeats is set if LastSeen includes heartbeats, not only records.
 	Heartbeats bool
 
-	// Dropped counts spans that are known to be missing.
+	// Dropped is the number of spans that are known to be missing.
 	Dropped int64
 }
 
-// attempt is the time of one process, divided. It holds all that the rules
-// need, for any question about any moment, and none of the spans.
+// attempt is the timeline of one process. It holds everything that the rules
+// need for any query, but not the spans.
 type attempt struct {
 	Process
 	stop int64  // End, or LastSeen
-	role string // what tells ranks apart that do different work
+	role string // distinguishes ranks that do different work
 
 	names  []Category // by what, below firstIteration
 	loops  []loop     // by start
@@ -47,15 +50,15 @@ type attempt struct {
 	meets  []meetKind // by number, from 1
 	packed packed     // the rest
 
-	missingEnds int // spans that a sibling closed
+	missingEnds int // spans without an end that a sibling closed
 	unnumbered  int // iterations without a number
 	local       bool
-	means       bool // iterations are as long as their mean: which were slow is not known
-	standard    bool // there are spans of the standard vocabulary besides the application
+	means       bool // every iteration has the mean length: the slow ones are not known
+	standard    bool // has spans of the standard vocabulary besides the application span
 	digest      uint64
 }
 
-// seg is a stretch of time up to the start of the next one.
+// seg is an interval that ends at the start of the next one.
 type seg struct {
 	start int64
 	what  what
@@ -68,23 +71,23 @@ type overlapped struct {
 
 // iteration is one training_single_iteration.
 type iteration struct {
-	number     int64 // job.Unknown when there is none
-	start, end int64 // end is job.NoEnd when it never finished
-	own        int64 // its own time in all, of which so much is
-	compute    int64 //   in spans that say what it computes
-	meets      int64 //   in collectives
-	loop       int32 // index of its loop, -1 when it is in none
+	number     int64 // job.Unknown if not recorded
+	start, end int64 // end is job.NoEnd if it never finished
+	own        int64 // its own time in total, including:
+	compute    int64 //   the time in compute spans
+	meets      int64 //   the time in collectives
+	loop       int32 // index of its loop; every iteration has one
 
-	// more is how many that follow a window holds besides the first one.
+	// more is the number of iterations in a window after the first one.
 	more int32
 }
 
-// sketch is how long the iterations of a window took.
+// sketch summarizes how long the iterations of a window took.
 type sketch struct {
 	mid, least int64 // own time: the median and the shortest
 }
 
-// count is how many iterations it stands for.
+// count returns the number of iterations that it represents.
 func (it *iteration) count() int { return int(it.more) + 1 }
 
 func (it *iteration) finished(asOf int64) bool { return it.end != job.NoEnd && it.end <= asOf }
@@ -92,16 +95,17 @@ func (it *iteration) finished(asOf int64) bool { return it.end != job.NoEnd && i
 // loop is one training_loop.
 type loop struct {
 	start int64
-	from  int64 // the first iteration that it will run, job.Unknown
-	given bool  // from was written down, not concluded
+	from  int64 // the first iteration that it runs, or job.Unknown
+	given bool  // from was recorded, not inferred
 }
 
-// save is a checkpoint that is known to hold every iteration up to a number.
+// save is a saved checkpoint that holds every iteration up to number through.
 type save struct {
 	time, through int64
 }
 
-// move sets the clock of the attempt forward. It changes nothing that others share.
+// move sets the clock of the attempt forward. It does not modify data that
+// copies of the attempt share.
 func (a *attempt) move(by int64) {
 	if by == 0 {
 		return
@@ -122,7 +126,8 @@ func (a *attempt) move(by int64) {
 	}
 }
 
-// sum is a digest of the timeline, to tell a copy from another timeline.
+// sum returns a digest of the timeline, which distinguishes a copy from a
+// different timeline.
 func (a *attempt) sum(t *timeline) uint64 {
 	h := newHash()
 	h.add(a.Start, a.stop, a.End, a.LastSeen, int64(t.segs.n), int64(len(t.iterations)), int64(t.hash))
@@ -157,11 +162,12 @@ func (h *hash) text(s string) {
 	}
 }
 
-// minUsual is how many iterations say what is usual: a single one may be cut off,
-// or the slow one.
+// minUsual is the smallest number of iterations that give a usual time: a single
+// one may be incomplete or slow.
 const minUsual = 2
 
-// usualOf is the median of the own times of iterations, job.Unknown of too few.
+// usualOf returns the median of the own times of iterations and their number.
+// The median is job.Unknown for fewer than minUsual.
 func usualOf(own []int64) (int64, int) {
 	if len(own) < minUsual {
 		return job.Unknown, len(own)
@@ -169,8 +175,8 @@ func usualOf(own []int64) (int64, int) {
 	return stats.MedianInt(own, job.Unknown), len(own)
 }
 
-// beyondUsual is the part of the first iteration of an attempt that is warm-up: what it
-// took beyond the usual. Where that is not known there is none.
+// beyondUsual returns the warm-up in the first iteration of an attempt: its time
+// beyond the usual time, or 0 if one of the two is not known.
 func beyondUsual(first, usual int64) int64 {
 	if first < 0 || usual < 0 {
 		return 0

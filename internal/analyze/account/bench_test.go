@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// millionSpans are those of 100,000 iterations, in the order in which a trace
-// file has them: a span stands where it ended.
+// millionSpans returns the spans of 100,000 iterations in the order of a trace file,
+// which is the order of their ends.
 func millionSpans() []job.Span {
 	const steps = 100_000
 	out := make([]job.Span, 0, 10*steps+2)
@@ -44,7 +44,7 @@ func millionSpans() []job.Span {
 	return append(out, loop, unknown(1, 0, "application", 1e18, at))
 }
 
-// BenchmarkLedger puts a million spans through a ledger and asks it once.
+// BenchmarkLedger adds a million spans to a ledger and makes one report.
 func BenchmarkLedger(b *testing.B) {
 	spans := millionSpans()
 	for i := range spans {
@@ -104,8 +104,8 @@ func ranksOf(b *testing.B, ranks, steps int) (dir string, events int) {
 	return dir, events
 }
 
-// benchCollect reads a generated job, and reports what memory stays and what
-// the report took.
+// benchCollect reads a generated job. It reports the retained memory and the cost of
+// the report.
 func benchCollect(b *testing.B, ranks, steps int) {
 	dir, events := ranksOf(b, ranks, steps)
 	b.ResetTimer()
@@ -136,8 +136,8 @@ func benchCollect(b *testing.B, ranks, steps int) {
 	b.ReportMetric(float64(peakMemory())/1e6, "MB-peak")
 }
 
-// peakMemory is the most memory that the process ever used, 0 where the system
-// does not say.
+// peakMemory returns the peak memory of the process, or 0 if the system does not
+// provide it.
 func peakMemory() int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -153,11 +153,11 @@ func peakMemory() int64 {
 	return 0
 }
 
-// BenchmarkCollectRanks is a job of many ranks: 64 x 1,000 x 12 events.
+// BenchmarkCollectRanks reads a job of many ranks: 64 x 1,000 x 12 events.
 func BenchmarkCollectRanks(b *testing.B) { benchCollect(b, 64, 1000) }
 
-// BenchmarkCollectThousand is 1,024 x 1,000 x 12 events, three gigabytes of
-// text; -benchtime 1x.
+// BenchmarkCollectThousand reads 1,024 x 1,000 x 12 events, three gigabytes of
+// text. Run it with -benchtime 1x.
 func BenchmarkCollectThousand(b *testing.B) {
 	if os.Getenv("TRAINSPAN_LARGE") == "" {
 		b.Skip("set TRAINSPAN_LARGE=1: needs 3 GB of disk")
@@ -165,7 +165,7 @@ func BenchmarkCollectThousand(b *testing.B) {
 	benchCollect(b, 1024, 1000)
 }
 
-// BenchmarkCollectLong is one process of very many events: 10 million.
+// BenchmarkCollectLong reads one process with 10 million events.
 func BenchmarkCollectLong(b *testing.B) {
 	if os.Getenv("TRAINSPAN_LARGE") == "" {
 		b.Skip("set TRAINSPAN_LARGE=1: needs 2 GB of disk")

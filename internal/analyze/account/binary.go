@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// AppendBinary implements [encoding.BinaryAppender]: the divided time of the
-// process, without its spans. The builder takes no more spans afterwards.
+// AppendBinary implements [encoding.BinaryAppender]. It appends the timeline of
+// the process, without its spans. No spans may be added afterwards.
 func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	if err := b.finish(); err != nil {
 		return dst, err
@@ -51,8 +51,8 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, b.spill.Err()
 }
 
-// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. The builder takes no
-// spans.
+// UnmarshalBinary implements [encoding.BinaryUnmarshaler]. No spans may be added
+// afterwards.
 func (b *Builder) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	a := &attempt{}

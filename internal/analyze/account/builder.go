@@ -12,22 +12,22 @@ import (
 )
 
 // Builder makes the timeline of one process from its spans. Spans and
-// checkpoints may come in any order; a span that comes twice counts once. Its
-// memory is bounded: very many spans are sorted in a temporary file. It is not
-// safe for concurrent use.
+// checkpoints may be added in any order; a span that is added twice counts once.
+// The memory for spans is bounded: if there are too many, they are sorted in a
+// temporary file. A Builder is not safe for concurrent use.
 type Builder struct {
 	categories
 	proc    Process
 	rows    rowStore
 	first   int64 // the earliest start
 	steps   *job.Steps
-	own     job.Steps // where nobody else has them
+	own     job.Steps // used if the process does not provide steps
 	saves   []save
 	meets   meetKinds
 	role    string
 	known   bool            // a span of the standard vocabulary was added
-	devices bool            // it is on record what a device did
-	spill   *extsort.Blocks // what memory should not hold, nil if it holds all
+	devices bool            // a span of device work or of a launch was added
+	spill   *extsort.Blocks // takes what exceeds the memory limit, nil: keep all in memory
 	done    *attempt
 }
 
@@ -38,8 +38,8 @@ func NewBuilder(p Process) *Builder {
 	return b
 }
 
-// NewPacked returns a builder for [Builder.UnmarshalBinary]. What memory should not hold goes to
-// spill, which may be nil.
+// NewPacked returns a builder for [Builder.UnmarshalBinary]. Data beyond the memory limit of
+// spill goes to its file. If spill is nil, all data stays in memory.
 func NewPacked(spill *extsort.Blocks) *Builder { return &Builder{spill: spill} }
 
 // Span adds a span. It copies what it needs.
@@ -49,7 +49,7 @@ func (b *Builder) Span(s *job.Span) {
 		background: s.Background, nested: s.Nested,
 	}
 	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
-	b.role = max(b.role, s.Role) // whichever came first
+	b.role = max(b.role, s.Role) // does not depend on the order of spans
 	if r.what = what(r.kind); s.Class == vocab.ClassForward || s.Class == vocab.ClassBackward {
 		r.pass = s.Class
 	}
@@ -57,7 +57,7 @@ func (b *Builder) Span(s *job.Span) {
 	case s.Name == spans.TrainingLoop:
 		r.role = roleLoop
 	case s.StepRule != vocab.StepNone && s.StepRule != vocab.StepOptimizer:
-		r.role = roleIteration // if it is one: see resolve
+		r.role = roleIteration // a candidate: resolve decides
 	case r.kind == kindInit, r.kind == kindLoad:
 		r.role = rolePhase
 	case r.kind == kindCustom:
@@ -73,8 +73,8 @@ func (b *Builder) Span(s *job.Span) {
 	b.rows.add(r)
 }
 
-// resolve makes an iteration of a row that is a training step. What might have been
-// one says nothing of its time, unless it computes.
+// resolve makes an iteration of a row that is a training step. A candidate that
+// is not a step becomes other time, unless it is compute time or a collective.
 func (b *Builder) resolve(r *row) {
 	if r.role != roleIteration {
 		return
@@ -83,18 +83,18 @@ func (b *Builder) resolve(r *row) {
 		r.kind, r.what = kindIteration, firstIteration+what(i)
 		return
 	}
-	if r.role = roleNone; r.kind != kindCompute && r.kind != kindCollective { // that is computing all the same
+	if r.role = roleNone; r.kind != kindCompute && r.kind != kindCollective { // these count whether or not they are a step
 		r.kind, r.what = kindOther, whatOther
 	}
 }
 
-// Saved adds a checkpoint that was saved successfully at a time and holds
-// every iteration up to and including one.
+// Saved adds a checkpoint that was saved successfully at time at and holds
+// every iteration up to and including through.
 func (b *Builder) Saved(at, through int64) {
 	b.saves = append(b.saves, save{time: at, through: through})
 }
 
-// finish divides the time and gives up the spans.
+// finish makes the timeline and releases the spans.
 func (b *Builder) finish() error {
 	if b.done != nil {
 		return nil
@@ -118,7 +118,7 @@ func (b *Builder) finish() error {
 		a.loops = append(a.loops, loop{start: lp.Start, from: lp.From, given: lp.Given})
 	}
 	a.unnumbered, a.local = b.steps.Unnumbered, b.steps.Local
-	if a.means = b.steps.Rule == vocab.StepUpdate; a.means { // no span stands for them
+	if a.means = b.steps.Rule == vocab.StepUpdate; a.means { // these iterations have no spans
 		for i := range steps {
 			b.rows.add(row{id: steps[i].ID, start: steps[i].Start, end: steps[i].End, kind: kindIteration, role: roleIteration})
 		}
@@ -145,15 +145,16 @@ func (b *Builder) finish() error {
 	return nil
 }
 
-// OpenSink makes a sink that builds the timeline of a process, for
-// [job.Set.Read] and [LedgerOf]. What memory should not hold goes to spill, which may be nil.
+// OpenSink returns a sink that builds the timeline of a process, for
+// [job.Set.Read] and [LedgerOf]. Data beyond the memory limit of spill goes to its file.
+// If spill is nil, all data stays in memory.
 func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Builder) {
 	s := &sink{Builder: NewBuilder(Process{Start: job.NoEnd}), from: p}
 	s.steps, s.spill = &p.Steps, spill
 	return s, s.Builder
 }
 
-// sink hands what a file says to a builder.
+// sink passes the records of a file to a builder.
 type sink struct {
 	*Builder
 	from *job.Process

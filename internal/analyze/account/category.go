@@ -8,63 +8,63 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// Category says what a stretch of time was spent on. The categories of a
+// Category is what an interval of time was spent on. The categories of a
 // ledger are exclusive and add up to the wall time. Besides the constants
-// there is one category for each blocking span that is not a standard one:
-// "custom." and its name.
+// there is one category for each name of a blocking span that is not a standard
+// one: "custom." and the name.
 type Category string
 
 // The categories.
 const (
 	Productive     Category = "productive"      // iterations that were kept
 	LostWork       Category = "lost_work"       // iterations that a resume undid, or that never finished
-	Warmup         Category = "warmup"          // compiling, and what the first iteration of an attempt took beyond the usual time
+	Warmup         Category = "warmup"          // compilation, and the time of the first iteration of an attempt beyond the usual time
 	Init           Category = "init"            // the four initializations
 	CheckpointLoad Category = "checkpoint_load" //
-	CheckpointSave Category = "checkpoint_save" // the part of saves that holds up training
+	CheckpointSave Category = "checkpoint_save" // the part of saves that blocks training
 	DataWait       Category = "data_wait"       // data loading on the training thread
 	Validation     Category = "validation"      //
 	Testing        Category = "testing"         //
-	Wait           Category = "wait"            // for another rank, outside of iterations
+	Wait           Category = "wait"            // waiting for another rank, outside of iterations
 	Stall          Category = "stall"           // an unfinished iteration beyond the usual time
-	Downtime       Category = "downtime"        // from when an attempt had ended for certain to the start of the next
-	Unobserved     Category = "unobserved"      // after the last sign of life: an attempt may have lived, and nothing of it was recorded; or no later one is known
+	Downtime       Category = "downtime"        // from the time an attempt had certainly ended to the start of the next
+	Unobserved     Category = "unobserved"      // after the last record or heartbeat: the attempt may have lived without records, or no later attempt is known
 	Absent         Category = "absent"          // a rank before its first start or after its end, while the job runs
-	Other          Category = "other"           // inside the application, and in no span that says for what
+	Other          Category = "other"           // inside the application, not explained by any span
 )
 
-// The parts of a start: what a process did before it trained and no initialization
-// says. They divide what would be [Other].
+// The parts of a start: what a process did before training, outside of
+// initialization spans. They divide time that would be [Other].
 const (
-	StartupInterpreter Category = "startup.interpreter" // until the program's first line
-	StartupImports     Category = "startup.imports"     // of libraries
+	StartupInterpreter Category = "startup.interpreter" // until the first line of the program
+	StartupImports     Category = "startup.imports"     // importing libraries
 	StartupRendezvous  Category = "startup.rendezvous"  // waiting for the other processes
-	StartupDevice      Category = "startup.device"      // a device is opened
-	StartupModel       Category = "startup.model"       // the model goes to its device
-	StartupFirstBatch  Category = "startup.first_batch" // until the loader gives its first one
-	StartupCompile     Category = "startup.compile"     // before the first step
+	StartupDevice      Category = "startup.device"      // opening a device
+	StartupModel       Category = "startup.model"       // moving the model to its device
+	StartupFirstBatch  Category = "startup.first_batch" // until the data loader returns the first batch
+	StartupCompile     Category = "startup.compile"     // compilation before the first step
 )
 
-// startUpPrefix begins the categories of the parts of a start, which end in the
-// name that such a part has in a trace.
+// startUpPrefix is the prefix of the categories of the parts of a start. The
+// rest is the name of the part in a trace.
 const startUpPrefix = "startup."
 
-// startUps are the parts in their order.
+// startUps lists the parts of a start in order.
 var startUps = []Category{StartupInterpreter, StartupImports, StartupRendezvous, StartupDevice, StartupModel, StartupFirstBatch, StartupCompile}
 
-// customPrefix begins the categories of spans that are not standard ones.
+// customPrefix is the prefix of the categories of spans that are not standard ones.
 const customPrefix = "custom."
 
-// maxCustom bounds the custom categories of one attempt. What is beyond goes
-// to customRest: names with numbers in them must not fill the memory.
+// maxCustom limits the custom categories of one attempt. Further names share
+// customRest: names that contain numbers must not exhaust the memory.
 const maxCustom = 4096
 
-// maxNamed bounds the categories that are not fixed.
-const maxNamed = maxCustom + 1 + 7 // the rest, and the parts of a start
+// maxNamed limits the categories that are not fixed.
+const maxNamed = maxCustom + 1 + 7 // customRest and the parts of a start
 
 const customRest Category = customPrefix + "(more)"
 
-// Categories lists the fixed categories in the order in which they are shown.
+// Categories returns the fixed categories in display order.
 func Categories() []Category {
 	return slices.Concat([]Category{Productive, LostWork, Warmup, Stall}, startUps, []Category{
 		Init, CheckpointLoad, CheckpointSave, DataWait, Wait, Validation, Testing, Downtime, Unobserved, Absent, Other,
@@ -74,14 +74,14 @@ func Categories() []Category {
 // IsStartUp reports whether the category is a part of a start.
 func (c Category) IsStartUp() bool { return strings.HasPrefix(string(c), startUpPrefix) }
 
-// IsCustom reports whether the category is that of a span of the program's own.
+// IsCustom reports whether the category belongs to a span that is not a standard one.
 func (c Category) IsCustom() bool { return strings.HasPrefix(string(c), customPrefix) }
 
-// Totals is how many nanoseconds each category took. Categories without any
-// time are left out.
+// Totals holds the nanoseconds of each category. Categories without time are
+// left out.
 type Totals map[Category]int64
 
-// Sum adds the categories up.
+// Sum returns the sum of all categories in nanoseconds.
 func (t Totals) Sum() int64 {
 	var sum int64
 	for _, ns := range t {
@@ -90,7 +90,7 @@ func (t Totals) Sum() int64 {
 	return sum
 }
 
-// ratio returns the productive part, NaN of no time.
+// ratio returns the productive fraction, or NaN if the sum is 0.
 func (t Totals) ratio() float64 {
 	if all := t.Sum(); all != 0 {
 		return float64(t[Productive]) / float64(all)
@@ -110,9 +110,9 @@ func (t Totals) addAll(o Totals) {
 	}
 }
 
-// kind is what a span means to the ledger. The order is that in which
-// concurrent leaves win: what holds up the training comes before the iteration
-// that it holds up, and what is prefetched behind an iteration comes after it.
+// kind is the meaning of a span for the ledger. Among concurrent leaves the one
+// with the lowest kind wins: spans that block the training come before the
+// iteration that they block, and prefetching in the background comes after it.
 type kind uint8
 
 const (
@@ -124,25 +124,25 @@ const (
 	kindWarmup // compiling
 	kindCustom
 	kindIteration
-	kindMeeting // a collective in no iteration
+	kindMeeting // a collective outside of iterations
 	kindData
-	kindStartUp // a part of a start: what nothing else says more of
+	kindStartUp // a part of a start that no other kind describes
 	kindOther   // application, loops, epochs
 	kindCount
 
-	// The kinds below take the place of their parent.
-	kindCompute    // forward, backward, the optimizer: part of the iteration
-	kindCollective // as well
-	kindDetail     // calls of the operating system, kernels: part of whatever they are in
+	// The kinds below count as their parent.
+	kindCompute    // forward, backward, optimizer: part of the iteration
+	kindCollective // part of the iteration
+	kindDetail     // system calls, kernels: part of the enclosing span
 )
 
-// fixed are the categories of the kinds that have one of their own.
+// fixed holds the category of each kind below kindCount.
 var fixed = [kindCount]Category{
 	kindLoad: CheckpointLoad, kindInit: Init, kindSave: CheckpointSave, kindTesting: Testing,
 	kindValidation: Validation, kindWarmup: Warmup, kindIteration: Productive, kindMeeting: Productive, kindData: DataWait, kindStartUp: Other, kindOther: Other,
 }
 
-// kindOf is what each class of spans means to the ledger.
+// kindOf maps each class of spans to its kind.
 var kindOf = [vocab.Classes]kind{
 	vocab.ClassOther:          kindCustom,
 	vocab.ClassFrame:          kindOther,
@@ -169,8 +169,8 @@ var kindOf = [vocab.Classes]kind{
 	vocab.ClassDetail:         kindDetail,
 }
 
-// categories are those of one process: the fixed ones, and those of its own spans
-// in the order in which they came.
+// categories holds the categories of one process: the fixed ones, followed by the
+// others in the order of their first use.
 type categories struct {
 	table []Category // by what
 	names map[string]what
@@ -184,8 +184,8 @@ func newCategories() categories {
 	return c
 }
 
-// custom returns the category of a span that is not a standard one. From some number
-// on they share one.
+// custom returns the category of a span that is not a standard one. Names beyond
+// maxCustom share customRest.
 func (c *categories) custom(name string) what {
 	if w, ok := c.names[name]; ok {
 		return w
@@ -202,8 +202,7 @@ func (c *categories) custom(name string) what {
 	return w
 }
 
-// startUp returns the category of a part of a start. One of which nothing is known is
-// part of what it is in.
+// startUp returns the category of a part of a start. An unknown part is other time.
 func (c *categories) startUp(part string) what {
 	category := startUpPrefix + Category(part)
 	if !slices.Contains(startUps, category) {

@@ -16,12 +16,12 @@ type Account struct {
 	of func(*job.Process) *Builder
 }
 
-// SetClocks makes the ledger again with clocks that were set, as [LedgerOf] does.
+// SetClocks rebuilds the ledger with corrected clocks, as [LedgerOf] does.
 func (a *Account) SetClocks(clock func(*job.Process) int64) { a.Ledger = LedgerOf(a.Job, a.of, clock) }
 
-// Collect reads the files of a set and makes the ledger of each job in it.
-// The memory that it needs grows with the number of iterations, not of spans. What
-// is read goes to the sinks that also makes, too.
+// Collect reads the files of a set and returns the ledger of each job in it.
+// Its memory grows with the number of iterations, not of spans. Records are also
+// passed to the sinks that the functions in also return.
 func Collect(set *job.Set, also ...func(*job.Process) job.Sink) ([]Account, error) {
 	c := &collection{builders: make(map[*job.Process]*Builder), also: also, spill: extsort.NewBlocks(packedMemory, "")}
 	jobs, err := set.Read(c.open)
@@ -37,14 +37,14 @@ func Collect(set *job.Set, also ...func(*job.Process) job.Sink) ([]Account, erro
 	return out, nil
 }
 
-// packedMemory is how much of the timelines of a set stays in memory. What is beyond goes to a
-// temporary file.
+// packedMemory is the number of bytes of the timelines of a set that stay in memory. The rest
+// goes to a temporary file.
 const packedMemory = 64 << 20
 
-// LedgerOf makes the ledger of a job whose processes were closed sinks of
-// [OpenSink]; of gives the builder of each, and clock, where it is not nil, by how many
-// nanoseconds its clock is to be set forward. It can be asked for again, also where the
-// processes have other numbers then.
+// LedgerOf returns the ledger of a job. The function of returns the builder of each
+// process, whose sink, from [OpenSink], is closed. If clock is not nil, it returns by how many
+// nanoseconds to set the clock of a process forward. LedgerOf may be called again, also
+// after the processes got other rank and attempt numbers.
 func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Process) int64) *Ledger {
 	l := &Ledger{}
 	l.Expect(j.Ranks)

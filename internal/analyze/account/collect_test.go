@@ -37,8 +37,8 @@ func (s *scenario) of(rank, attempt int) (attemptRecord, []scenarioSpan) {
 	return s.Attempts[i], list
 }
 
-// trace writes the trace of one process. A process without a proper end leaves
-// a file that nobody closed.
+// trace writes the trace of one process. A process without a proper end leaves an
+// unclosed file.
 func (s *scenario) trace(t *testing.T, path string, a attemptRecord, list []scenarioSpan, d dftracer.Dialect) {
 	t.Helper()
 	now := (s.EpochMS + a.Start) * 1000
@@ -94,7 +94,7 @@ func (s *scenario) trace(t *testing.T, path string, a attemptRecord, list []scen
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil { // it must not write an end into what was killed
+	if err := w.Close(); err != nil { // must not write an end for a killed process
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -102,7 +102,8 @@ func (s *scenario) trace(t *testing.T, path string, a attemptRecord, list []scen
 	}
 }
 
-// lines are the JSON lines of one process, in the reference's grammar or ours.
+// lines returns the JSON lines of one process, in the format of the reference
+// implementation or in ours.
 func (s *scenario) lines(a attemptRecord, list []scenarioSpan, ours bool) []byte {
 	var out bytes.Buffer
 	n := 0
@@ -166,7 +167,7 @@ func accountOf(t *testing.T, paths ...string) (*account.Account, *job.Set) {
 	return &all[0], set
 }
 
-// replay compares the ledger of files with the right answer.
+// replay compares the ledger of files with the expected figures.
 func (s *scenario) replay(t *testing.T, dir string) *account.Account {
 	t.Helper()
 	a, set := accountOf(t, dir)
@@ -190,7 +191,7 @@ func TestTraceFiles(t *testing.T) {
 	for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 		for _, name := range replayed {
 			if d == dftracer.V22 && (name == "24_save_async" || name == "52_two_ranks_skew") {
-				continue // without parents there is no telling what is beside what
+				continue // without parents, concurrent spans cannot be recognized
 			}
 			t.Run(fmt.Sprint(d, " ", name), func(t *testing.T) {
 				s := readScenario(t, "testdata/scenarios/"+name+".json")
@@ -239,8 +240,8 @@ func write(t *testing.T, path string, text []byte) {
 	}
 }
 
-// TestMixedFiles: every attempt by another writer, all attempts in one file,
-// lines in any order, copies, and files that are something else.
+// TestMixedFiles checks the ledger of attempts from different writers, attempts that
+// share one file, lines in any order, copies, and unrelated files.
 func TestMixedFiles(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/10_rollback_past_segment.json")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -308,7 +309,7 @@ func TestMixedFiles(t *testing.T) {
 	})
 }
 
-// TestRotatedTrace: parents are in another file than their children.
+// TestRotatedTrace checks parents that are in another file than their children.
 func TestRotatedTrace(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/24_save_async.json")
 	rec, list := s.of(0, 1)
@@ -334,7 +335,7 @@ func TestRotatedTrace(t *testing.T) {
 	}
 }
 
-// FuzzCollect: whatever is in the files, the ledger adds up.
+// FuzzCollect checks that the ledger adds up for any contents of the files.
 func FuzzCollect(f *testing.F) {
 	s := scenario{EpochMS: epoch}
 	end := int64(30)

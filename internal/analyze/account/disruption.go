@@ -2,44 +2,44 @@ package account
 
 import "github.com/trainspan/trainspan/internal/job"
 
-// Disruption is one time that a job went on at an earlier iteration, or was
-// started again, and what that cost. All times are rank time.
+// Disruption is one restart of a job, or one rollback to an earlier iteration,
+// and its cost. All durations are rank time.
 type Disruption struct {
-	// After is the attempt that was disrupted. Next is the one that went on,
-	// the same where the program rolled back without a restart.
+	// After is the disrupted attempt. Next is the attempt that continued; it is
+	// equal to After if the program rolled back without a restart.
 	After int `json:"after_attempt"`
 	Next  int `json:"next_attempt"`
 
-	At     int64 `json:"at_ns"`  // the last sign of life of any rank, or the start of the loop that rolled back
+	At     int64 `json:"at_ns"`  // the last record or heartbeat of any rank, or the start of the loop that rolled back
 	Proper bool  `json:"proper"` // the attempt had ended properly: a planned stop
 
-	Iterations int   `json:"lost_iterations"` // finished and unfinished ones, of the rank that lost most
+	Iterations int   `json:"lost_iterations"` // finished and unfinished, of the rank that lost most
 	LostWork   int64 `json:"lost_work_ns"`
 	Stall      int64 `json:"stall_ns"`
-	Stretch    int64 `json:"stretch_ns"` // everything else from the first lost iteration, and the loading of its data, to the disruption
+	Stretch    int64 `json:"stretch_ns"` // all other time from the data loading of the first lost iteration to the disruption
 	Down       int64 `json:"downtime_ns"`
 
 	// Unrecorded is the time after the last record in which the attempt may still have
-	// lived: what it recorded then was lost with it. So the downtime is from Down to
-	// DownMost, and the lost iterations are from Iterations to IterationsMost. Both are
-	// left out where they are no more than what is known.
+	// lived: its records of that time were lost with it. So the downtime is between Down
+	// and DownMost, and the lost iterations are between Iterations and IterationsMost.
+	// DownMost and IterationsMost are left out if they do not exceed Down and Iterations.
 	Unrecorded     int64 `json:"unrecorded_ns,omitempty"`
 	DownMost       int64 `json:"downtime_most_ns,omitempty"`
 	IterationsMost int   `json:"lost_iterations_most,omitempty"`
 
-	Init   int64 `json:"init_ns"`   // of the attempt that went on
-	Reload int64 `json:"reload_ns"` //
-	Warmup int64 `json:"warmup_ns"` //
+	Init   int64 `json:"init_ns"`   // of the next attempt
+	Reload int64 `json:"reload_ns"` // of the next attempt
+	Warmup int64 `json:"warmup_ns"` // of the next attempt
 	Total  int64 `json:"total_ns"`
 }
 
-// disruptions are those of all ranks.
+// disruptions collects the disruptions of all ranks.
 type disruptions struct {
 	order []disrupted
 	found map[disrupted]*Disruption
 }
 
-// disrupted tells disruptions apart.
+// disrupted identifies a disruption.
 type disrupted struct{ after, next, loop int }
 
 func (all *disruptions) get(k disrupted, at int64, proper bool) *Disruption {
@@ -56,7 +56,7 @@ func (all *disruptions) get(k disrupted, at int64, proper bool) *Disruption {
 	return d
 }
 
-// rank adds what one rank has of them.
+// rank adds the disruptions of one rank.
 func (all *disruptions) rank(v *view, r *rankView) {
 	for k := range r.attempts {
 		a := &r.attempts[k]
@@ -74,7 +74,7 @@ func (all *disruptions) rank(v *view, r *rankView) {
 	v.lostBy(r, func(after, next, loop int) *Disruption { return all.found[disrupted{after, next, loop}] })
 }
 
-// inWindows lists those whose moment is in the windows.
+// inWindows returns the disruptions whose At is in a window, with their totals.
 func (all *disruptions) inWindows(windows []Interval) []Disruption {
 	var out []Disruption
 	for _, k := range all.order {
@@ -93,8 +93,8 @@ func (all *disruptions) inWindows(windows []Interval) []Disruption {
 	return out
 }
 
-// rollsBack reports whether loop j runs an iteration again that an earlier
-// loop of the process has run.
+// rollsBack reports whether loop j repeats an iteration of an earlier loop of
+// the process.
 func (a *attemptView) rollsBack(j int) bool {
 	for i := range a.iterations {
 		it := &a.iterations[i]
@@ -108,7 +108,8 @@ func (a *attemptView) rollsBack(j int) bool {
 	return false
 }
 
-// restart adds what the way from attempt k to its first iterations took.
+// restart adds the time from the end of attempt k to the first iterations of the
+// next attempt.
 func (v *view) restart(r *rankView, k int, d *Disruption) {
 	a, next := &r.attempts[k], &r.attempts[k+1]
 	gap := a.latest - a.to
@@ -130,11 +131,11 @@ func (v *view) restart(r *rankView, k int, d *Disruption) {
 	})
 }
 
-// pace is how many of the last iterations say how long one takes, with what is between
-// them.
+// pace is the number of last iterations from which the time of one, with the gap
+// to the next, is estimated.
 const pace = 16
 
-// unrecorded is how many iterations may have begun after the last record.
+// unrecorded returns how many iterations may have begun after the last record.
 func (a *attemptView) unrecorded() int {
 	gap := a.latest - a.to
 	if gap <= 0 {
@@ -158,9 +159,9 @@ func (a *attemptView) unrecorded() int {
 	return int((gap + each - 1) / each)
 }
 
-// lostBy gives each lost iteration of a rank to the disruption that undid it:
-// the first loop after it that runs its number again, or the end of the
-// attempt in which it did not finish.
+// lostBy adds each lost iteration of a rank to the disruption that undid it: the
+// first later loop that repeats its number, or the end of the attempt in which it
+// did not finish.
 func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption) {
 	for k := range r.attempts {
 		a := &r.attempts[k]
@@ -176,7 +177,7 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 			}
 			d, until := v.undoneBy(r, k, x, find)
 			if d == nil {
-				continue // its attempt is over, and none followed on this rank
+				continue // no attempt followed on this rank
 			}
 			s := sums[d]
 			if s == nil {
@@ -206,8 +207,8 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 	}
 }
 
-// fetched is the start of the data loading that ends where an iteration
-// starts, or that start.
+// fetched returns the start of the data loading that ends when an iteration
+// starts, or the start of the iteration if no data loading ends there.
 func (a *attemptView) fetched(start int64) int64 {
 	for s, end := range a.packed.stretches(a.stop) {
 		if end >= start {
@@ -220,8 +221,9 @@ func (a *attemptView) fetched(start int64) int64 {
 	return start
 }
 
-// undoneBy finds the disruption that undid iteration x of attempt k, and
-// where the stretch before it ends.
+// undoneBy returns the disruption that undid iteration x of attempt k, and when
+// the lost interval ends. It returns nil if the attempt is the last of the rank
+// and no loop of it repeats the iteration.
 func (v *view) undoneBy(r *rankView, k, x int, find func(after, next, loop int) *Disruption) (*Disruption, int64) {
 	a := &r.attempts[k]
 	number := a.iterations[x].number

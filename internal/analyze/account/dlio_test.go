@@ -7,8 +7,9 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// TestComputeOfDLIO: a step is what DLIO computes for a batch, also for the last one of
-// an epoch, of which it records no body; what it computes in an evaluation is none.
+// TestComputeOfDLIO checks that the computation of DLIO for a batch is a step, also for the
+// last batch of an epoch, which has no recorded body, and that its computation in an
+// evaluation is not a step.
 func TestComputeOfDLIO(t *testing.T) {
 	p := process{Process: account.Process{Rank: 0, Attempt: 1, Start: ns(1000), End: ns(1060), LastSeen: ns(1060), Heartbeats: true}}
 	add := func(id, parent uint64, cat, name string, from, to float64) {

@@ -8,7 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// A loop that says nothing of where it begins undoes nothing.
+// A loop without a recorded first iteration undoes nothing.
 func TestUnknownBeginIsNoRollback(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 40, 40)
@@ -27,7 +27,7 @@ func TestUnknownBeginIsNoRollback(t *testing.T) {
 	}
 }
 
-// What the flags say, and of whom.
+// The flags have the right kinds, ranks and values.
 func TestFlags(t *testing.T) {
 	first := func(j *timeline) {
 		j.process(0, 1, 0, 10, 10)
@@ -37,8 +37,8 @@ func TestFlags(t *testing.T) {
 		name   string
 		build  func(*timeline)
 		expect int
-		flags  []account.Flag // those of the kind
-		ranks  []int          // that are missing
+		flags  []account.Flag // of that kind
+		ranks  []int          // missing ranks
 		kind   account.FlagKind
 	}{
 		{name: "nothing came before the first loop: nothing is lost", build: first, kind: account.LostWorkUnknown},
@@ -74,7 +74,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// silent is a process that gives no signs of life.
+// silent is a process without heartbeats.
 func (j *timeline) silent(start, end float64) {
 	j.flush()
 	p := account.Process{Attempt: 1, Start: ns(start), End: job.NoEnd, LastSeen: ns(start + 10)}
@@ -85,8 +85,8 @@ func (j *timeline) silent(start, end float64) {
 	j.span(0, "application", start, end)
 }
 
-// The usual time of a rank without one of its own is that of its other attempts, and
-// without those that of the other ranks.
+// An attempt without a usual time takes it from the other attempts of its rank or, if they
+// have none, from the other ranks.
 func TestUsualTimeOfOthers(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 14, 14)
@@ -100,10 +100,8 @@ func TestUsualTimeOfOthers(t *testing.T) {
 	want(t, "rank 1", rep.Ranks[1].Categories, account.Totals{account.Productive: 2 * sec, account.Warmup: 7 * sec, account.Absent: 5 * sec})
 }
 
-// Of more restarts than its file tells apart the live ledger keeps the last.
-// A step that is saved alone is committed without its warm-up.
-// Computing that begins where a step ends belongs to the next one, so a long first
-// forward is no warm-up of the step before it.
+// Compute time that begins when a step ends belongs to the next step, so a long first
+// forward pass is not warm-up of the step before it.
 func TestComputingAtTheEndOfAStep(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 100, 100)
@@ -112,7 +110,7 @@ func TestComputingAtTheEndOfAStep(t *testing.T) {
 	for i := range 8 {
 		lasts := 1.0
 		if i == 1 {
-			lasts = 9 // of the first step whose begin is known
+			lasts = 9 // the first step with a known begin
 		}
 		j.span(app, "model_forward", at, at+lasts)
 		j.span(app, "optimizer_update", at+lasts, at+lasts+1)
@@ -120,13 +118,13 @@ func TestComputingAtTheEndOfAStep(t *testing.T) {
 	}
 	rep := j.report(account.Query{To: ns(at)})
 	want(t, "steps of the optimizer", rep.Categories, account.Totals{account.Productive: 24 * sec})
-	if it := rep.Iterations; it.Kept != 8 || it.AtRiskTime != 23*sec { // without the computing before the first
+	if it := rep.Iterations; it.Kept != 8 || it.AtRiskTime != 23*sec { // without the compute time before the first step
 		t.Errorf("%+v", it)
 	}
 }
 
-// What is in a span that holds up the training need not be what does: of another span
-// beside it that comes first the time is.
+// A span inside of a span that blocks training does not take its priority: a concurrent
+// span of a lower kind gets the time.
 func TestInsideOfWhatWins(t *testing.T) {
 	j := &timeline{}
 	j.process(0, 1, 0, 10, 10)
@@ -139,8 +137,8 @@ func TestInsideOfWhatWins(t *testing.T) {
 	})
 }
 
-// The iterations of an attempt are those of its lowest rank that has any: what ended, by
-// its numbers, or counted where a number is missing.
+// Ledger.Iterations returns the finished iterations of the lowest rank that has any, with
+// their numbers, or with indexes if a number is missing.
 func TestIterationsOfAnAttempt(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 40, 40)

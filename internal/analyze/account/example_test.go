@@ -7,7 +7,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// A job that was killed in its second step and went on with it.
+// A job that was killed in its second step and continued with this step.
 func ExampleLedger() {
 	const s = 1_000_000_000
 	span := func(id, parent uint64, name string, from, to int64) *job.Span {
@@ -41,7 +41,7 @@ func ExampleLedger() {
 			return
 		}
 	}
-	ledger.Expect(1) // ranks: one that reports nothing is a flag
+	ledger.Expect(1) // number of ranks: a missing rank becomes a flag
 	report := ledger.Report(account.Query{})
 	fmt.Printf("%.1f %% of %d s\n", 100*report.Ratio(), report.Categories.Sum()/s) // of all ranks together
 	for _, c := range account.Categories() {
@@ -60,7 +60,7 @@ func ExampleLedger() {
 	// the kill cost 85 s and 1 iterations
 }
 
-// What others call goodput, of a job of two hours that failed once, and what each rank did when.
+// The commonly used goodput figures of a job of two hours that failed once, and the time of each rank.
 func ExampleReport_Figures() {
 	const minute = 60_000_000_000
 	var ledger account.Ledger
@@ -81,7 +81,7 @@ func ExampleReport_Figures() {
 			return
 		}
 	}
-	const flops = 6*7e9 + 12*32*32*128*4096 // a token of a model with 7e9 parameters, 32 layers, 32 heads of 128, sequences of 4096
+	const flops = 6*7e9 + 12*32*32*128*4096 // per token of a model with 7e9 parameters, 32 layers, 32 heads of 128, sequences of 4096
 	basis := account.Basis{Devices: 8, PeakFLOPs: 989e12, ModelFLOPs: flops * 40e6}
 	for _, f := range ledger.Report(account.Query{}).Figures(basis) {
 		if f.Name == account.FigureYoung || f.Name == "ettr" || f.Name == "mfu" {

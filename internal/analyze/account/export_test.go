@@ -8,23 +8,23 @@ func SetRowLimit(b *Builder, n int) { b.rows.limit = n }
 // SetSpill makes a builder pack its timeline into spill.
 func SetSpill(b *Builder, spill *extsort.Blocks) { b.spill = spill }
 
-// Numbered returns a builder that was read its rank and attempt.
+// Numbered sets the rank and attempt of a builder that was read, and returns it.
 func Numbered(b *Builder, rank, attempt int) *Builder {
 	b.done.Rank, b.done.Attempt = rank, attempt
 	return b
 }
 
-// PartNames lists the parts.
+// PartNames returns the parts.
 func PartNames() []Part { return []Part{Compute, Communication, WaitInStep, OtherCode, StepUnsplit} }
 
-// RankStep is a step of a rank, by the number by which ranks are compared.
+// RankStep identifies a step of a rank by the number that ranks have in common.
 type RankStep struct {
 	Rank int
 	Step int64
 }
 
 // WaitsOf returns how long ranks waited for others in one attempt, from the end of one step
-// to that of the next, inside of steps and outside.
+// to the end of the next, inside and outside of steps.
 func WaitsOf(l *Ledger, number int) map[RankStep]int64 {
 	out := make(map[RankStep]int64)
 	t := l.meet()

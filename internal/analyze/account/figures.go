@@ -5,42 +5,43 @@ import (
 	"time"
 )
 
-// Basis is what figures need beyond the ledger. Zero fields mean "unknown";
-// the figures that need them are then unknown too.
+// Basis holds the inputs of figures that are not in the ledger. A zero field means
+// "unknown"; the figures that need it are then unknown too.
 type Basis struct {
 	// Queue is how long the job waited for its resources, all attempts together.
 	Queue time.Duration
 
-	// Ideal is the iteration time to measure step-based goodput with. Zero
-	// takes the shortest own time of any iteration.
+	// Ideal is the reference iteration time of step-based goodput. Zero means the
+	// shortest own time of any iteration.
 	Ideal time.Duration
 
-	// Devices and PeakFLOPs are the accelerators of the whole job and what one
-	// can do in a second: the dense figure of the data type in use.
+	// Devices is the number of accelerators of the whole job. PeakFLOPs is the peak
+	// of one of them in FLOPs per second: the dense value of the data type in use.
 	Devices   int
 	PeakFLOPs float64
 
-	// ModelFLOPs is what one iteration of the whole job needs, forward and
-	// backward, without recomputation: for a decoder-only transformer of N parameters, L layers
-	// and H heads of dimension Q, 6N + 12LHQT a token of a sequence of T. HardwareFLOPs
-	// is what it executes, with recomputation: 8N + 16LHQT if all is computed again.
+	// ModelFLOPs is the FLOPs that one iteration of the whole job needs, forward and backward,
+	// without recomputation: for a decoder-only transformer with N parameters, L layers and H
+	// heads of dimension Q, 6N + 12LHQT per token of a sequence of length T. HardwareFLOPs is the
+	// FLOPs that it executes, with recomputation: 8N + 16LHQT if everything is recomputed.
 	ModelFLOPs    float64
 	HardwareFLOPs float64
 }
 
-// Figure is one number that follows from a report.
+// Figure is one number derived from a report.
 type Figure struct {
 	Name  string  `json:"name"`
-	Value float64 `json:"value"` // seconds where the name ends so, else a ratio; 0 when unknown
+	Value float64 `json:"value"` // in seconds if the name ends in "seconds", else a ratio; 0 if unknown
 	Known bool    `json:"known"`
-	Note  string  `json:"note"` // under which conditions it holds, or what is missing
+	Note  string  `json:"note"` // the conditions under which it holds, or what is missing
 
-	// OfFailures says that it follows from how often the job failed, whatever its steps did.
+	// OfFailures is set if the figure depends only on the failures and saves of the job, not
+	// on its iterations.
 	OfFailures bool `json:"-"`
 }
 
-// The names of figures, which docs/explain/goodput.md explains. FigureYoung is how often to save a
-// checkpoint.
+// The names of figures. They are explained in docs/explain/goodput.md. FigureYoung is the suggested
+// time between checkpoints.
 const (
 	figureGoodput          = "goodput"
 	figureETTR             = "ettr"
@@ -56,8 +57,8 @@ const (
 	figureUsefulFLOPs      = "useful_flops_ratio"
 )
 
-// Figures are the ratios that others use, from the same totals. They are
-// means over ranks, over the window of the report.
+// Figures returns the commonly used ratios, computed from the totals of the
+// report. They are means over ranks, for the window of the report.
 func (r *Report) Figures(b Basis) []Figure {
 	n := float64(max(len(r.Ranks), 1))
 	sec := func(c Category) float64 { return float64(r.Categories[c]) / n / 1e9 }
@@ -102,7 +103,7 @@ func (r *Report) Figures(b Basis) []Figure {
 
 type giver func(name string, above, below float64, note string)
 
-// steps adds the figures that measure kept iterations with an ideal time.
+// steps adds the figures that compare kept iterations with an ideal time.
 func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
 	ideal, note := b.Ideal.Seconds(), "kept iterations x the given ideal time"
 	if ideal == 0 {
@@ -118,7 +119,7 @@ func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown fu
 	give(figureSlowdown, productive-worth, 1, "productive time above "+note)
 }
 
-// failures adds what follows from how often the job failed.
+// failures adds the figures that depend on how often the job failed.
 func (r *Report) failures(ranks, observed float64, give giver, unknown func(name, why string)) {
 	failed := 0
 	for _, d := range r.Disruptions {
@@ -148,7 +149,7 @@ func (r *Report) failures(ranks, observed float64, give giver, unknown func(name
 	give(figureSaxena, save+math.Sqrt(2*(mttf+restart)*save+save*save), 1, "between checkpoints, including the restart time; a suggestion")
 }
 
-// flops adds the use of the accelerators.
+// flops adds the figures of accelerator utilization.
 func (r *Report) flops(b Basis, wall, productive float64, give giver, unknown func(name, why string)) {
 	peak := float64(b.Devices) * b.PeakFLOPs
 	if peak <= 0 {

@@ -8,36 +8,37 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// FlagKind names a reason to trust a report less.
+// FlagKind identifies a reason to trust a report less.
 type FlagKind string
 
 // The flags.
 const (
 	NoEnd           FlagKind = "no_end"            // an attempt without a proper end
-	NoHeartbeat     FlagKind = "no_heartbeat"      // and its last sign of life is only its last record
-	ClockSkew       FlagKind = "clock_skew"        // an attempt begins before the last sign of life of the one before; Value in ns
-	LongIteration   FlagKind = "long_iteration"    // more than ten times the usual time; Value is its number, -1 when unknown
+	NoHeartbeat     FlagKind = "no_heartbeat"      // an attempt without a proper end and without heartbeats: when it ended is known only from its last record
+	ClockSkew       FlagKind = "clock_skew"        // an attempt begins before the last record or heartbeat of an earlier one; Value is the overlap in ns
+	LongIteration   FlagKind = "long_iteration"    // an iteration took more than ten times the usual time; Value is its number, -1 if unknown
 	MissingRank     FlagKind = "missing_rank"      // the first rank of the job that reported nothing; Count more are in Report.Missing
-	SpansDropped    FlagKind = "spans_dropped"     // Value of them
-	TwoWriters      FlagKind = "two_writers"       // several processes say they are this rank and attempt; Value beyond one
-	MissingEnds     FlagKind = "missing_ends"      // spans without an end that what followed them closed; Value of them
+	SpansDropped    FlagKind = "spans_dropped"     // spans are missing; Value is their number
+	TwoWriters      FlagKind = "two_writers"       // several processes claim this rank and attempt; Value is their number minus one
+	MissingEnds     FlagKind = "missing_ends"      // spans without an end, closed by their successor; Value is their number
 	WarmupUnknown   FlagKind = "warmup_unknown"    // no usual time to compare the first iteration with
-	Provisional     FlagKind = "provisional"       // the usual time is that of fewer than three iterations; Value of them
-	LostWorkUnknown FlagKind = "lost_work_unknown" // an attempt followed, and no record says with which iteration it went on
-	ResumeInferred  FlagKind = "resume_inferred"   // the first iteration of a loop was concluded; Value is it
-	NoIterations    FlagKind = "no_iterations"     // not a single iteration was recorded: what the training did is in "other"
+	Provisional     FlagKind = "provisional"       // the usual time comes from fewer than three iterations; Value is their number
+	LostWorkUnknown FlagKind = "lost_work_unknown" // an attempt followed, and its first iteration is not recorded
+	ResumeInferred  FlagKind = "resume_inferred"   // the first iteration of a loop was inferred; Value is its number
+	NoIterations    FlagKind = "no_iterations"     // no iteration was recorded: the training time is in "other"
 	LocalSteps      FlagKind = "local_steps"       // the program counts from 0 in each attempt; the global numbers come from the loops
 )
 
-// maxLong bounds the flags about long iterations of one attempt; what is
-// beyond is in the Value of none of them, but counted by Count.
+// maxLong limits the flags about long iterations of one attempt. The Count of the
+// last one is the number of further long iterations.
 const maxLong = 8
 
-// longFactor is how many times the usual time makes an iteration worth a flag.
+// longFactor is the multiple of the usual time above which an iteration is flagged.
 const longFactor = 10
 
-// Flag is one reason, with the rank and attempt that it is about. Attempt is 0
-// where it is about a rank, Count how many alike are not listed.
+// Flag is one reason to trust a report less, with the rank and attempt that it
+// concerns. Attempt is 0 if it concerns the whole rank. Count is the number of
+// similar flags that are not listed.
 type Flag struct {
 	Kind    FlagKind `json:"kind"`
 	Rank    int      `json:"rank"`
@@ -46,9 +47,9 @@ type Flag struct {
 	Count   int      `json:"more,omitempty"`
 }
 
-// flags adds those of one rank.
+// flags appends the flags of one rank to out.
 func (r *rankView) flags(v *view, out []Flag) []Flag {
-	seen := make([]int64, len(r.attempts)) // the last sign of life of an attempt and those before
+	seen := make([]int64, len(r.attempts)) // the last record or heartbeat of this and all earlier attempts
 	for k := range r.attempts {
 		if seen[k] = min(r.attempts[k].stop, v.asOf); k > 0 {
 			seen[k] = max(seen[k], seen[k-1])
@@ -65,7 +66,7 @@ func (r *rankView) flags(v *view, out []Flag) []Flag {
 	return out
 }
 
-// allFlags completes and sorts the flags of the ranks that were seen.
+// allFlags adds the flag of missing ranks and sorts all flags.
 func (l *Ledger) allFlags(out []Flag, seen map[int]bool) []Flag {
 	if missing := l.missing(seen); len(missing) > 0 {
 		out = append(out, Flag{Kind: MissingRank, Rank: missing[0], Count: l.expected - len(seen) - 1})
@@ -76,10 +77,10 @@ func (l *Ledger) allFlags(out []Flag, seen map[int]bool) []Flag {
 	return out
 }
 
-// maxMissing bounds the list of missing ranks; the flag counts all.
+// maxMissing limits the list of missing ranks; the flag counts all.
 const maxMissing = 64
 
-// missing lists the ranks that the job should have and that reported nothing.
+// missing returns the expected ranks that reported nothing, at most maxMissing.
 func (l *Ledger) missing(seen map[int]bool) (out []int) {
 	for id := 0; id < l.expected && len(out) < maxMissing && len(seen) < l.expected; id++ {
 		if !seen[id] {

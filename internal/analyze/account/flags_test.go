@@ -7,8 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/account"
 )
 
-// TestMissingEnds: what must have ended when the next thing began does not
-// last until the end of the process.
+// TestMissingEnds checks that a span without an end that must have ended when the
+// next one began does not last until the end of the process.
 func TestMissingEnds(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 30, 30)
@@ -42,8 +42,8 @@ func TestClockSkew(t *testing.T) {
 	}
 }
 
-// A process that says it ended before its first span began has no time, those beside it
-// keep theirs, and what is stored of it can be read.
+// A process whose recorded end is before its first span has no time. Other processes keep
+// their time, and its stored timeline can be read.
 func TestEndBeforeItsStart(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 1, 41, 41)
@@ -65,7 +65,7 @@ func TestEndBeforeItsStart(t *testing.T) {
 	}
 }
 
-// At a moment the usual time is that of the iterations which had ended by then.
+// The usual time at a moment comes from the iterations that had ended by then.
 func TestUsualTimeAsOf(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 100, 100)
@@ -73,7 +73,7 @@ func TestUsualTimeAsOf(t *testing.T) {
 	for i, end := range []float64{10, 20, 30, 100} {
 		j.step(loop, int64(i), []float64{0, 10, 20, 30}[i], end)
 	}
-	for asOf, counted := range map[float64]int64{29: 0, 30: 2, 99: 2, 100: 3} { // the first says nothing, and one not enough
+	for asOf, counted := range map[float64]int64{29: 0, 30: 2, 99: 2, 100: 3} { // the first iteration does not count, and a single one is not enough
 		rep := j.report(account.Query{To: ns(asOf), AsOf: ns(asOf)})
 		f, unknown := flag(rep, account.Provisional), flag(rep, account.WarmupUnknown) != nil
 		if unknown != (counted == 0) || (f != nil) != (counted == 2) || f != nil && f.Value != counted {

@@ -91,7 +91,7 @@ func number(p *int64, unknown int64) int64 {
 	return *p
 }
 
-// builders makes a builder for each process of the scenario.
+// builders returns a builder for each process of the scenario.
 func (s *scenario) builders() []*account.Builder {
 	at := func(t int64) int64 { return (s.EpochMS + t) * ms }
 	type key struct{ rank, attempt int }
@@ -196,7 +196,7 @@ func diffPercent(what string, have float64, want *float64) (bad []string) {
 	return nil
 }
 
-// diff compares a report with every figure of the right answer.
+// diff compares a report with every expected figure.
 func diff(rep *account.Report, want *right) (bad []string) {
 	if !sameNS(rep.Wall, want.Wall) {
 		bad = append(bad, fmt.Sprintf("wall: %.3f ms, want %d", float64(rep.Wall)/ms, want.Wall))
@@ -254,7 +254,7 @@ func diff(rep *account.Report, want *right) (bad []string) {
 	return bad
 }
 
-// check replays a scenario.
+// check replays a scenario and compares its reports with the expected figures.
 func (s *scenario) check(t *testing.T) (figures int) {
 	l := s.ledger()
 	queries := s.Queries
@@ -310,8 +310,8 @@ func readScenario(t *testing.T, path string) *scenario {
 	return s
 }
 
-// goldenDirs are the folders with scenarios: those of TRAINSPAN_GOODPUT, or
-// the shared set where it is.
+// goldenDirs returns the folders with scenarios: those in TRAINSPAN_GOODPUT, or the
+// shared set if it exists.
 func goldenDirs(t *testing.T) []string {
 	t.Helper()
 	if v := os.Getenv("TRAINSPAN_GOODPUT"); v != "" {
@@ -324,8 +324,8 @@ func goldenDirs(t *testing.T) []string {
 	return []string{shared}
 }
 
-// TestGolden replays recorded jobs and compares every figure of their right
-// answers to the millisecond.
+// TestGolden replays recorded jobs and compares every expected figure to the
+// millisecond.
 func TestGolden(t *testing.T) {
 	files, figures := 0, 0
 	for _, dir := range goldenDirs(t) {
@@ -342,7 +342,7 @@ func TestGolden(t *testing.T) {
 	t.Logf("%d scenarios, %d answers", files, figures)
 }
 
-// TestDiffNotices: a figure that is off by a millisecond does not pass.
+// TestDiffNotices checks that diff reports a figure that is off by a millisecond.
 func TestDiffNotices(t *testing.T) {
 	for name, change := range map[string]func(r *right){
 		"wall":       func(r *right) { r.Wall++ },

@@ -16,7 +16,7 @@ func fill(b *account.Builder, steps int) {
 	}
 }
 
-// A file may have very many processes, each with little to say.
+// A file may have very many processes with few records each.
 func TestProcessWithOneSpan(t *testing.T) {
 	growth.Work(t, 200, 100, func() { // 1 MiB and 20 kB
 		for range 64 {

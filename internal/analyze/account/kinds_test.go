@@ -12,21 +12,20 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// drawnRow is a row of a timeline as it is drawn: each character is a second, and equal letters beside
-// each other are one span. A span is inside of the one above it of its
-// thread.
+// drawnRow is a row of a drawn timeline: each character is a second, and adjacent equal
+// letters are one span. The parent of a span is the span above it on the same thread.
 type drawnRow struct {
 	thread int64
 	line   string
 }
 
-// meaning is what a letter stands for.
+// meaning is the span that a letter stands for.
 type meaning struct {
 	cat, name string
 	change    func(*job.Span)
 }
 
-// drawRows gives the spans of rows of a timeline that begins at second 1.
+// drawRows returns the spans of rows of a timeline that begins at second 1.
 func drawRows(rows []drawnRow, letters map[byte]meaning, add func(*job.Span, meaning)) {
 	type drawnSpan struct {
 		id         uint64
@@ -64,7 +63,7 @@ func drawRows(rows []drawnRow, letters map[byte]meaning, add func(*job.Span, mea
 	}
 }
 
-// TestKindsOfRecords draws what programs of each kind record, and checks where the time goes.
+// TestKindsOfRecords draws the records of each kind of program, and checks their categories.
 // docs/explain/goodput.md shows the same timelines.
 func TestKindsOfRecords(t *testing.T) {
 	type seconds = map[string]float64
@@ -81,7 +80,7 @@ func TestKindsOfRecords(t *testing.T) {
 		totals  seconds
 		parts   seconds
 		steps   int
-		noFile  bool // it is no trace, or needs more than names and times
+		noFile  bool // not a trace, or it needs more than names and times
 	}{
 		{
 			name: "DLIO: a step is what it computes for a batch, known at the end",

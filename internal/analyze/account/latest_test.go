@@ -9,12 +9,12 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// What a killed attempt may have done after its last record is neither its work nor
-// downtime; what depends on it has a range. Steps take 100 ms.
+// The time in which a killed attempt may have lived after its last record is neither work
+// nor downtime, and figures that depend on it are ranges. Steps take 100 ms.
 func TestAfterTheLastRecord(t *testing.T) {
 	const ms, start = int64(1e6), int64(1e18)
 	type want struct {
-		unobserved, down        int64 // of both ranks
+		unobserved, down        int64 // sum of both ranks
 		unrecorded, downMost    int64
 		iterations, iterations2 int
 		latest                  int64 // after the start
@@ -23,7 +23,7 @@ func TestAfterTheLastRecord(t *testing.T) {
 		latest int64 // after the last record of each rank
 		died   bool
 		back   int64 // when the second attempt starts, after the last record
-		end    bool  // the first one ended in good order
+		end    bool  // the first attempt ended properly
 		want   want
 	}{
 		"nothing is known":          {0, false, 2000, false, want{0, 4000, 0, 0, 6, 0, 0}},

@@ -9,31 +9,31 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// Ledger holds the timelines of all processes of a job and answers questions
-// about any stretch of time. The zero value is an empty ledger. Its methods
-// may be called concurrently only while nothing is added.
+// Ledger holds the timelines of all processes of a job and reports on any
+// interval of time. The zero value is an empty ledger. Its methods may be called
+// concurrently, but not concurrently with [Ledger.Add] or [Ledger.Expect].
 type Ledger struct {
 	ranks    map[int]*rank
-	having   map[int][]int // the ranks that have an attempt, by its number, in order
-	tried    []Interval
-	expected int // ranks that the job should have, 0 when that is not known
+	having   map[int][]int // by attempt number: the ranks with that attempt, in order
+	tried    []Interval    // starts without records
+	expected int           // number of ranks of the job, 0 if unknown
 
 	meeting sync.Mutex
-	table   *table // of all meetings, nil until it is asked for
+	table   *table // all meetings, nil until first used
 }
 
-// rank is the attempts of one rank, by number.
+// rank holds the attempts of one rank, by number.
 type rank struct {
 	id       int
 	attempts []*attempt
-	rivals   []*attempt // other processes with the number of one of them
+	rivals   []*attempt // other processes with the same attempt number
 }
 
-// Add takes the timeline of a process. The same timeline twice counts once;
-// two different ones for the same rank and attempt are two writers: one of
-// them counts, always the same, and the report says so. The builder must not
-// be used afterwards. An error means that the temporary file of a very large
-// process could not be used; the ledger is then as before.
+// Add adds the timeline of a process. A timeline that is added twice counts once.
+// If two different timelines have the same rank and attempt, one of them counts,
+// independent of the order, and the report has a [TwoWriters] flag. The builder
+// must not be used afterwards. Add returns an error if the temporary file of a
+// very large process could not be used; the ledger is then unchanged.
 func (l *Ledger) Add(b *Builder) error {
 	if err := b.finish(); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (l *Ledger) add(a *attempt) {
 	r.rivals = append(r.rivals, a)
 }
 
-// better reports whether a, not b, is to stand for their rank and attempt.
+// better reports whether a, not b, counts for their rank and attempt.
 func (a *attempt) better(b *attempt) bool {
 	return cmp.Or(
 		cmp.Compare(a.packed.iterations.n, b.packed.iterations.n),
@@ -78,11 +78,12 @@ func (a *attempt) better(b *attempt) bool {
 		cmp.Compare(a.digest, b.digest)) > 0
 }
 
-// Expect says how many ranks the job has, so that missing ones are listed.
+// Expect sets how many ranks the job has, so that reports list the missing ones.
+// A smaller number than before has no effect.
 func (l *Ledger) Expect(ranks int) { l.expected, l.table = max(l.expected, ranks), nil }
 
-// triedAt says that the job was started, and that the start ended before anything of it was
-// recorded. It is downtime of all ranks, as what is between it and other attempts.
+// triedAt adds a start of the job that ended before anything was recorded. It is downtime of
+// all ranks, like the time between it and the other attempts.
 func (l *Ledger) triedAt(start, stop int64) {
 	if t := (Interval{start, stop}); !slices.Contains(l.tried, t) {
 		l.tried = append(l.tried, t)
@@ -98,7 +99,8 @@ func (l *Ledger) rankIDs() []int {
 	return ids
 }
 
-// startBefore is the start of the job as known at a moment.
+// startBefore returns the start of the job as known at asOf. ok is false if no
+// attempt had started.
 func (l *Ledger) startBefore(asOf int64) (start int64, ok bool) {
 	start = job.NoEnd
 	for _, r := range l.ranks {
@@ -111,14 +113,15 @@ func (l *Ledger) startBefore(asOf int64) (start int64, ok bool) {
 	return start, ok
 }
 
-// Iteration is a training iteration that ended, or several that follow each other
-// without one that stands out: see [Builder.Windows].
+// Iteration is a finished training iteration, or a window of several consecutive
+// ones: see [Builder.Windows].
 type Iteration struct {
-	First, Last int64 // the numbers or, where any of the process has none, how many came before
+	First, Last int64 // their numbers; if any iteration of the process has no number, their indexes from 0
 	End         int64 // on the clock of its rank
 }
 
-// Iterations returns those of one attempt by start, of the lowest rank that has any.
+// Iterations returns the finished iterations of one attempt by start, those of the
+// lowest rank that has any.
 func (l *Ledger) Iterations(number int) (out []Iteration) {
 	for _, id := range l.having[number] {
 		of := l.ranks[id].attempts
@@ -143,10 +146,9 @@ func (l *Ledger) Iterations(number int) (out []Iteration) {
 	return out
 }
 
-// EachFinished calls do with every iteration that ended, of all ranks and attempts, lost
-// ones included: its rank, when it began, how long it took, in nanoseconds, and how many
-// iterations that stands for. They are several in a digest with windows, and length is
-// their mean then.
+// EachFinished calls do with every finished iteration of all ranks and attempts, including
+// lost ones: its rank, start, length in nanoseconds, and count. In a digest with windows count
+// may be greater than 1: the call is then for a window, and length is the mean of its iterations.
 func (l *Ledger) EachFinished(do func(rank int, start, length int64, count int)) {
 	var its []iteration
 	for _, id := range l.rankIDs() {
@@ -167,10 +169,10 @@ type Interval struct {
 	To   int64 `json:"to_ns"`
 }
 
-// coverage finds when all ranks, and when any of them, did something. The
-// intervals of a rank come in order; next says that those of the next follow.
-// What all and any share is kept, not what each rank did: ranks train in step,
-// so that both stay as long as the list of one rank.
+// coverage computes the intervals in which all ranks, and in which any rank, did
+// something. The intervals of a rank are added in order; next ends a rank. Only the
+// intersection and the union are kept: because ranks train in step, both stay about
+// as long as the list of one rank.
 type coverage struct {
 	all, any []nest.Interval
 	rank     []nest.Interval

@@ -10,39 +10,39 @@ import (
 )
 
 // Ranks wait for each other in collectives, in the set-up of communication and in the
-// rendezvous of a start. Package meet decides how long, and for whom. A meeting of which not
-// all members are on record is unmatched: all of it counts as communication. So is one that a
-// rank has twice, because it ran a step again. Where a device does the work the host only
-// asks for its collectives, and nothing is compared.
+// rendezvous of a start. Package meet decides how long, and for whom. A meeting is unmatched
+// if a member has no record of it, or if a rank has it twice because it repeated a step: all
+// of its time counts as communication. If a device does the work, the host only launches its
+// collectives, and nothing is compared.
 //
-// A wait for a collective that is not on record itself, as DistributedDataParallel waits for
-// its reduction, is a meeting like one. Where collectives are asked for on record, how long a
-// rank waits for them also depends on when it asked, and the waits are communication.
+// A wait for a collective that has no record itself is also a meeting: DistributedDataParallel
+// waits for its reduction like this. If the launches of collectives are recorded, the length
+// of a wait also depends on the time of the launch, so the waits are communication.
 
-// meetKind is one kind of meetings of a process.
+// meetKind identifies meetings of a process that have the same group and operation.
 type meetKind struct {
-	group string // of processes, empty where all ranks take part
-	size  int    // of the group, 0 where that is not recorded
-	op    string // which collective
+	group string // process group, empty for all ranks
+	size  int    // of the group, 0 if not recorded
+	op    string // the collective, or one of the constants below
 }
 
-// maxMeetKinds bounds the kinds of one attempt. Meetings beyond are not compared.
+// maxMeetKinds limits the kinds of one attempt. Meetings of further kinds are not compared.
 const maxMeetKinds = 1 << 12
 
-// setUp is the op of the meetings that are no collectives: communication that is set up.
+// setUp is the op of the set-up of communication, which is not a collective.
 const setUp = "set-up"
 
-// waiting is the op of waits for collectives, and message that of messages that a rank receives.
+// waiting is the op of waits for collectives, and message the op of received messages.
 const (
 	waiting = "wait"
 	message = "receive"
 )
 
-// meetKindOf returns what kind of meeting a span is, false where it is none.
+// meetKindOf returns the kind of a meeting, or false if the span is not a meeting.
 func meetKindOf(s *job.Span) (meetKind, bool) {
 	switch {
 	case s.Class == vocab.ClassCollective:
-		// One that was only asked for here keeps nobody waiting here.
+		// A launch does not wait.
 		if s.Async || s.Kind == "send" {
 			return meetKind{}, false
 		}
@@ -60,20 +60,20 @@ func meetKindOf(s *job.Span) (meetKind, bool) {
 	return meetKind{}, false
 }
 
-// group is that of the processes of a kind.
+// of returns the process group of a kind.
 func (k *meetKind) of() meet.Group {
 	return meet.Group{Name: k.group, Size: k.size, SetUp: k.op == setUp}
 }
 
-// meetKinds are those of a process, numbered from 1 in the order in which they came.
+// meetKinds holds the kinds of a process, numbered from 1 in the order of first use.
 type meetKinds struct {
 	list  []meetKind
 	of    map[meetKind]uint16
-	asked bool // a collective was only asked for
+	asked bool // a launch of a collective was recorded
 }
 
-// groups returns the groups of the kinds, numbered in the order in which they came: where
-// in it each kind is.
+// groups numbers the groups of the kinds in the order of first use. It returns the number
+// of the group of each kind.
 func groups(kinds []meetKind) (at []uint16) {
 	var names []meet.Group
 	for i := range kinds {
@@ -89,7 +89,7 @@ func groups(kinds []meetKind) (at []uint16) {
 	return at
 }
 
-// number returns that of the meeting that a span is, 0 where it is none.
+// number returns the number of the kind of a span, or 0 if the span is not a meeting.
 func (m *meetKinds) number(s *job.Span) uint16 {
 	k, ok := meetKindOf(s)
 	if !ok {
@@ -108,8 +108,8 @@ func (m *meetKinds) number(s *job.Span) uint16 {
 	return n
 }
 
-// joins finds whose collectives the waits are for, and reports whether they are meetings.
-// They are of the one group that is on record, or of all ranks where none is.
+// joins sets the group of the waits for collectives, and reports whether they are meetings.
+// The group is the only recorded one, or all ranks if no group is recorded.
 func (m *meetKinds) joins() bool {
 	var of meetKind
 	for _, k := range m.list {
@@ -129,40 +129,40 @@ func (m *meetKinds) joins() bool {
 	return !m.asked
 }
 
-// The columns of meetings. Those inside of iterations have the index of one, its
-// anchor, the number of the kind, which one of its group it is there, and a duration; those
-// outside have the anchor of the iteration before, the kind, which one of its group it is
-// after that, start and duration.
+// The columns of meetings. A meeting inside of an iteration has the index of the iteration,
+// its anchor, the number of the kind, the index among the meetings of the group in that
+// iteration, and the duration. A meeting outside has the anchor of the iteration before, the
+// kind, the index among the meetings of the group after that iteration, start and duration.
 const (
 	insideColumns  = 5
 	outsideColumns = 5
 )
 
-// mostInside is how many meetings of a group an iteration keeps apart. The rest of them are
-// added up, and what ranks waited in these is at least what they waited in the sums.
+// mostInside is the number of meetings of a group that are stored separately per iteration.
+// The rest are added up. The wait computed from the sums is a lower bound.
 const mostInside = 24
 
 // The places of meetings that are added up.
 const (
-	folded   = -1 // of an iteration
-	windowed = -2 // of the iterations of a window
+	folded   = -1 // sum over an iteration
+	windowed = -2 // sum over the iterations of a window
 )
 
-// meetings takes the meetings of one process as they are found.
+// meetings collects the meetings of one process in order.
 type meetings struct {
 	inside, outside rowPacker
 	groups          []uint16 // of each kind
-	iteration       int      // that of the counts
+	iteration       int      // of the counts
 	anchor          int64
 	counts          []meetCount // of each group
-	before          int         // how many iterations began before
-	after           []int       // of each group
+	before          int         // the number of iterations that began before
+	after           []int       // by group: the number of meetings since then
 }
 
 type meetCount struct {
 	n    int
 	kind uint16
-	rest int64 // duration of those beyond mostInside
+	rest int64 // duration of the meetings beyond mostInside
 }
 
 // in adds a meeting inside of an iteration.
@@ -207,8 +207,8 @@ func (m *meetings) out(a *attempt, its []iteration, kind uint16, start, took int
 	*nth++
 }
 
-// anchor is what ranks call an iteration: its number or, where any of the process has none,
-// how many came before it.
+// anchor returns the key of iteration i that ranks have in common: its number, or its index
+// if any iteration of the process has no number. It is -1 before the first iteration.
 func (a *attempt) anchor(its []iteration, i int) int64 {
 	if i < 0 {
 		return -1
@@ -219,7 +219,7 @@ func (a *attempt) anchor(its []iteration, i int) int64 {
 	return int64(i)
 }
 
-// meeting is one meeting of the ranks of an attempt of the job.
+// meeting identifies one meeting of the ranks of an attempt of the job.
 type meeting struct {
 	group  int32 // of one attempt of the job
 	place  int32
@@ -227,17 +227,17 @@ type meeting struct {
 	inside bool
 }
 
-// table has the meetings of a job.
+// table holds the meetings of a job.
 type table struct {
 	of    map[meeting]meet.Meeting
 	least map[messageStep]int64
-	peers map[*attempt][2]int  // the ranks of the stages before and after, -1 without one
-	sizes []int                // of groups: how many members are expected
+	peers map[*attempt][2]int  // the ranks in the stages before and after, -1 if none
+	sizes []int                // by group: the number of expected members
 	group map[*attempt][]int32 // the group of each kind of an attempt
 	ops   map[string]uint32
 }
 
-// meet returns the meetings of all ranks. It is made when it is first asked for.
+// meet returns the meetings of all ranks. It builds the table on first use.
 func (l *Ledger) meet() *table {
 	l.meeting.Lock()
 	defer l.meeting.Unlock()
@@ -258,7 +258,7 @@ func (l *Ledger) meet() *table {
 			ops := t.opsOf(a)
 			enter := func(at meeting, kind int64, took int64) {
 				op := uint32(0)
-				if at.place >= 0 { // what is added up may be of several
+				if at.place >= 0 { // a sum may be of several operations
 					op = ops[kind-1]
 				}
 				m := t.of[at]
@@ -274,7 +274,7 @@ func (l *Ledger) meet() *table {
 	return t
 }
 
-// opsOf numbers the collectives of the kinds of an attempt, from 1.
+// opsOf returns the number, from 1, of the operation of each kind of an attempt.
 func (t *table) opsOf(a *attempt) (out []uint32) {
 	for i := range a.meets {
 		n, ok := t.ops[a.meets[i].op]
@@ -287,7 +287,8 @@ func (t *table) opsOf(a *attempt) (out []uint32) {
 	return out
 }
 
-// nameGroups numbers the groups of one attempt of the job, of all its ranks in order.
+// nameGroups numbers the groups of one attempt of the job. The argument all holds that
+// attempt of every rank, in order.
 func (t *table) nameGroups(all []*attempt, expected int) {
 	ranks := make([][]meet.Group, len(all))
 	for i, a := range all {
@@ -319,7 +320,7 @@ func (t *table) inside(a *attempt, fn func(m meeting, kind int64, iteration int,
 	}
 }
 
-// outside calls fn with the meetings of an attempt in no iteration.
+// outside calls fn with the meetings of an attempt outside of its iterations.
 func (t *table) outside(a *attempt, fn func(m meeting, kind, start, took int64)) {
 	groups := t.group[a]
 	for cols, n := range a.packed.outside.blocks(outsideColumns) {
@@ -329,8 +330,8 @@ func (t *table) outside(a *attempt, fn func(m meeting, kind, start, took int64))
 	}
 }
 
-// waited returns how long a meeting kept its member waiting, and for which rank. It is not
-// known where not all members are on record. A rank alone waits for nobody.
+// waited returns how long a member waited in a meeting, and for which rank. known is false
+// if a member has no record of the meeting. In a group of one rank the wait is 0.
 func (t *table) waited(at meeting, took int64) (wait int64, rank int, known bool) {
 	m, size := t.of[at], t.sizes[at.group]
 	if size < 2 {
@@ -345,8 +346,8 @@ type wait struct {
 	rank     int // for which
 }
 
-// waits returns what an attempt waited outside of its iterations, in order, and how long it
-// was in meetings there of which not all members are on record.
+// waits returns the waits of an attempt outside of its iterations, in order, and its total
+// time in unmatched meetings there.
 func (t *table) waits(a *attempt) (waits []wait, unmatched int64) {
 	t.outside(a, func(m meeting, _, start, took int64) {
 		switch d, rank, known := t.waited(m, took); {

@@ -17,14 +17,14 @@ import (
 // drawn is one rank of a job as a line: each letter is a second of
 //
 //	i a step, its own code   f forward in a step   a all_reduce in a step
-//	w a wait in a step for a collective that is not on record   A one that is asked for
-//	B backward in a step   R a message that it receives there
-//	b a barrier in no step   s a save of a checkpoint   g a span "generate"
+//	w a wait in a step for a collective without a record   A the launch of a collective
+//	B backward in a step   R a message received in a step
+//	b a barrier outside of steps   s a save of a checkpoint   g a span "generate"
 //	r the rendezvous of the start   I an initialization   . nothing
 //
-// Equal letters are one span, a step goes on over i, f, a, w, A, B and R, and | ends a step.
+// Adjacent equal letters are one span. A step continues over i, f, a, w, A, B and R, and | ends it.
 func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
-	end := 1.0 // a timeline that was written begins after 0
+	end := 1.0 // a stored timeline must begin after 0
 	for _, c := range line {
 		if c != '|' {
 			end++
@@ -83,8 +83,8 @@ func drawn(j *timeline, rank int, line string, change ...func(*job.Span)) {
 	}
 }
 
-// TestWaiting draws jobs of few ranks and checks for whom they waited, in seconds of all
-// ranks.
+// TestWaiting draws jobs of few ranks and checks for which ranks they waited, in seconds
+// summed over ranks.
 func TestWaiting(t *testing.T) {
 	type parts = map[account.Part]float64
 	tests := []struct {
@@ -92,7 +92,7 @@ func TestWaiting(t *testing.T) {
 		ranks      []string
 		wait       float64
 		parts      parts
-		waited     map[int][3]float64 // in all, in steps, in initializations
+		waited     map[int][3]float64 // in total, in steps, in initializations
 		unmatched  float64
 		productive float64
 		change     func(*job.Span)
@@ -168,7 +168,7 @@ func TestWaiting(t *testing.T) {
 }
 
 // TestWaitingInRepeatedSteps checks that meetings of a step that ran twice in one process
-// are not compared: which of them belong together is not on record.
+// are not compared: the records do not show which of them belong together.
 func TestWaitingInRepeatedSteps(t *testing.T) {
 	j := &timeline{}
 	for rank, ends := range []float64{3, 2} {
@@ -181,7 +181,7 @@ func TestWaitingInRepeatedSteps(t *testing.T) {
 			j.span(step, "all_reduce", at+ends, at+4, func(s *job.Span) { s.Cat = "comm" })
 		}
 	}
-	j.ledger.Expect(4) // two more ranks left no record: four durations are no meeting of four
+	j.ledger.Expect(4) // two more ranks have no records: four durations of two ranks are not a meeting of four
 	rep := j.report(account.Query{})
 	if len(rep.WaitedFor) != 0 || rep.ProductiveParts[account.WaitInStep] != 0 {
 		t.Errorf("waited for %+v, parts %v, want no waiting", rep.WaitedFor, rep.ProductiveParts)
@@ -191,8 +191,8 @@ func TestWaitingInRepeatedSteps(t *testing.T) {
 	}
 }
 
-// TestWaitingByGroup checks that groups of one name are told apart by place: pairs of four
-// ranks wait for their own last rank only.
+// TestWaitingByGroup checks that groups with the same name are distinguished by their ranks:
+// each pair of four ranks waits only for its own last rank.
 func TestWaitingByGroup(t *testing.T) {
 	group := func(s *job.Span) {
 		if s.Name == "all_reduce" {
@@ -212,8 +212,8 @@ func TestWaitingByGroup(t *testing.T) {
 	}
 }
 
-// TestWaitingIsKept checks that what was written and read again gives the same answer, and
-// that steps in windows divide the same time and report no more waiting than there was.
+// TestWaitingIsKept checks that a stored ledger gives the same report, and that windows
+// divide the same time and do not report too much waiting.
 func TestWaitingIsKept(t *testing.T) {
 	ledger := func(change func(*account.Builder) (*account.Builder, error)) *account.Report {
 		var l account.Ledger
@@ -260,7 +260,7 @@ func TestWaitingIsKept(t *testing.T) {
 			if got > want || 10*got < 9*want {
 				t.Errorf("windows: waited %d ns, want at most %d, and nine tenths of it", got, want)
 			}
-		case account.Communication: // what is not known to be waiting
+		case account.Communication: // includes waiting that windows do not show
 		default:
 			if got != want {
 				t.Errorf("windows: %s = %d ns, want %d", p, got, want)
@@ -272,8 +272,8 @@ func TestWaitingIsKept(t *testing.T) {
 	}
 }
 
-// TestManyCollectives checks that a step with more collectives than are kept apart divides
-// the same time, and that its memory does not grow with them.
+// TestManyCollectives checks a step with more collectives than are stored separately: it
+// divides the same time, and its memory does not grow with them.
 func TestManyCollectives(t *testing.T) {
 	size := func(collectives int) (int, account.Parts) {
 		var l account.Ledger
@@ -305,8 +305,8 @@ func TestManyCollectives(t *testing.T) {
 	}
 }
 
-// TestManyOverlaps checks that the memory of a step does not grow with the spans that others
-// hide, and that the time of all of these is counted.
+// TestManyOverlaps checks that the memory of a step does not grow with the number of
+// overlaps, and that the time of all of them is counted.
 func TestManyOverlaps(t *testing.T) {
 	size := func(n int) (bytes int, hidden int64) {
 		j := &timeline{}
@@ -317,7 +317,7 @@ func TestManyOverlaps(t *testing.T) {
 			from := float64(1 + 1000*k)
 			step := j.step(loop, int64(k), from, from+1000)
 			j.span(step, "forward", from, from+1000, compute)
-			for i := range n { // beside it, by their parent
+			for i := range n { // concurrent with it, by their parent
 				j.span(step, "forward", from+2*float64(i)+0.5, from+2*float64(i)+1.5, compute)
 			}
 		}
@@ -334,8 +334,8 @@ func TestManyOverlaps(t *testing.T) {
 	}
 }
 
-// TestSpilledTimelines checks that a ledger and its digest are the same with timelines in a
-// temporary file as in memory.
+// TestSpilledTimelines checks that a ledger and its digest do not depend on whether timelines
+// are in memory or in a temporary file.
 func TestSpilledTimelines(t *testing.T) {
 	of := func(spill *extsort.Blocks) (digest []byte, rep *account.Report) {
 		var l account.Ledger
@@ -376,7 +376,7 @@ func TestSpilledTimelines(t *testing.T) {
 	}
 }
 
-// TestMessages draws pipelines and checks for whom their stages waited, in seconds of both steps.
+// TestMessages draws pipelines and checks for which ranks their stages waited, in seconds of both steps.
 func TestMessages(t *testing.T) {
 	type waits = map[int]float64
 	tests := []struct {

@@ -6,10 +6,11 @@ import (
 )
 
 // Messages between the stages of a pipeline: a rank that receives one waits for its sender, as
-// [meet.Stages] says. What an iteration received is added up, by the stage that it came from.
+// described at [meet.Stages]. The messages of an iteration are added up by their sending stage.
 
-// The columns of messages: the index of an iteration, its anchor, how many came from the stage
-// before and how long they took, the same of the stage after, and the shortest of all of them.
+// The columns of messages: the index of an iteration, its anchor, the number and the total
+// duration of messages from the stage before, the same for the stage after, and the shortest
+// duration of all of them.
 const messageColumns = 7
 
 // The stages that messages come from.
@@ -19,7 +20,7 @@ const (
 	senders
 )
 
-// messages takes the messages that one process receives as they are found.
+// messages collects the messages that one process receives, in order.
 type messages struct {
 	rows      rowPacker
 	iteration int
@@ -28,12 +29,13 @@ type messages struct {
 	count     [senders]int64
 	took      [senders]int64
 	least     int64
-	// Which stage sent these is not known yet: the next pass through the model says so.
+	// The number and duration of messages whose sending stage is not known yet: the next
+	// pass through the model determines it.
 	waiting, waitingTook int64
 }
 
-// receive adds a message of an iteration. Before is the pass that it is followed by, if that is
-// known.
+// receive adds a message of an iteration. before is the pass that follows it, or ClassOther if
+// that is not known yet.
 func (m *messages) receive(iteration int, anchor int64, took int64, before vocab.Class) {
 	if !m.any || m.iteration != iteration {
 		m.end()
@@ -44,7 +46,7 @@ func (m *messages) receive(iteration int, anchor int64, took int64, before vocab
 	m.pass(iteration, before)
 }
 
-// pass notes that a pass through the model began.
+// pass records the begin of a pass through the model.
 func (m *messages) pass(iteration int, class vocab.Class) {
 	if class == vocab.ClassOther || m.waiting == 0 || m.iteration != iteration {
 		return
@@ -65,7 +67,7 @@ func (m *messages) end() {
 	*m = messages{rows: m.rows}
 }
 
-// received is what an iteration, or a window of them, received.
+// received sums up the messages of an iteration or a window of iterations.
 type received struct {
 	iteration   int
 	anchor      int64
@@ -73,7 +75,7 @@ type received struct {
 	least       int64
 }
 
-// received calls fn with what each iteration received.
+// received calls fn with the messages of each iteration.
 func (p *packed) received(fn func(r *received)) {
 	for cols, n := range p.messages.blocks(messageColumns) {
 		for i := range n {
@@ -84,13 +86,14 @@ func (p *packed) received(fn func(r *received)) {
 	}
 }
 
-// messageStep is a step in which ranks receive messages.
+// messageStep identifies a step in which ranks receive messages.
 type messageStep struct {
 	attempt int
 	anchor  int64
 }
 
-// findPeers finds the stages of one attempt of the job, of all its ranks in order.
+// findPeers finds the neighbour stages of the ranks in one attempt of the job. The argument all
+// holds that attempt of every rank, in order.
 func (t *table) findPeers(all []*attempt) {
 	roles := make([]string, len(all))
 	for i, a := range all {
@@ -121,7 +124,7 @@ func (t *table) enterMessages(a *attempt) {
 	})
 }
 
-// messages calls fn with how long an attempt waited for messages of a rank in its iterations.
+// messages calls fn with how long an attempt waited in an iteration for messages of a rank.
 func (t *table) messages(a *attempt, fn func(iteration int, wait int64, rank int)) {
 	peers, ok := t.peers[a]
 	if !ok {
@@ -136,7 +139,8 @@ func (t *table) messages(a *attempt, fn func(iteration int, wait int64, rank int
 	})
 }
 
-// replaceMessages adds up the messages of each window. The shortest one is that of the window.
+// replaceMessages adds up the messages of each window. The shortest duration is that of all
+// messages in the window.
 func (t *timeline) replaceMessages(a *attempt, all []iteration, place []int32) {
 	var sum received
 	flush := func() {

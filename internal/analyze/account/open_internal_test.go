@@ -2,8 +2,8 @@ package account
 
 import "testing"
 
-// TestOpenIDs: of few open spans and of many, each is found by its id until it is closed,
-// in whatever order; none is looked for in a list of many.
+// TestOpenIDs checks that each open span is found by its id until it is closed, for few and
+// many open spans and in any order, and that many open spans are not kept in a list.
 func TestOpenIDs(t *testing.T) {
 	for _, n := range []int32{1, fewOpen, fewOpen + 1, 10 * fewOpen} {
 		for name, at := range map[string]func(i int32) int32{"first in, first out": func(i int32) int32 { return i }, "last in, first out": func(i int32) int32 { return n - 1 - i }} {

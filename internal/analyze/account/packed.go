@@ -10,20 +10,20 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
 
-// packed is what an attempt has very many of, as columns: 15 to 35 bytes an
-// iteration. Stretches and overlaps are gone through block by block; iterations
-// are opened for one rank at a time.
+// packed holds the large lists of an attempt as compressed columns: 15 to 35 bytes
+// per iteration. Intervals and overlaps are read block by block; iterations are
+// unpacked for one rank at a time.
 type packed struct {
-	segs       rows // without gaps from the start of the attempt to its stop
+	segs       rows // intervals without gaps from the start of the attempt to its stop
 	overlaps   rows
 	iterations rows  // by start
-	inside     rows  // meetings in iterations
-	outside    rows  // meetings in none
-	messages   rows  // that iterations received
-	shift      int64 // of all times: see attempt.move
+	inside     rows  // meetings inside of iterations
+	outside    rows  // meetings outside of iterations
+	messages   rows  // messages received in iterations
+	shift      int64 // added to all times: see attempt.move
 }
 
-// rows are packed rows of integers, in parts of whole blocks.
+// rows holds packed rows of integers, in parts of whole blocks.
 type rows struct {
 	parts []extsort.Block
 	n     int
@@ -31,7 +31,7 @@ type rows struct {
 
 const (
 	packBlock = 256      // rows that share a unit and a width
-	partBytes = 16 << 10 // of a part: many more do not fit in memory if a job has many ranks
+	partBytes = 16 << 10 // size of a part: larger parts need too much memory if a job has many ranks
 )
 
 // The columns of each kind of row.
@@ -41,7 +41,7 @@ const (
 	iterationColumns = 10
 )
 
-// rowPacker packs rows as they come.
+// rowPacker packs rows one by one.
 type rowPacker struct {
 	rows
 	spill *extsort.Blocks
@@ -84,7 +84,7 @@ func (p *rowPacker) done() rows {
 	return p.rows
 }
 
-// append appends the rows to dst.
+// append appends the rows to dst and returns it.
 func (r *rows) append(dst []byte) []byte {
 	size := 0
 	for i := range r.parts {
@@ -98,8 +98,8 @@ func (r *rows) append(dst []byte) []byte {
 	return dst
 }
 
-// blocks returns the columns of one block after the other and how many rows it
-// has. Damaged bytes end it early.
+// blocks returns an iterator over the columns of each block and its number of
+// rows. Damaged data ends the iteration early.
 func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
 	return func(yield func([][packBlock]int64, int) bool) {
 		cols := make([][packBlock]int64, columnCount)
@@ -120,19 +120,19 @@ func (r *rows) blocks(columnCount int) iter.Seq2[[][packBlock]int64, int] {
 	}
 }
 
-// timeline packs the stretches of an attempt as they are found.
+// timeline packs the intervals of an attempt in order.
 type timeline struct {
 	segs, overlaps rowPacker
 	iterations     []iteration
-	sketches       []sketch // of each iteration, nil where none is a window
-	last           seg      // not packed yet: it ends where the next begins
+	sketches       []sketch // of each iteration, nil without windows
+	last           seg      // not packed yet: it ends at the start of the next one
 	any            bool
-	hash           hash // of the stretches
+	hash           hash // of the intervals
 	names          []Category
 	met            meetings
 	messages       messages
 	hides          hiddenSum
-	devices        bool     // what the host does in a step only asks a device for work
+	devices        bool     // in a step the host only launches work on a device
 	joins          bool     // waits for collectives are meetings
 	number         [2]int64 // the last iteration in segs and in overlaps
 }
@@ -142,7 +142,7 @@ func newTimeline(names []Category, spill *extsort.Blocks) *timeline {
 	return &timeline{names: names, hash: newHash(), segs: to, overlaps: to, met: meetings{inside: to, outside: to}, messages: messages{rows: to}}
 }
 
-// extend adds a stretch that begins at from and lasts to the next one.
+// extend adds an interval that begins at from and lasts until the next one.
 func (t *timeline) extend(from int64, w what) {
 	if w == gap {
 		w = whatOther
@@ -154,7 +154,7 @@ func (t *timeline) extend(from int64, w what) {
 	t.last, t.any = seg{from, w}, true
 }
 
-// close ends the last stretch.
+// close ends the last interval.
 func (t *timeline) close(at int64) {
 	if !t.any {
 		return
@@ -171,7 +171,7 @@ func (t *timeline) close(at int64) {
 	t.segs.add(kind, number, t.last.start)
 }
 
-// divide says what an iteration did in some of its time.
+// divide adds time to a part of an iteration.
 func (t *timeline) divide(w what, p part, took int64) {
 	n, ok := w.iteration()
 	switch {
@@ -183,8 +183,8 @@ func (t *timeline) divide(w what, p part, took int64) {
 	}
 }
 
-// mostHidden is how many overlaps of an iteration keep their places. The rest of them are added
-// up to one, from where the first of these began.
+// mostHidden is the number of overlaps of an iteration that are stored separately. The rest are
+// added up to one overlap, which begins at the start of the first of them.
 const mostHidden = 24
 
 func (t *timeline) overlap(o overlapped) {
@@ -223,9 +223,8 @@ func (t *timeline) addOverlap(o overlapped) {
 	t.overlaps.add(kind, number, o.from, o.to-o.from)
 }
 
-// split makes two columns of what a stretch is in: 0 for an iteration or its
-// category and one, and the iteration, which is that of the row before where
-// there is none.
+// split returns two columns for w: 0 for an iteration, or the category plus one;
+// and the index of the iteration, or that of the row before outside of iterations.
 func (w what) split(last *int64) (kind, number int64) {
 	if n, ok := w.iteration(); ok {
 		*last = int64(n)
@@ -241,7 +240,7 @@ func joined(kind, number int64) what {
 	return what(kind - 1)
 }
 
-// pack ends the timeline at stop.
+// pack returns the packed timeline. No intervals may be added afterwards.
 func (t *timeline) pack() packed {
 	its := rowPacker{spill: t.segs.spill}
 	for i := range t.iterations {
@@ -250,7 +249,8 @@ func (t *timeline) pack() packed {
 		if it.more > 0 {
 			mid, least = t.sketches[i].mid, t.sketches[i].mid-t.sketches[i].least
 		}
-		// The own time is the length less the data and saves inside, mostly nothing.
+		// The own time is the length minus the data loading and saves inside. The
+		// difference is usually 0.
 		its.add(it.number, it.start, it.length(), it.length()-it.own, int64(it.loop), int64(it.more), mid, least, it.compute, it.meets)
 	}
 	t.met.fold()
@@ -259,7 +259,7 @@ func (t *timeline) pack() packed {
 	return packed{messages: t.messages.rows.done(), segs: t.segs.done(), overlaps: t.overlaps.done(), iterations: its.done(), inside: t.met.inside.done(), outside: t.met.outside.done()}
 }
 
-// length is that of the iteration, -1 without an end.
+// length returns the length of the iteration, or -1 if it has no end.
 func (it *iteration) length() int64 {
 	if it.end == job.NoEnd {
 		return -1
@@ -267,8 +267,8 @@ func (it *iteration) length() int64 {
 	return it.end - it.start
 }
 
-// stretches returns the stretches in order, each with its end; the last one ends
-// at stop.
+// stretches returns an iterator over the intervals in order, each with its end.
+// The last one ends at stop.
 func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
 	return func(yield func(seg, int64) bool) {
 		var last seg
@@ -288,7 +288,7 @@ func (p *packed) stretches(stop int64) iter.Seq2[seg, int64] {
 	}
 }
 
-// hidden returns the stretches that lost to others.
+// hidden returns an iterator over the overlaps.
 func (p *packed) hidden() iter.Seq[overlapped] {
 	return func(yield func(overlapped) bool) {
 		for cols, n := range p.overlaps.blocks(overlapColumns) {
@@ -301,8 +301,8 @@ func (p *packed) hidden() iter.Seq[overlapped] {
 	}
 }
 
-// open appends the iterations to dst. The sketches are nil where none is a
-// window.
+// open appends the iterations to dst and returns it. The sketches are nil if no
+// iteration is a window.
 func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 	dst = slices.Grow(dst, p.iterations.n)
 	for cols, n := range p.iterations.blocks(iterationColumns) {
@@ -330,13 +330,13 @@ func (p *packed) open(dst []iteration) (its []iteration, sketches []sketch) {
 	return dst, sketches
 }
 
-// all are the rows in the order of a file.
+// all returns the rows in the order of a file.
 func (p *packed) all() [6]*rows {
 	return [...]*rows{&p.segs, &p.overlaps, &p.iterations, &p.inside, &p.outside, &p.messages}
 }
 
-// sound says whether what comes from a file is whole, and names nothing that is
-// not there.
+// sound reports whether rows from a file are complete and refer only to existing
+// categories, loops, iterations and meetings.
 func (p *packed) sound(names, loops, meets int) bool {
 	good := func(kind, number int64) bool {
 		return kind == 0 && number >= 0 && number < int64(p.iterations.n) || kind > 0 && kind <= int64(names)

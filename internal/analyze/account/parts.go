@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Part is what the productive time of a rank was spent on.
+// Part is a part of the productive time of a rank.
 type Part string
 
 // The parts.
 const (
-	// Compute is in spans that say what they compute: forward, backward, the optimizer.
+	// Compute is time in compute spans: forward, backward, the optimizer.
 	Compute Part = "compute"
-	// Communication is in collectives and messages, without what is waiting.
+	// Communication is time in collectives and messages, without waiting.
 	Communication Part = "communication"
-	// WaitInStep is in collectives in which other ranks came later.
+	// WaitInStep is time in collectives and messages in which the rank waited for others.
 	WaitInStep Part = "wait"
-	// OtherCode is what no span inside of a step says.
+	// OtherCode is time inside of a step that no other span covers.
 	OtherCode Part = "other_code"
-	// StepUnsplit is in steps of which nothing is known but how long they took, in those of
-	// a process whose device does the work, and in what is left of a step that is not
-	// counted as a whole: the first one, without its warm-up.
+	// StepUnsplit is time in steps that cannot be divided: only their length is known, or a
+	// device does the work, or only a part of the step counts, as of the first one, whose
+	// warm-up is counted separately.
 	StepUnsplit Part = "step_unsplit"
 )
 
-// Parts is how many nanoseconds each part took. They add up to [Productive]. Parts without
-// any time are left out.
+// Parts holds the nanoseconds of each part. They add up to [Productive]. Parts without time
+// are left out.
 type Parts map[Part]int64
 
 func (p Parts) add(of Part, ns int64) {
@@ -34,12 +34,12 @@ func (p Parts) add(of Part, ns int64) {
 	}
 }
 
-// WaitedFor is how long others waited for a rank, in the time of all of them together.
+// WaitedFor is how long the others waited for a rank, summed over all of them.
 type WaitedFor struct {
 	Rank    int   `json:"rank"`
-	Time    int64 `json:"ns"`                   // in all
-	InSteps int64 `json:"in_steps_ns"`          // of this, in steps
-	InInit  int64 `json:"in_init_ns,omitempty"` // and in initializations, which count as Init
+	Time    int64 `json:"ns"`                   // in total
+	InSteps int64 `json:"in_steps_ns"`          // the part in steps
+	InInit  int64 `json:"in_init_ns,omitempty"` // the part in initializations, which counts as Init
 }
 
 const mostWaitedFor = 64
@@ -52,7 +52,7 @@ func waitedFor(of map[int]*WaitedFor) (out []WaitedFor) {
 	return out[:min(len(out), mostWaitedFor)]
 }
 
-// culprit returns how long others waited for a rank so far.
+// culprit returns the entry of a rank that others waited for.
 func (f *filler) culprit(rank int) *WaitedFor {
 	w := f.waited[rank]
 	if w == nil {
@@ -62,7 +62,7 @@ func (f *filler) culprit(rank int) *WaitedFor {
 	return w
 }
 
-// wait takes time outside of steps in which a rank waited for another one.
+// wait adds time outside of steps in which a rank waited for another one.
 func (f *filler) wait(s *stretch) {
 	w := f.culprit(s.rank)
 	w.Time += s.to - s.from
@@ -76,10 +76,10 @@ type productive struct {
 	*filler
 	rank *rankView
 	of   Parts
-	did  [][]int64 // of each attempt: the productive time of its iterations
+	did  [][]int64 // by attempt: the productive time of its iterations
 }
 
-// add takes a productive stretch.
+// add adds a productive interval.
 func (p *productive) add(s *stretch, attempt int) {
 	switch {
 	case s.iteration >= 0:
@@ -97,7 +97,8 @@ func (p *productive) add(s *stretch, attempt int) {
 	}
 }
 
-// wait makes a part of the communication of an iteration waiting for a rank.
+// wait moves up to wait nanoseconds of the communication left in an iteration to
+// waiting for a rank.
 func (p *productive) wait(left *int64, wait int64, rank int) {
 	if wait = min(wait, *left); wait == 0 {
 		return
@@ -112,7 +113,7 @@ func (p *productive) wait(left *int64, wait int64, rank int) {
 func (p *productive) finish() {
 	for k, did := range p.did {
 		a := &p.rank.attempts[k]
-		// What is left of the collectives of each iteration that is counted as a whole.
+		// The remaining communication of each iteration that counts as a whole.
 		left := make([]int64, len(did))
 		for n, took := range did {
 			it := &a.iterations[n]

@@ -41,7 +41,7 @@ func (p *process) builder(r *rand.Rand, twice bool) *account.Builder {
 	return b
 }
 
-// randomJob makes a job of several ranks and attempts with spans that nest,
+// randomJob returns a job of several ranks and attempts with spans that nest,
 // overlap, run in the background, or have no end.
 func randomJob(r *rand.Rand) []process {
 	var out []process
@@ -204,7 +204,7 @@ func checkSums(t *testing.T, rep *account.Report) {
 	}
 }
 
-// checkStretches holds the stretches of a ledger against its report.
+// checkStretches compares the intervals of a ledger with its report.
 func checkStretches(t *testing.T, l *account.Ledger) {
 	t.Helper()
 	rep := l.Report(account.Query{})
@@ -279,7 +279,7 @@ func TestOrderIsIrrelevant(t *testing.T) {
 	})
 }
 
-// TestLargeProcess: sorting with the help of a file changes nothing.
+// TestLargeProcess checks that sorting in a temporary file does not change the report.
 func TestLargeProcess(t *testing.T) {
 	seeds(t, 5, func(t *testing.T, r *rand.Rand) {
 		jobs := randomJob(r)
@@ -363,8 +363,8 @@ func TestWindowsAddUp(t *testing.T) {
 	})
 }
 
-// TestPartition compares the sweep with the rule as it is written, applied to
-// every stretch between two moments at which anything begins or ends.
+// TestPartition compares the sweep with a direct implementation of the rule, applied
+// to every interval between two times at which a span begins or ends.
 func TestPartition(t *testing.T) {
 	seeds(t, 100, func(t *testing.T, r *rand.Rand) {
 		jobs := randomJob(r)
@@ -373,7 +373,7 @@ func TestPartition(t *testing.T) {
 		p.spans = slices.DeleteFunc(p.spans, func(s job.Span) bool {
 			return s.End == job.NoEnd && s.Name != "application" && s.Name != "training_loop"
 		})
-		for i := range p.spans { // no usual time, no fate: only the partition
+		for i := range p.spans { // only the partition is tested, without usual times and lost work
 			p.spans[i].Step = job.Unknown
 			p.spans[i].End = min(p.spans[i].End, p.End)
 			if p.spans[i].Name == "training_loop" {
@@ -427,7 +427,7 @@ func byTheRule(p *process, start int64) account.Totals {
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
-	var aside func(s *job.Span) bool // in the background, or below what is
+	var aside func(s *job.Span) bool // in the background, or a descendant of such a span
 	aside = func(s *job.Span) bool {
 		parent := byID[s.Parent]
 		return s.Background || parent != nil && parent != s && parent.Start <= s.Start && parent.End > s.Start && aside(parent)

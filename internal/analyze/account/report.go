@@ -9,57 +9,57 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// final is after all moments: all that is known counts.
+// final is later than every time in a ledger: everything that is known counts.
 const final int64 = math.MaxInt64 - 1
 
-// Query is a question to a ledger. All times are nanoseconds since the Unix
-// epoch. The zero value asks for everything.
+// Query selects what a report covers. All times are nanoseconds since the Unix
+// epoch. The zero value selects everything.
 type Query struct {
-	// From and To bound the window. It is cut at the start of the job, and
-	// reaches to the moment To whether or not anything was recorded there.
-	// A zero From means the start; a zero To the last sign of life or, when
-	// AsOf is given, that moment.
+	// From and To bound the window. It does not begin before the start of the
+	// job, and it ends at To even if nothing was recorded there. A zero From
+	// means the start of the job. A zero To means AsOf or, if that is also zero,
+	// the last record or heartbeat.
 	From, To int64
 
-	// AsOf is the moment whose knowledge counts: what began later does not
-	// exist, what ended later is open. Zero is after all of it. A live view of a
-	// window has AsOf equal to To.
+	// AsOf limits the report to what was known at that time: spans that began
+	// later do not exist, and spans that ended later are still open. Zero means
+	// no limit. A live view of a window has AsOf equal to To.
 	AsOf int64
 
-	// Exclude lists intervals to leave out of the window altogether.
+	// Exclude lists intervals to remove from the window.
 	Exclude []Interval
 }
 
-// Report is the answer. Every set of categories adds up to its wall time.
+// Report is the answer to a query. Every set of categories adds up to its wall time.
 type Report struct {
 	From int64 `json:"from_ns"`
 	To   int64 `json:"to_ns"`
 
-	// Wall is the length of the window, without what was excluded; Excluded
-	// is how much that was.
+	// Wall is the length of the window without the excluded time. Excluded is the
+	// excluded time in the window.
 	Wall     int64 `json:"wall_ns"`
 	Excluded int64 `json:"excluded_ns,omitempty"`
 
-	// Categories is in rank time: its sum is the number of ranks times Wall.
+	// Categories is rank time: its sum is the number of ranks times Wall.
 	Categories Totals `json:"categories_ns"`
 
-	// Overlapped is time hidden behind other categories. It is in no sum.
+	// Overlapped is time hidden behind other categories. It is not part of any sum.
 	Overlapped Totals `json:"overlapped_ns,omitempty"`
 
 	// ProductiveParts divides the productive time; see [Parts].
 	ProductiveParts Parts `json:"productive_parts_ns"`
 
-	// WaitedFor is how long ranks waited for others, in steps and outside of them, by the
-	// rank that came last, the largest first; of at most 64 ranks.
+	// WaitedFor is how long ranks waited for others, inside and outside of steps, by the
+	// rank that came last, the largest first. It has at most 64 ranks.
 	WaitedFor []WaitedFor `json:"waited_for,omitempty"`
 
-	// Unmatched is the time of all ranks in meetings of which not all members are on record:
-	// in the steps that count, and outside of steps in the whole job. It counts as
-	// communication, although some of it may be waiting.
+	// Unmatched is the time of all ranks in collectives that cannot be matched, usually
+	// because a member has no record of them: in the steps that count, and outside of steps
+	// in the whole job. It counts as communication, although some of it may be waiting.
 	Unmatched int64 `json:"unmatched_ns,omitempty"`
 
-	// AllProductive and AnyProductive are how long all ranks, or any, were
-	// productive.
+	// AllProductive is how long all ranks were productive at the same time, and
+	// AnyProductive how long at least one rank was.
 	AllProductive int64 `json:"all_productive_ns"`
 	AnyProductive int64 `json:"any_productive_ns"`
 
@@ -83,41 +83,41 @@ type RankReport struct {
 	ProductiveParts Parts `json:"productive_parts_ns"`
 }
 
-// AttemptReport is the time of one attempt, of all ranks, in the window. What
-// comes between it and the next attempt belongs to it; what comes before the
-// first attempt of a rank belongs to attempt 0, which is left out.
+// AttemptReport is the time of one attempt of all ranks in the window. The time
+// between an attempt and the next one belongs to the earlier one. The time before
+// the first attempt of a rank belongs to no attempt.
 type AttemptReport struct {
 	Attempt int   `json:"attempt"`
 	Start   int64 `json:"start_ns"` // of the first rank
-	Stop    int64 `json:"stop_ns"`  // the end, or last sign of life, of the last rank
-	// Latest is until when a rank may have lived without records, left out where that
-	// is not after Stop.
+	Stop    int64 `json:"stop_ns"`  // the end, or the last record or heartbeat, of the last rank
+	// Latest is the time until which a rank may have lived without records. It is left out
+	// if it is not after Stop.
 	Latest     int64  `json:"stop_latest_ns,omitempty"`
-	Ended      bool   `json:"ended"` // properly, on every rank
+	Ended      bool   `json:"ended"` // every rank ended properly
 	Ranks      int    `json:"ranks"`
 	Categories Totals `json:"categories_ns"`
 	Usual      int64  `json:"usual_iteration_ns,omitempty"` // median over the ranks
 }
 
-// Iterations counts the iterations that began in the window, those of one
-// rank: the one with the most.
+// Iterations counts the iterations that began in the window. The counts are those
+// of the rank with the most iterations.
 type Iterations struct {
 	Kept       int   `json:"kept"`
 	Lost       int   `json:"lost"`
-	Unfinished int   `json:"unfinished"`      // of those that are not lost
-	AtRisk     int   `json:"at_risk"`         // kept, and in no checkpoint that is known to be saved
-	AtRiskTime int64 `json:"at_risk_ns"`      // the productive time of those, of all ranks
-	Shortest   int64 `json:"shortest_ns"`     // own time of the quickest finished iteration of any rank
-	Saved      int64 `json:"saved_through"`   // the last iteration that a saved checkpoint holds, -1 for none
-	HasSaves   bool  `json:"saves_are_known"` // whether any saved checkpoint was recorded
+	Unfinished int   `json:"unfinished"`      // unfinished and not lost
+	AtRisk     int   `json:"at_risk"`         // not lost, and not in a checkpoint that is known to be saved
+	AtRiskTime int64 `json:"at_risk_ns"`      // the productive time of the iterations at risk, of all ranks
+	Shortest   int64 `json:"shortest_ns"`     // the shortest own time of a finished iteration of any rank
+	Saved      int64 `json:"saved_through"`   // the last iteration in a saved checkpoint, -1 if there is none
+	HasSaves   bool  `json:"saves_are_known"` // a saved checkpoint was recorded
 }
 
-// Ratio is the part of the rank time that is productive, or NaN for a window
-// without length.
+// Ratio returns the productive fraction of the rank time, or NaN for a window of
+// length 0.
 func (r *Report) Ratio() float64 { return r.Categories.ratio() }
 
-// Report answers a question. An empty ledger, or one that knew of nothing at
-// that moment, gives a report of no time.
+// Report returns the report for a query. If the ledger is empty, or nothing was
+// known at q.AsOf, the report has no ranks and no time.
 func (l *Ledger) Report(q Query) *Report {
 	asOf := q.AsOf
 	if asOf == 0 {
@@ -158,7 +158,8 @@ func (l *Ledger) Report(q Query) *Report {
 	return rep
 }
 
-// without returns what is left of a window without some intervals, in order.
+// without returns the remaining intervals of a window, in order, and the length of
+// the excluded time.
 func (w Interval) without(exclude []Interval) (rest []Interval, excluded int64) {
 	cuts := slices.Clone(exclude)
 	slices.SortFunc(cuts, func(a, b Interval) int { return int(min(max(a.From-b.From, -1), 1)) })
@@ -180,7 +181,7 @@ func (w Interval) without(exclude []Interval) (rest []Interval, excluded int64) 
 	return rest, excluded
 }
 
-// filler adds up the time in the windows, rank by rank.
+// filler adds up the time in the windows for a report, rank by rank.
 type filler struct {
 	*view
 	rep      *Report
@@ -254,7 +255,7 @@ func (f *filler) finish() {
 	slices.SortFunc(f.rep.Attempts, func(a, b AttemptReport) int { return a.Attempt - b.Attempt })
 }
 
-// hidden adds up the time of spans beside and behind others.
+// hidden adds the overlapped time in a window to into.
 func (r *rankView) hidden(w Interval, into Totals) {
 	for k := range r.attempts {
 		a := &r.attempts[k]
@@ -274,8 +275,8 @@ func (r *rankView) hidden(w Interval, into Totals) {
 	}
 }
 
-// saved is the last iteration that a checkpoint holds which was saved and not
-// undone, as far as is known.
+// saved returns the last iteration in a saved checkpoint that was not undone, or
+// job.Unknown. known reports whether any saved checkpoint was recorded.
 func (v *view) saved() (through int64, known bool) {
 	through = job.Unknown
 	for i := range v.ranks {
@@ -295,7 +296,7 @@ func (v *view) saved() (through int64, known bool) {
 	return through, known
 }
 
-// undone is the lowest iteration that a loop begun after a moment runs again.
+// undone returns the lowest first iteration of the loops that began at or after t.
 func (a *attemptView) undone(t int64) int64 {
 	low := a.later
 	for i := range a.loops {

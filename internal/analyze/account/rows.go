@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// row is a span as the sweep needs it. It holds no pointers.
+// row holds the fields of a span that the sweep needs. It contains no pointers.
 type row struct {
 	id, parent uint64
 	start, end int64
@@ -22,8 +22,8 @@ type row struct {
 	role       role
 	background bool
 	nested     bool
-	meet       uint16      // the number of the meeting that it is, 0 for none
-	pass       vocab.Class // forward or backward, else ClassOther
+	meet       uint16      // number of its meetKind, 0 if it is not a meeting
+	pass       vocab.Class // ClassForward, ClassBackward, or else ClassOther
 }
 
 type role uint8
@@ -31,20 +31,20 @@ type role uint8
 const (
 	roleNone role = iota
 	roleLoop
-	rolePhase // initializations and loads, one after the other
+	rolePhase // initializations and loads, which follow each other
 	roleIteration
 )
 
 const (
 	rowsAtFirst  = 1 << 6
 	rowsPerBlock = 1 << 13
-	rowsInMemory = 1 << 20 // 56 MiB; what is beyond goes to a temporary file
+	rowsInMemory = 1 << 20 // 56 MiB; more rows are sorted in a temporary file
 	sorterMemory = 16 << 20
 )
 
-// rowStore keeps rows and gives them back by start, those of one moment
-// together. A process with more rows than memory should hold is sorted with
-// the help of a temporary file.
+// rowStore stores rows and returns them in the order of their starts, rows with the
+// same start together. If there are more rows than limit, it sorts them in a
+// temporary file.
 type rowStore struct {
 	limit int // 0 means rowsInMemory
 	rowMemory
@@ -64,7 +64,7 @@ func (s *rowStore) add(r row) {
 			for i := range b {
 				s.spill(b[i])
 			}
-			s.blocks[k] = nil // each takes memory until the sorter has it
+			s.blocks[k] = nil // free each block as soon as the sorter has it
 		}
 		s.blocks = nil
 	}
@@ -73,7 +73,7 @@ func (s *rowStore) add(r row) {
 		return
 	}
 	if s.n%rowsPerBlock == 0 {
-		// The first block grows with its rows: a file may have very many processes.
+		// The first block is small and grows: a file may have very many processes.
 		s.blocks = append(s.blocks, s.block(max(s.n, rowsAtFirst)))
 	}
 	last := &s.blocks[len(s.blocks)-1]
@@ -84,7 +84,8 @@ func (s *rowStore) add(r row) {
 	s.n++
 }
 
-// rowMemory is the rows of a process in memory, and what processes before it left.
+// rowMemory holds the rows of a process in memory, and memory to reuse from earlier
+// processes.
 type rowMemory struct {
 	blocks, free [][]row
 	keys         []rowKey
@@ -92,7 +93,7 @@ type rowMemory struct {
 
 var rowMemories sync.Pool
 
-// block returns memory for so many rows, or as many as a block has.
+// block returns memory for n rows, at most rowsPerBlock.
 func (m *rowMemory) block(n int) []row {
 	if n < rowsPerBlock {
 		return make([]row, 0, n)
@@ -111,7 +112,7 @@ func (m *rowMemory) block(n int) []row {
 	return b
 }
 
-// rowKey is the place of a row in the order of starts.
+// rowKey is the start of a row and its index, for sorting.
 type rowKey struct {
 	start int64
 	at    int32
@@ -123,9 +124,9 @@ func (s *rowStore) spill(r row) {
 	}
 }
 
-// all returns a function that gives the rows of one moment after the other,
-// in an order that depends on nothing but what they say, and nil at the end.
-// The rows are valid until the next call.
+// all returns a function that returns the rows of the next start on each call, and
+// nil at the end. The order of rows depends only on their content, not on the order
+// of add. The rows are valid until the next call.
 func (s *rowStore) all() func() []row {
 	next := s.inMemory()
 	if s.sorter != nil {
@@ -155,7 +156,8 @@ func (s *rowStore) all() func() []row {
 	}
 }
 
-// inMemory returns a function that gives the rows of the blocks by start.
+// inMemory returns a function that returns the rows of the blocks by start, and nil
+// at the end.
 func (s *rowStore) inMemory() func() *row {
 	keys := slices.Grow(s.keys[:0], s.n)
 	for b := range s.blocks {
@@ -176,7 +178,8 @@ func (s *rowStore) inMemory() func() *row {
 	}
 }
 
-// close returns the memory and the file back.
+// close releases the memory and the temporary file. It returns the first errors of
+// the store.
 func (s *rowStore) close() error {
 	for _, b := range s.blocks {
 		if cap(b) == rowsPerBlock {
@@ -193,8 +196,9 @@ func (s *rowStore) close() error {
 	return s.err
 }
 
-// compare orders the rows of one moment. Where files have no parents, what
-// encloses comes first; their ids count what was written.
+// compare orders rows with the same start. Nested rows come from files without
+// parents: the enclosing span comes first, and of equal spans the one with the
+// higher id, which was written later.
 func compare(a, b *row) int {
 	if a.nested && b.nested {
 		if c := nest.KeyOf(a.start, a.end, 0).Compare(nest.KeyOf(b.start, b.end, 0)); c != 0 || a.id != b.id {
@@ -208,15 +212,15 @@ func compare(a, b *row) int {
 		cmp.Compare(a.end, b.end), cmp.Compare(a.meet, b.meet))
 }
 
-// unite makes one row of those with the same id: a span and the note of its
-// begin, or a span that was read twice.
+// unite merges rows with the same id: a span and the record of its begin, or a span
+// that was read twice.
 func unite(rows []row) []row {
 	out := rows[:0]
 	for i := range rows {
 		r := &rows[i]
 		if n := len(out); n > 0 && r.id != 0 && out[n-1].id == r.id {
 			last := &out[n-1]
-			last.end = min(last.end, r.end) // one that is known, not job.NoEnd
+			last.end = min(last.end, r.end) // prefers a known end to job.NoEnd
 			last.thread = max(last.thread, r.thread)
 			last.background = last.background || r.background
 			if last.parent == 0 || r.parent != 0 && r.parent < last.parent {

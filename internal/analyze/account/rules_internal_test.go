@@ -9,7 +9,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 )
 
-// Iterations of one window follow each other in number, in time and in one loop.
+// The iterations of a window are consecutive in number and time, and in the same loop.
 func TestFollows(t *testing.T) {
 	before := iteration{number: 6, start: 50, end: 60, own: 10, loop: 1}
 	for name, c := range map[string]struct {
@@ -31,8 +31,8 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// Spans that begin at one moment come by their ids; where no file says parents, what
-// encloses comes first, and of two that are alike the one that was written later.
+// Spans with the same start are ordered by their ids. In files without parents, the enclosing
+// span comes first, and of two equal spans the one that was written later.
 func TestRowsOfOneMoment(t *testing.T) {
 	of := func(id uint64, end int64, nested bool) row { return row{id: id, start: 1, end: end, nested: nested} }
 	for name, c := range map[string]struct {
@@ -56,7 +56,7 @@ func TestRowsOfOneMoment(t *testing.T) {
 	}
 }
 
-// Rows of one id become one, with the end that is known and the least parent that is.
+// Rows with the same id become one row, with the known end and the smallest known parent.
 func TestUnitedRows(t *testing.T) {
 	for name, c := range map[string]struct{ a, b, want row }{
 		"a begin and its span":  {row{id: 1, parent: 7, end: job.NoEnd}, row{id: 1, parent: 7, end: 5, thread: 3, background: true}, row{id: 1, parent: 7, end: 5, thread: 3, background: true}},
@@ -74,7 +74,7 @@ func TestUnitedRows(t *testing.T) {
 	}
 }
 
-// A span ran beside the training if it ran on none of its threads, whatever their lanes.
+// A span ran beside the training if its thread is not a training thread, in any lane.
 func TestBeside(t *testing.T) {
 	const far = 5*tracefile.LaneDistance + 4
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 
 const sec = 1_000_000_000
 
-// timeline builds small ledgers: one process after the other, times in seconds.
+// timeline builds small ledgers, one process after the other, with times in seconds.
 type timeline struct {
 	ledger account.Ledger
 	b      *account.Builder
@@ -46,7 +46,7 @@ func (j *timeline) report(q account.Query) *account.Report {
 
 func ns(s float64) int64 { return int64(math.Round(s * sec)) }
 
-// span adds a span and gives its id; a negative end means that it has none.
+// span adds a span and returns its id. A negative end means that it has no end.
 func (j *timeline) span(parent uint64, name string, start, end float64, change ...func(*job.Span)) uint64 {
 	j.id++
 	s := job.Span{ID: j.id, Parent: parent, Name: name, Start: ns(start), End: job.NoEnd, Step: job.Unknown, First: job.Unknown}
@@ -90,7 +90,7 @@ func flag(rep *account.Report, k account.FlagKind) *account.Flag {
 	return nil
 }
 
-// A single step beside the first says nothing of what is usual: it may be cut off.
+// A single step besides the first does not give a usual time: it may be incomplete.
 func TestWarmupNeedsTwoMore(t *testing.T) {
 	for more, w := range map[int]account.Totals{
 		0: {account.Productive: ns(9)},
@@ -116,7 +116,7 @@ func TestWarmupNeedsTwoMore(t *testing.T) {
 	}
 }
 
-// Compiling is warm-up whenever it happens, and no part of the usual time of an
+// Compilation is warm-up at any time, and not part of the usual time of an
 // iteration.
 func TestCompiling(t *testing.T) {
 	j := &timeline{}
@@ -126,7 +126,7 @@ func TestCompiling(t *testing.T) {
 	compile := func(parent uint64, name, cat string, start, end float64) {
 		j.span(parent, name, start, end, func(s *job.Span) { s.Cat = cat })
 	}
-	first := j.step(lp, 0, 1, 13) // 7 s of compiling, 1 s of something else that is new
+	first := j.step(lp, 0, 1, 13) // 7 s of compilation, 1 s of other warm-up
 	compile(first, "graph_compile", "compile", 1, 8)
 	for i := range int64(3) {
 		j.step(lp, 1+i, 13+4*float64(i), 17+4*float64(i))
@@ -184,7 +184,7 @@ func TestDisruptionCost(t *testing.T) {
 	}
 }
 
-// The shortest iteration is the shortest that took any time.
+// The shortest iteration is the shortest one with a length above 0.
 func TestShortestIteration(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, 30, 30)
@@ -218,8 +218,8 @@ func TestRollbackInOneProcess(t *testing.T) {
 	}
 }
 
-// TestLocalSteps: a program that counts from 0 again has lost what its loop or
-// its checkpoint says, and nothing is said to be lost where neither does.
+// TestLocalSteps checks a program that counts steps from 0 in each attempt: its loop
+// or its checkpoint determines the lost work, and without both no work is lost.
 func TestLocalSteps(t *testing.T) {
 	build := func(first, load int64) *account.Report {
 		var j timeline
@@ -270,8 +270,8 @@ func TestConcurrentLeaves(t *testing.T) {
 	step := j.step(loop, 0, 0, 30)
 	j.span(step, "model_forward", 0, 10)
 	j.span(step, "data_loading", 10, 12)    // waits inside the iteration
-	j.span(loop, "data_loading", 15, 20)    // prefetch behind it
-	j.span(loop, "validation_loop", 22, 25) // holds it up
+	j.span(loop, "data_loading", 15, 20)    // prefetch in the background
+	j.span(loop, "validation_loop", 22, 25) // blocks the iteration
 	j.span(step, "checkpoint_save_async", 24, 26)
 	j.span(step, "all_reduce", 27, 29, func(s *job.Span) { s.Cat = "comm" })
 	read := j.span(loop, "data_loading", 40, 45)
@@ -290,7 +290,7 @@ func TestConcurrentLeaves(t *testing.T) {
 	})
 }
 
-// TestThreads: what runs on another thread than the training loop is set aside.
+// TestThreads checks that spans on other threads than the training loop never win.
 func TestThreads(t *testing.T) {
 	var j timeline
 	on := func(thread int64) func(*job.Span) { return func(s *job.Span) { s.Thread = thread } }
@@ -305,8 +305,8 @@ func TestThreads(t *testing.T) {
 	want(t, "overlapped", rep.Overlapped, account.Totals{"custom.upload": 3 * sec, "custom.compress": sec})
 }
 
-// TestRowsOfAnImport: an import of a profile has the loop on a row of its own, beside
-// the thread of the steps, and forward and backward on others.
+// TestRowsOfAnImport checks an imported profile, which has the loop, the steps, and
+// forward and backward on different rows.
 func TestRowsOfAnImport(t *testing.T) {
 	on := func(cat string, thread int64) func(*job.Span) {
 		return func(s *job.Span) { s.Cat, s.Thread = cat, thread }
@@ -332,8 +332,8 @@ func TestRowsOfAnImport(t *testing.T) {
 	}
 }
 
-// TestRanksComeAndGo: a rank that joins late, one that is not started again,
-// and one that ends before the others.
+// TestRanksComeAndGo checks a rank that joins late, one that is not restarted, and
+// one that ends before the others.
 func TestRanksComeAndGo(t *testing.T) {
 	var j timeline
 	j.process(0, 1, 0, -1, 40)
@@ -354,8 +354,8 @@ func TestRanksComeAndGo(t *testing.T) {
 	}
 }
 
-// TestEveryStandardSpan: each has a category of its own kind, under both of
-// its names; none is taken for a span of the program's own.
+// TestEveryStandardSpan checks that each standard span has the right category under
+// both of its names, and is not counted as a custom span.
 func TestEveryStandardSpan(t *testing.T) {
 	want := map[string]account.Category{
 		"application": account.Other, "training_loop": account.Other, "epoch": account.Other,

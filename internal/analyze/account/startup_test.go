@@ -7,9 +7,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// TestStartUp: the parts of a start divide what nothing else says more of, offline and
-// live alike. Inside of an initialization, behind data loading and around a span of the
-// program's own they give way.
+// TestStartUp checks that the parts of a start divide only time that no other span
+// explains: initializations, data loading and custom spans have priority.
 func TestStartUp(t *testing.T) {
 	p := process{Process: account.Process{Rank: 0, Attempt: 1, Start: ns(1000), End: ns(1100), LastSeen: ns(1100), Heartbeats: true}}
 	add := func(id, parent uint64, cat, name string, from, to float64) {
@@ -19,18 +18,18 @@ func TestStartUp(t *testing.T) {
 	add(1, 0, "", "application", 0, 100)
 	add(2, 1, "startup", "interpreter", 0, 2)
 	add(3, 1, "", "startup_imports", 2, 10)
-	add(4, 3, "startup", "device", 6, 9)            // inside of imports: what began later
+	add(4, 3, "startup", "device", 6, 9)            // inside of imports: counts as device
 	add(5, 1, "", "model_initialization", 10, 20)   // init
 	add(6, 5, "startup", "model", 12, 15)           // stays init
 	add(7, 1, "startup", "rendezvous", 20, 30)      //
 	add(8, 7, "app", "lookup", 22, 23)              // custom
-	add(9, 1, "startup", "tea", 30, 33)             // nobody knows it: other
+	add(9, 1, "startup", "tea", 30, 33)             // an unknown part: other
 	add(10, 1, "startup", "first_batch", 33, 43)    //
-	add(11, 1, "", "data_loading", 35, 40)          // not inside of it: data
+	add(11, 1, "", "data_loading", 35, 40)          // concurrent: data
 	add(12, 1, "startup", "compile", 43, 50)        //
 	add(13, 12, "compile", "graph_compile", 44, 49) // warm-up
 	add(14, 1, "startup", "model", 50, 51)          //
-	add(15, 10, "", "data_loading", 41, 43)         // inside of it: the first batch
+	add(15, 10, "", "data_loading", 41, 43)         // inside of first_batch: the first batch
 	want := map[string]int64{
 		string(account.StartupInterpreter): 2 * 1000, string(account.StartupImports): 5 * 1000, string(account.StartupDevice): 3 * 1000, string(account.Init): 10 * 1000,
 		string(account.StartupRendezvous): 9 * 1000, "custom.lookup": 1 * 1000, string(account.StartupFirstBatch): 5 * 1000, string(account.DataWait): 5 * 1000,

@@ -1,64 +1,64 @@
 package account
 
-// sweep divides the time of one process among the spans that are open. Spans
-// are opened and closed in the order of time; advance says how far time went.
+// sweep divides the time of one process among the open spans. Spans are opened and
+// closed in time order; advance moves the time forward.
 //
-// The open spans form trees. Only leaves count: the own time of a span is what
-// none of its children covers. Of several leaves the one with the first kind
-// wins, and of the same kind the one that started last; the others overlap.
+// The open spans form trees. Only leaves count: the own time of a span is the time
+// that no child covers. Among several leaves the one with the lowest kind wins, and
+// among leaves of the same kind the one that started last. The others overlap.
 type sweep struct {
 	now    int64
 	nodes  []node  // by slot
-	free   []int32 // slots to use again
-	leaves queue   // that may win, the best first; some are stale
+	free   []int32 // slots to reuse
+	leaves queue   // leaves that may win, the best first; some entries are stale
 	opened uint64  // spans opened so far
 	count  int     // spans open now
 	top    int32   // the winner, or none
 
-	// emit gets the stretches of time in order; overlap gets those of leaves
-	// that did not win, when they end.
+	// emit is called with the intervals in order. overlap is called with each
+	// interval in which a leaf did not win, when it ends.
 	emit    func(from, to int64, w what, p part)
 	overlap func(from, to int64, w what)
 }
 
 const none int32 = -1
 
-// what is what a stretch of time belongs to: a category of the attempt's
-// table, or an iteration.
+// what identifies the owner of an interval: an index in the category table of the
+// attempt, or from firstIteration on an iteration.
 type what int32
 
-// part is what an iteration does in a stretch of time.
+// part is what an iteration does in an interval.
 type part uint8
 
 const (
-	partOther      part = iota // what no span inside of it says
-	partCompute                // forward, backward, the optimizer and the like
-	partCollective             // with other ranks
+	partOther      part = iota // not covered by a span inside of the iteration
+	partCompute                // forward, backward, optimizer or other compute spans
+	partCollective             // collectives
 )
 
-// gap is the time in which no span is open.
+// gap is the owner of time without open spans.
 const gap what = -1
 
-// iterations are numbered from here.
+// firstIteration is the value of the first iteration.
 const firstIteration what = 1 << 16
 
 func (w what) iteration() (int, bool) { return int(w - firstIteration), w >= firstIteration }
 
 type node struct {
-	seq    uint64 // order of opening; zero when the slot is free
+	seq    uint64 // order of opening, from 1
 	what   what
-	rank   kind // whose place it takes among leaves
+	rank   kind // its priority among leaves
 	part   part
-	aside  bool // beside the training: it never wins
+	aside  bool // runs beside the training: it never wins
 	open   bool
 	queued bool  // in the heap
 	kids   int32 // open children that count for this node
 	up     int32 // slot of the parent, or none
 	upSeq  uint64
-	loses  int64 // since when it is a leaf that does not win
+	loses  int64 // the time since which it is a leaf that does not win
 }
 
-// notLosing is the loses of a node that is no leaf, or wins.
+// notLosing is the value of node.loses for a node that wins or is not a leaf.
 const notLosing = int64(-1) << 63
 
 func (s *sweep) reset(at int64) {
@@ -66,7 +66,7 @@ func (s *sweep) reset(at int64) {
 	s.nodes, s.free, s.leaves = s.nodes[:0], s.free[:0], s.leaves[:0]
 }
 
-// advance gives the time up to t to the winner.
+// advance moves the time to t and assigns the time in between to the winner.
 func (s *sweep) advance(t int64) {
 	if t <= s.now {
 		return
@@ -79,8 +79,8 @@ func (s *sweep) advance(t int64) {
 	s.now = t
 }
 
-// start opens a span at the present time and returns its slot. Link it to its
-// parent, then call settle once all spans of this moment are open.
+// start opens a span at the current time and returns its slot. The caller sets its
+// parent with setParent, and calls settle once all spans of this time are open.
 func (s *sweep) start(w what, rank kind, aside bool) int32 {
 	var slot int32
 	if n := len(s.free); n > 0 {
@@ -102,13 +102,13 @@ func (s *sweep) setParent(child, parent int32) {
 	c, p := &s.nodes[child], &s.nodes[parent]
 	c.up, c.upSeq = parent, p.seq
 	if c.aside && !p.aside {
-		return // set aside: for the parent it does not exist
+		return // it does not take time from the parent
 	}
 	s.cover(parent)
 }
 
-// cover takes note that others have the time of an open span: one more child, or
-// a span that outlasts it.
+// cover records that an open span loses its time to one more child, or to a span
+// that outlasts it.
 func (s *sweep) cover(slot int32) {
 	n := &s.nodes[slot]
 	if n.kids++; n.kids == 1 {
@@ -116,7 +116,7 @@ func (s *sweep) cover(slot int32) {
 	}
 }
 
-// end closes a span at the present time.
+// end closes a span at the current time.
 func (s *sweep) end(slot int32) {
 	n := &s.nodes[slot]
 	if n.kids == 0 {
@@ -137,7 +137,7 @@ func (s *sweep) end(slot int32) {
 	}
 }
 
-// leaf takes note that an open span has no open child.
+// leaf makes an open span without open children a leaf.
 func (s *sweep) leaf(slot int32) {
 	n := &s.nodes[slot]
 	n.loses = s.now
@@ -148,7 +148,7 @@ func (s *sweep) leaf(slot int32) {
 	s.leaves.push(queueEntry{int64(n.rank)<<56 - int64(n.seq), slot, n.seq})
 }
 
-// noLeaf takes note that a span is no leaf any longer.
+// noLeaf records that a span is no longer a leaf.
 func (s *sweep) noLeaf(slot int32) {
 	n := &s.nodes[slot]
 	if n.loses != notLosing && n.loses < s.now {
@@ -157,7 +157,7 @@ func (s *sweep) noLeaf(slot int32) {
 	n.loses = notLosing
 }
 
-// best returns the leaf that wins from now on, none without one.
+// best returns the slot of the leaf that wins from now on, or none.
 func (s *sweep) best() int32 {
 	for len(s.leaves) > 0 {
 		slot := s.leaves[0].slot
@@ -174,7 +174,8 @@ func (s *sweep) best() int32 {
 	return none
 }
 
-// settle finds the winner once all spans of this moment were opened and closed.
+// settle determines the winner once all spans of the current time are opened and
+// closed.
 func (s *sweep) settle() {
 	top := s.best()
 	if len(s.leaves) > 2*s.count+64 {
@@ -196,7 +197,7 @@ func (s *sweep) settle() {
 	}
 }
 
-// compact drops what is stale from the heap.
+// compact removes stale entries from the heap.
 func (s *sweep) compact() {
 	keep := s.leaves[:0]
 	for _, e := range s.leaves {
@@ -216,11 +217,11 @@ func (s *sweep) compact() {
 	}
 }
 
-// queue is a heap of open spans, that with the least key first.
+// queue is a heap of open spans with the smallest key first.
 type queue []queueEntry
 
-// queueEntry is a span in a queue: the key of a leaf is its kind, and of one kind the span that
-// started last has the least; that of an end is its time.
+// queueEntry is a span in a queue. The key of a leaf orders by kind, then the span that started
+// last first. The key of an end is its time.
 type queueEntry struct {
 	key  int64
 	slot int32

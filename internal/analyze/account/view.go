@@ -8,48 +8,48 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// view is what was known of a job at a moment.
+// view is a job as known at time asOf.
 type view struct {
 	asOf  int64
 	start int64 // of the job
-	end   int64 // the last sign of life of any rank, or of a start of which nothing was recorded
-	began int64 // the first process
-	quiet int64 // the last sign of life of any rank
+	end   int64 // the last record or heartbeat of any rank, or the end of a start without records
+	began int64 // start of the first process
+	quiet int64 // the last record or heartbeat of any rank
 	ranks []rankView
 	last  int // number of the latest attempt
 
 	meetings *table
 
-	spare [][]iteration // of the rank that was visited last
+	spare [][]iteration // memory of the rank that was visited last, for reuse
 }
 
 type rankView struct {
 	*rank
 	attempts []attemptView
-	finish   int64 // since when it is at its proper end, or job.NoEnd
+	finish   int64 // time of its proper end, or job.NoEnd
 }
 
-// attemptView is an attempt as known at the moment of its view.
+// attemptView is an attempt as known at the time of its view.
 type attemptView struct {
 	*attempt
-	iterations []iteration // open while its rank is visited
-	sketches   []sketch    // as well
-	from, to   int64       // the part of the wall time that is this attempt's
-	latest     int64       // until when it may have lived after it
-	over       bool        // it will do nothing more
-	later      int64       // the lowest first iteration of any later attempt, job.NoEnd without one
-	floor      []int64
-	usual      int64 // job.Unknown without one
-	own        bool  // usual is from this attempt
-	counted    int   // iterations behind usual
-	first      int64 // own time of the first iteration, job.Unknown without one
+	iterations []iteration // nil unless its rank is being visited
+	sketches   []sketch    // nil unless its rank is being visited
+	from, to   int64       // the part of the wall time that belongs to this attempt
+	latest     int64       // the time until which it may have lived, at least to
+	over       bool        // it will not do anything more
+	later      int64       // the lowest first iteration of any later attempt, job.NoEnd if none
+	floor      []int64     // by loop: the lowest iteration that a later loop or attempt repeats
+	usual      int64       // usual own time of an iteration, or job.Unknown
+	own        bool        // usual comes from this attempt
+	counted    int         // number of iterations behind usual
+	first      int64       // own time of the first iteration, job.Unknown if none
 	warmup     int64
 	waits      []wait        // outside of iterations
-	unmatched  int64         // time there in meetings of which not all members are on record
-	partial    map[int]int64 // own time so far of iterations that have not finished
+	unmatched  int64         // time in unmatched meetings outside of iterations
+	partial    map[int]int64 // own time so far of unfinished iterations
 }
 
-// see makes a view of the ledger.
+// see returns the view of the ledger at asOf.
 func (l *Ledger) see(asOf int64) *view {
 	v := &view{asOf: asOf}
 	start, ok := l.startBefore(asOf)
@@ -85,7 +85,7 @@ func (l *Ledger) see(asOf int64) *view {
 			lowest[a.Attempt] = low
 		}
 		if len(rv.attempts) == 0 {
-			continue // nobody knew of it
+			continue // not started yet
 		}
 		rv.place()
 		v.ranks = append(v.ranks, rv)
@@ -101,7 +101,8 @@ func (l *Ledger) see(asOf int64) *view {
 	return v
 }
 
-// visit goes through the ranks with their iterations open, one after the other.
+// visit returns an iterator over the ranks. The iterations of a rank are unpacked only
+// while it is visited.
 func (v *view) visit() iter.Seq[*rankView] {
 	return func(yield func(*rankView) bool) {
 		for i := range v.ranks {
@@ -125,9 +126,9 @@ func (v *view) visit() iter.Seq[*rankView] {
 	}
 }
 
-// place gives each attempt its part of the time. Where an attempt begins
-// before the last sign of life of an earlier one, a clock was set back: the
-// time both claim is the later one's.
+// place assigns each attempt its part of the time. If an attempt begins before the
+// last record or heartbeat of an earlier one, a clock was set back: the time that
+// both claim belongs to the later one.
 func (r *rankView) place() {
 	next := int64(job.NoEnd)
 	for i := len(r.attempts) - 1; i >= 0; i-- {
@@ -145,7 +146,7 @@ func (r *rankView) place() {
 	}
 }
 
-// link finds what later attempts undid.
+// link finds the iterations that later attempts and loops undid.
 func (v *view) link(lowest map[int]int64) {
 	numbers := make([]int, 0, len(lowest))
 	for n := range lowest {
@@ -175,7 +176,7 @@ func (v *view) link(lowest map[int]int64) {
 	}
 }
 
-// measure finds the usual time of each attempt and what follows from it.
+// measure finds the usual iteration time of each attempt, and from it the warm-up.
 func (v *view) measure() {
 	var all, buf []int64
 	for r := range v.visit() {
@@ -214,7 +215,8 @@ func (v *view) measure() {
 	}
 }
 
-// median is the median own time of the finished iterations but the first.
+// median returns the median own time of the finished iterations except the first, and
+// their number.
 func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
 	own := (*buf)[:0]
 	for i := range a.iterations {
@@ -228,7 +230,7 @@ func (a *attemptView) median(asOf int64, buf *[]int64) (usual int64, n int) {
 	return usualOf(own)
 }
 
-// sketch is how long the iterations of a window took, or the one that it is.
+// sketch returns the sketch of a window or of a single iteration.
 func (a *attemptView) sketch(i int) sketch {
 	if a.sketches == nil {
 		return sketch{a.iterations[i].own, a.iterations[i].own}
@@ -236,7 +238,7 @@ func (a *attemptView) sketch(i int) sketch {
 	return a.sketches[i]
 }
 
-// unfinished measures the iterations that had not ended at asOf.
+// unfinished computes the own time so far of the iterations that had not ended at asOf.
 func (a *attemptView) unfinished(asOf int64) {
 	for i := range a.iterations {
 		it := &a.iterations[i]
@@ -263,7 +265,7 @@ func (a *attemptView) unfinished(asOf int64) {
 	}
 }
 
-// ownTime is the own time of an iteration as known.
+// ownTime returns the own time of an iteration, so far if it is unfinished.
 func (a *attemptView) ownTime(i int) int64 {
 	if own, ok := a.partial[i]; ok {
 		return own
@@ -271,7 +273,7 @@ func (a *attemptView) ownTime(i int) int64 {
 	return a.iterations[i].own
 }
 
-// isLost reports whether an iteration does not count.
+// isLost reports whether an iteration was undone, or its attempt ended before it finished.
 func (a *attemptView) isLost(i int) bool {
 	it := &a.iterations[i]
 	if _, ok := a.partial[i]; ok && a.over {
@@ -280,8 +282,8 @@ func (a *attemptView) isLost(i int) bool {
 	return it.number >= 0 && a.floor[it.loop] <= it.number
 }
 
-// parts are the lengths into which the own time of an iteration falls, in
-// this order: what warmed up, what the iteration did, what it stood still.
+// parts divides the own time of an iteration into the lengths of its warm-up, its
+// work and its stall, which follow each other in this order.
 func (a *attemptView) parts(i int) (warmup, work, stall int64) {
 	own := a.ownTime(i)
 	if a.usual < 0 {
@@ -296,17 +298,17 @@ func (a *attemptView) parts(i int) (warmup, work, stall int64) {
 	return 0, own, 0
 }
 
-// stretch is time of one category of an attempt.
+// stretch is an interval of one category of an attempt.
 type stretch struct {
 	from, to  int64
 	category  Category
-	iteration int  // -1 where there is none
-	part      part // outside of iterations
-	waits     bool // for a rank
-	rank      int
+	iteration int  // index, -1 outside of iterations
+	part      part // set only outside of iterations
+	waits     bool // the rank waits for another one
+	rank      int  // the rank that it waits for
 }
 
-// eachStretch calls fn with the stretches of the attempt between two moments, in
+// eachStretch calls fn with the intervals of the attempt between two times, in
 // order and without gaps.
 func (a *attemptView) eachStretch(from, to int64, fn func(stretch)) {
 	from, to = max(from, a.from), min(to, a.to)
@@ -337,7 +339,7 @@ func (a *attemptView) eachStretch(from, to int64, fn func(stretch)) {
 					if x < y {
 						c := Wait
 						if seg.what == what(kindInit) {
-							c = Init // also where it waits
+							c = Init // waiting in an initialization counts as Init
 						}
 						fn(stretch{from: x, to: y, category: c, iteration: -1, waits: true, rank: w.rank})
 					}
@@ -393,23 +395,23 @@ func (a *attemptView) give(fn func(stretch), from, to int64, w what) {
 	fn(stretch{from: from, to: to, category: a.names[w], iteration: -1, part: p})
 }
 
-// special reports whether an iteration may be more than work: the first one, and one without an end.
+// special reports whether an iteration may contain warm-up or a stall: the first and the unfinished ones.
 func (a *attemptView) special(n int) bool {
 	_, ok := a.partial[n]
 	return n == 0 || ok
 }
 
-// eachRankStretch calls fn with the stretches of a rank between two moments of the job,
-// in order and without gaps, with the attempt to which they belong; before the
-// first there is none.
+// eachRankStretch calls fn with the intervals of a rank between two times of the job, in
+// order and without gaps, and with the index of the attempt to which they belong, or -1
+// before the first one.
 func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, attempt int)) {
 	emit := func(x, y int64, c Category, attempt int) {
 		if x, y = max(x, from), min(y, to); x < y {
 			fn(stretch{from: x, to: y, category: c, iteration: -1}, attempt)
 		}
 	}
-	// lived gives the time in which an attempt may have lived, and of which there are no
-	// records, to no cause.
+	// lived emits the time in which an attempt may have lived without records as
+	// Unobserved, and returns its end.
 	lived := func(i int, at, before int64) int64 {
 		until := max(at, min(r.attempts[i].latest, before))
 		emit(at, until, Unobserved, i)
@@ -451,7 +453,7 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, a
 	emit(at, to, Unobserved, last)
 }
 
-// startAfter is when the first process of any later attempt began.
+// startAfter returns when the first process of any later attempt began.
 func (v *view) startAfter(attempt int) int64 {
 	start := v.quiet
 	for i := range v.ranks {
@@ -464,11 +466,11 @@ func (v *view) startAfter(attempt int) int64 {
 	return start
 }
 
-// Stretch is time of one rank that is of one category.
+// Stretch is an interval of one rank in one category.
 type Stretch struct {
 	Rank int
-	// Attempt is 0 before the first one of the rank. What comes between two
-	// attempts belongs to the first of them.
+	// Attempt is 0 before the first attempt of the rank. The time between two
+	// attempts belongs to the earlier one.
 	Attempt  int
 	Category Category
 	// Step is the number of the iteration, job.Unknown outside of one.
@@ -477,10 +479,10 @@ type Stretch struct {
 	Start, End int64
 }
 
-// Stretches calls fn with all time of all ranks as it is known at the end: by
-// rank, in the order of time, without gaps. By category the stretches add up to
-// what [Ledger.Report] says of the zero [Query]. An error of fn ends it. The
-// stretch is valid during the call.
+// Stretches calls fn with the intervals of all ranks, from everything that is known:
+// by rank, in time order, without gaps. Their sums by category equal those of
+// [Ledger.Report] for the zero [Query]. Stretches stops at the first error of fn and
+// returns it. The argument of fn is valid only during the call.
 func (l *Ledger) Stretches(fn func(*Stretch) error) error {
 	v := l.see(final)
 	for r := range v.visit() {

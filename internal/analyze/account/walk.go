@@ -6,21 +6,21 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// walk feeds the rows of one process to a sweep and fills its attempt.
+// walk passes the rows of one process to a sweep and fills its timeline.
 type walk struct {
 	sweep
 	a       *attempt
 	t       *timeline
 	train   job.Training
-	step    opened     // the span of a step that was opened last
-	steps   []job.Step // where they are no spans
-	at      int        // the present one
+	step    opened     // the step span that was opened last
+	steps   []job.Step // set if steps have no spans
+	at      int        // index of the current one in steps
 	ids     openIDs
 	live    []liveRow // by slot
-	ends    queue     // the earliest first
-	waiting []int32   // open spans without an end that a sibling may close
+	ends    queue     // ends of open spans, the earliest first
+	waiting []int32   // slots of open spans without an end, which a sibling may close
 	stacks  map[int64]*nest.Stack[opened]
-	done    []bool // of the present moment
+	done    []bool // memory of moment.done
 }
 
 // liveRow is an open span.
@@ -28,19 +28,20 @@ type liveRow struct {
 	row
 	seq  uint64
 	up   int32
-	ends int64 // when it ends as far as is known
+	ends int64 // its end, or that of its parent if its own is not recorded
 	placed
 }
 
-// placed is what the time of a span is.
+// placed determines how the time of a span counts.
 type placed struct {
 	aside  bool
-	result kind // compute counts as the iteration around it
+	result kind // the kind that it counts as: for compute, that of the enclosing iteration
 	part   part
 	iter   what
 }
 
-// openIDs are open spans by id: a list, and once there were many, two maps in its place.
+// openIDs finds open spans by id. It is a list, and two maps once there were more than
+// fewOpen.
 type openIDs struct {
 	list  []openID
 	slots map[uint64]int32
@@ -86,7 +87,7 @@ func (o *openIDs) close(slot int32) {
 	}
 }
 
-// find returns the slot of an open span, none without one. Its id is not zero.
+// find returns the slot of the open span with an id other than 0, or none.
 func (o *openIDs) find(id uint64) int32 {
 	if o.slots != nil {
 		if slot, ok := o.slots[id]; ok {
@@ -127,8 +128,8 @@ func newWalk(a *attempt, t *timeline, steps *job.Steps) *walk {
 
 const whatOther = what(kindOther)
 
-// run divides the time of the attempt among rows. It is given those of one
-// moment after the other.
+// run divides the time of the attempt among rows. next returns the rows of the next
+// start, or nil at the end.
 func (w *walk) run(next func() []row) {
 	a := w.a
 	w.reset(a.Start)
@@ -173,7 +174,7 @@ func (w *walk) run(next func() []row) {
 	w.t.close(a.stop)
 }
 
-// openAll opens the spans of one moment, parents first.
+// openAll opens spans with the same start, parents first.
 func (w *walk) openAll(rows []row) {
 	m := moment{rows: rows, done: w.done[:0]}
 	m.done = append(m.done, make([]bool, len(rows))...)
@@ -189,11 +190,11 @@ func (w *walk) openAll(rows []row) {
 	}
 }
 
-// moment is spans that begin together.
+// moment holds spans with the same start.
 type moment struct {
 	rows []row
 	done []bool
-	byID map[uint64]int // of many
+	byID map[uint64]int // nil if there are at most fewRows
 }
 
 const fewRows = 16
@@ -210,7 +211,7 @@ func (w *walk) visit(m *moment, i int) {
 	w.open(&m.rows[i])
 }
 
-// find returns the last row with an id, -1 without one.
+// find returns the index of the last row with an id, or -1.
 func (m *moment) find(id uint64) int {
 	if m.byID != nil {
 		if i, ok := m.byID[id]; ok {
@@ -225,8 +226,8 @@ func (m *moment) find(id uint64) int {
 	return i
 }
 
-// alone divides the time of a span in which nothing else begins or ends, and reports
-// whether it is such a one. Most are: they need not be opened and closed.
+// alone handles a span during which nothing else begins or ends, without opening and
+// closing it, and reports whether the span is one. Most spans are.
 func (w *walk) alone(r *row, next []row) bool {
 	if r.nested || r.end <= r.start || r.end >= w.a.stop || len(w.waiting) > 0 ||
 		next != nil && next[0].start < r.end || len(w.ends) > 0 && w.ends[0].key < r.end {
@@ -239,7 +240,7 @@ func (w *walk) alone(r *row, next []row) bool {
 		w.settle()
 		w.overlap(r.start, r.end, p.iter)
 		return true
-	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // it wins
+	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // the span wins
 		w.settle()
 		w.met(r, &p, up)
 		w.emit(r.start, r.end, p.iter, p.part)
@@ -249,7 +250,7 @@ func (w *walk) alone(r *row, next []row) bool {
 	return false
 }
 
-// open opens one span, unless it has no length.
+// open opens one span, unless its length is 0.
 func (w *walk) open(r *row) {
 	w.closeSiblings(r)
 	if r.end < r.start || r.end == r.start && r.meet == 0 {
@@ -258,7 +259,7 @@ func (w *walk) open(r *row) {
 	up := w.parentOf(r)
 	l := liveRow{row: *r, up: up, ends: r.end, placed: w.place(r, up)}
 	if r.end == r.start {
-		w.met(r, &l.placed, up) // a message that was there
+		w.met(r, &l.placed, up) // a message that had already arrived
 		return
 	}
 	if l.ends == job.NoEnd && up != none {
@@ -290,7 +291,7 @@ func (w *walk) open(r *row) {
 	}
 }
 
-// place says what the time of a span is, under another or none.
+// place determines how the time of a span counts. up is its parent, or none.
 func (w *walk) place(r *row, up int32) placed {
 	l := placed{result: r.kind, iter: r.what}
 	var parent *liveRow
@@ -328,13 +329,14 @@ func (w *walk) place(r *row, up int32) placed {
 	return l
 }
 
-// onOtherThread reports whether a span ran on another thread than the training.
+// onOtherThread reports whether a span ran on another thread than the training, and
+// whether the thread is known.
 func (w *walk) onOtherThread(r *row) (beside, known bool) {
 	return r.kind != kindOther && w.train.Beside(r.thread, r.pass), w.train.Knows(r.thread)
 }
 
-// parentOf finds the open span that a row is part of. A pass through the model that only other
-// threads have is part of the open step.
+// parentOf returns the slot of the open span that a row is part of, or none. A pass through the
+// model that runs only on other threads is part of the open step.
 func (w *walk) parentOf(r *row) int32 {
 	up := w.enclosing(r)
 	if up == none && w.train.Elsewhere(r.pass) && w.step.seq != 0 && w.isOpen(w.step) {
@@ -343,9 +345,9 @@ func (w *walk) parentOf(r *row) int32 {
 	return up
 }
 
-// enclosing finds the open span that encloses a row. Where files have no parents
-// it goes by the thread, as package nest says: what the row outlasts there has no
-// more time.
+// enclosing returns the slot of the open span that encloses a row, or none. In files
+// without parents it uses the thread, as described in package nest: an open span of
+// the thread that ends before the row does gets no more time.
 func (w *walk) enclosing(r *row) int32 {
 	if !r.nested {
 		if r.parent == 0 || r.parent == r.id {
@@ -378,9 +380,9 @@ func (w *walk) enclosing(r *row) int32 {
 
 func (w *walk) isOpen(o opened) bool { return w.live[o.slot].seq == o.seq }
 
-// closeSiblings closes what must have ended when r began: an iteration when
-// the next one begins, an initialization or a load when the next phase does.
-// Their ends were not recorded.
+// closeSiblings closes spans without a recorded end that must have ended when r
+// began: an iteration if r is the next one, an initialization or a load if r is the
+// next phase, a loop or an iteration.
 func (w *walk) closeSiblings(r *row) {
 	if len(w.waiting) == 0 || r.role == roleNone || r.background {
 		return
@@ -390,7 +392,7 @@ func (w *walk) closeSiblings(r *row) {
 		l := &w.live[slot]
 		switch {
 		case l.seq == 0 || l.end != job.NoEnd || l.role != roleIteration && l.role != rolePhase:
-			// It has ended, and its slot may be another's.
+			// It has ended, and its slot may be in use by another span.
 		case l.parent == r.parent && l.start < r.start && l.thread == r.thread &&
 			(l.role == rolePhase || r.role == roleIteration):
 			w.a.missingEnds++
@@ -402,7 +404,7 @@ func (w *walk) closeSiblings(r *row) {
 	w.waiting = keep
 }
 
-// closeTree closes a span and what has no end of its own below it.
+// closeTree closes a span and its descendants without an end.
 func (w *walk) closeTree(slot int32) {
 	for i := range w.live {
 		if l := &w.live[i]; l.seq != 0 && l.end == job.NoEnd && l.up == slot && int32(i) != slot {
@@ -419,8 +421,8 @@ func (w *walk) close(slot int32) {
 	w.end(slot)
 }
 
-// met takes note of a meeting of the training thread, and of the passes that say where messages
-// come from.
+// met records a meeting of the training thread, or a pass through the model, which determines
+// the sending stage of messages.
 func (w *walk) met(r *row, p *placed, up int32) {
 	if p.aside || r.end == job.NoEnd {
 		return
@@ -453,13 +455,14 @@ func (w *walk) met(r *row, p *placed, up int32) {
 	}
 }
 
-// meetsIn reports whether ranks wait for each other in time of a category.
+// meetsIn reports whether ranks may wait for each other in time of w, which is not an
+// iteration.
 func (a *attempt) meetsIn(w what) bool {
 	return w == what(kindMeeting) || w == what(kindInit) || a.names[w] == StartupRendezvous
 }
 
-// stepAt is what computing outside of any span of a step belongs to: the step that
-// ends with the optimizer's. Rows come by start.
+// stepAt returns the owner of compute time at t outside of step spans: the step in
+// steps that contains t. Calls must be in the order of t.
 func (w *walk) stepAt(t int64) what {
 	for w.at < len(w.steps) && w.steps[w.at].End <= t {
 		w.at++

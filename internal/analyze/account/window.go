@@ -7,21 +7,22 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
-// windowSteps is how many iterations a window has at most. Windows begin at the
-// same numbers on all ranks.
+// windowSteps is the largest number of iterations in a window. On all ranks windows
+// begin at multiples of windowSteps.
 const windowSteps = 100
 
-// windowOutlier is how many times the median an iteration takes that is in no
-// window.
+// windowOutlier is the multiple of the median time above which an iteration is not
+// put in a window.
 const windowOutlier = 1.5
 
-// Windows returns the same process with windows in place of iterations: of up to
-// [windowSteps] that follow each other, about 40 bytes a window. All sums stay exact; what is not is the order
-// in which the time of a window was spent, and the median of iterations, which is
-// that of the windows' medians. Windows end where a saved checkpoint does, so
-// that what a resume from it undoes is exact, too. The first iteration, those
-// without an end or a number and those far longer than usual stay as they are.
-// Neither builder takes more spans.
+// Windows returns the same process with windows in place of iterations. A window
+// merges up to windowSteps consecutive iterations and takes about 40 bytes. All sums
+// stay exact. The order of the time within a window is lost, and the median of
+// iterations becomes the median of the medians of windows. A window ends at the last
+// iteration of a saved checkpoint, so that the iterations undone by a resume stay
+// exact. The first iteration, iterations without an end or a number, and those much
+// longer than usual are not merged. No spans may be added to either builder
+// afterwards.
 func (b *Builder) Windows() (*Builder, error) {
 	if err := b.finish(); err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (b *Builder) Windows() (*Builder, error) {
 	return &Builder{done: &a}, nil
 }
 
-// windows returns the timeline with windows.
+// windows returns the timeline with windows in place of iterations.
 func (a *attempt) windows() packed {
 	all, _ := a.packed.open(nil)
 	var own []int64
@@ -47,7 +48,7 @@ func (a *attempt) windows() packed {
 		ends[l.from-1] = true
 	}
 	out := newTimeline(a.names, nil)
-	place := make([]int32, len(all)) // the new index of each
+	place := make([]int32, len(all)) // the new index of each iteration
 	for i, it := range all {
 		n := len(out.iterations)
 		if i > 1 && it.follows(&all[i-1], usual) && all[i-1].plain(usual) && !ends[it.number-1] && it.number%windowSteps != 0 {
@@ -59,7 +60,7 @@ func (a *attempt) windows() packed {
 		}
 		place[i] = int32(n)
 	}
-	first := 0 // of all, for the medians
+	first := 0 // index in all of the first iteration of a window
 	for n := range out.iterations {
 		w := &out.iterations[n]
 		own = own[:0]
@@ -68,7 +69,7 @@ func (a *attempt) windows() packed {
 		}
 		mid := stats.MedianInt(own, job.Unknown)
 		out.sketches = append(out.sketches, sketch{mid: mid, least: own[0]})
-		w.own = 0 // its stretches add it up
+		w.own = 0 // replaceStretches adds it up
 		w.compute, w.meets = 0, 0
 		for i := range all[first : first+w.count()] {
 			w.compute, w.meets = w.compute+all[first+i].compute, w.meets+all[first+i].meets
@@ -84,18 +85,19 @@ func (a *attempt) windows() packed {
 	return p
 }
 
-// plain says that an iteration may be in a window.
+// plain reports whether an iteration may be merged into a window.
 func (it *iteration) plain(usual int64) bool {
 	return it.end != job.NoEnd && it.number >= 0 && it.more == 0 && float64(it.own) <= windowOutlier*float64(usual)
 }
 
-// follows says that it comes next after a plain iteration of the same loop.
+// follows reports whether the iteration is plain and comes next after before in the
+// same loop.
 func (it *iteration) follows(before *iteration, usual int64) bool {
 	return it.plain(usual) && it.number == before.number+1 && it.loop == before.loop && it.start >= before.end
 }
 
-// replaceStretches adds up what each window holds. The stretches of a window lie
-// from its first iteration to its last.
+// replaceStretches adds up the time of each window by its owner. A window reaches from
+// the start of its first iteration to the end of its last one.
 func (t *timeline) replaceStretches(a *attempt, place []int32) {
 	type sum struct {
 		what what
@@ -110,7 +112,7 @@ func (t *timeline) replaceStretches(a *attempt, place []int32) {
 		}
 		sums, window = sums[:0], -1
 	}
-	last := make([]int, len(t.iterations)) // where each window has its last stretch
+	last := make([]int, len(t.iterations)) // the index of the last interval of each window
 	k := 0
 	for s := range a.packed.stretches(a.stop) {
 		if n, ok := s.what.iteration(); ok {
@@ -148,10 +150,10 @@ func (t *timeline) replaceStretches(a *attempt, place []int32) {
 	t.close(a.stop)
 }
 
-// replaceOverlaps adds up what windows hide.
+// replaceOverlaps adds up the overlaps of the iterations in each window.
 func (t *timeline) replaceOverlaps(a *attempt, place []int32) {
 	var list []overlapped
-	sums := make(map[what]int) // index of an iteration's
+	sums := make(map[what]int) // by window: the index of its sum in list
 	for o := range a.packed.hidden() {
 		if n, ok := o.what.iteration(); ok {
 			o.what = firstIteration + what(place[n])
@@ -170,10 +172,10 @@ func (t *timeline) replaceOverlaps(a *attempt, place []int32) {
 	}
 }
 
-// replaceMeetings adds up the meetings of the iterations whose numbers belong to one window
-// of all ranks, group by group: windows of ranks end at other numbers where one of their
-// iterations takes long. They count for the last of these iterations, which is in the
-// longest window as a rule.
+// replaceMeetings adds up the meetings of iterations by group and by the multiple of
+// windowSteps of their anchor, which is the same on all ranks. The windows of one rank may
+// end earlier, at an iteration that takes long. A sum is assigned to the window of the last
+// of its iterations, which usually is the longest one.
 func (t *timeline) replaceMeetings(a *attempt, all []iteration, place []int32) {
 	type sum struct {
 		kind, took int64

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// steady is a process of many iterations with saves, one of them far longer.
+// steady is a process of many iterations with saves. One iteration is far longer.
 func steady(rank, attempt int, from, to int64, start int64, r *rand.Rand) *account.Builder {
 	p := account.Process{Rank: rank, Attempt: attempt, Start: start, End: job.NoEnd}
 	at, id := start+1e9, uint64(10)
@@ -52,7 +52,8 @@ func steady(rank, attempt int, from, to int64, start int64, r *rand.Rand) *accou
 	return b
 }
 
-// TestWindows: sums, counts and disruptions of windows are those of iterations.
+// TestWindows checks that sums, counts and disruptions of windows equal those of
+// iterations.
 func TestWindows(t *testing.T) {
 	ledger := func(window bool) (*account.Ledger, int) {
 		l := &account.Ledger{}
@@ -91,7 +92,7 @@ func TestWindows(t *testing.T) {
 	if d := want.Disruptions; len(d) != 1 || d[0].Iterations != 100 {
 		t.Fatalf("%+v", d)
 	}
-	// The median is one of medians: what follows from it may move by that.
+	// The median is a median of medians: figures derived from it may differ slightly.
 	near := func(name string, a, b int64) {
 		t.Helper()
 		if d := a - b; d > a/200 || -d > a/200 {
@@ -124,8 +125,8 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A timeline in which a bit is another is refused, or is one of which a report can be
-// made (a digest has a checksum besides); half of one is refused.
+// A timeline with a flipped bit is rejected, or a report can be made from it (digests also
+// have a checksum). A truncated timeline is rejected.
 func TestDamagedTimeline(t *testing.T) {
 	for _, windows := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(3, 4))

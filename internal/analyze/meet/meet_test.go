@@ -13,8 +13,8 @@ func TestNumberGroups(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		ranks [][]meet.Group
-		list  string // name, part of parts: ranks, and the expected number in a job of all ranks
-		want  string // the number of each group of each rank
+		list  string // per group: name, part of parts, ranks, and the expected members in a job of all ranks
+		want  string // by rank: the number of each of its groups
 	}{
 		{"no groups", [][]meet.Group{nil, nil}, "", "[[] []]"},
 		{"all ranks", [][]meet.Group{{{}}, {{}}, {{}}}, `"" 0/1 [0 1 2] of 3; `, "[[0] [0] [0]]"},

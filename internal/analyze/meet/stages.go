@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// Stages are ranks by their roles: the stages of a pipeline, whose neighbours send each other
-// messages. What a rank receives before forward comes from the stage before, what it receives
-// before backward from the stage after. The wait is what a message takes beyond the shortest
-// one that any rank receives in that step.
+// Stages holds the ranks of a pipeline by stage. Ranks with the same role form a stage, and
+// neighbour stages send messages to each other. A message received before a forward pass comes
+// from the stage before, and one received before a backward pass from the stage after. The wait
+// is the duration of a message beyond the shortest one that any rank receives in that step.
 type Stages struct {
-	Ranks [][]int // of each role, by index
-	Role  []int   // of each rank
+	Ranks [][]int // by stage: its ranks in order
+	Role  []int   // by rank: the index of its stage
 }
 
-// NewStages returns the ranks by role. Roles are in the order of the numbers that they end in.
+// NewStages returns the stages of ranks with these roles. Stages are ordered by the number at
+// the end of their role.
 func NewStages(roles []string) *Stages {
 	names := slices.Clone(roles)
 	slices.SortFunc(names, byNumber)
@@ -30,8 +31,8 @@ func NewStages(roles []string) *Stages {
 	return s
 }
 
-// Peer returns the rank at the same place of the stage before (way is -1) or after (1), -1 if
-// there is none.
+// Peer returns the rank at the same position in the stage before (way is -1) or after (way is 1),
+// or -1 if there is none.
 func (s *Stages) Peer(rank, way int) int {
 	to := s.Role[rank] + way
 	if way == 0 || to < 0 || to >= len(s.Ranks) {
@@ -43,7 +44,7 @@ func (s *Stages) Peer(rank, way int) int {
 	return -1
 }
 
-// byNumber orders roles by the number that they end in.
+// byNumber compares roles by the number at their end.
 func byNumber(a, b string) int {
 	number := func(s string) int {
 		n, err := strconv.Atoi(s[len(strings.TrimRight(s, "0123456789")):])
