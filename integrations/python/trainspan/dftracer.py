@@ -190,7 +190,7 @@ class DFTracerAI:
     def profiler(self):
         return self
 
-    # # The original's attributes of a node, for code that reads them.
+    # The original's attributes of a node, for code that reads them.
 
     @property
     def _enable(self):

@@ -24,7 +24,7 @@ called = _ring.called
 installed = False
 
 
-# # Calls on a descriptor: their other parameters, and the three recorded numbers.
+# Calls on a descriptor: their other parameters, and the three recorded numbers.
 _CALLS = {
     "read": (READ, "length", "length, len(value), NONE"), "write": (WRITE, "data", "size(data), value, NONE"),
     "pread": (PREAD, "length, offset", "length, len(value), offset"), "pwrite": (PWRITE, "data, offset", "size(data), value, offset"),

@@ -64,7 +64,7 @@ class TrainingTelemetryProvider(metaclass=Single):
 
     @_building
     def with_config_override_from_json_file(self, file_path):
-        """The same from a file of JSON."""
+        """Merges a partial configuration from a JSON file, as with_config_override does."""
         try:
             config = json.loads(Path(file_path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as e:
