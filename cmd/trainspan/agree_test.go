@@ -46,8 +46,8 @@ func bodiesTrace(t *testing.T, path string, rank int) {
 	}
 }
 
-// TestVerbsAgree checks that two commands give the same figures for the same
-// files.
+// TestVerbsAgree checks that different commands give the same figures for the
+// same files.
 func TestVerbsAgree(t *testing.T) {
 	made := t.TempDir()
 	sub := func(name string) string {

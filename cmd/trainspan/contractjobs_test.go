@@ -14,9 +14,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// Traces contain the name of the program that wrote them and digests the
-// folder, so jobs are made by a test binary and in a TMPDIR without private
-// names.
+// makeJobs makes TestContractJobs write missing jobs. Traces contain the name
+// of the program that wrote them and digests the folder, so a test binary makes
+// the jobs, in a TMPDIR without private names.
 var makeJobs = flag.Bool("contract-jobs", false, "write the jobs of testdata/contract that are not there")
 
 // contractJobs are our own jobs. Their files are kept: what was written once

@@ -129,7 +129,7 @@ func ask(t *testing.T, path string) *answers {
 	return a
 }
 
-// said is the output of each command, by figure.
+// said has the output of each command, by figure.
 type said map[string]map[string]string
 
 func (s said) say(figure, verb string, value ...any) {

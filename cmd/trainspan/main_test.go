@@ -15,7 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// The scripts in testdata/script run these commands as separate processes.
+// TestMain defines the commands that the scripts in testdata/script run as
+// separate processes.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"trainspan": func() { os.Exit(realMain()) },

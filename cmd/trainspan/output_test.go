@@ -43,8 +43,8 @@ func largeTrace(t *testing.T, path string) {
 	}
 }
 
-// A file that appears under the name of an output while that is being written
-// is not changed, by any command, and the command fails.
+// TestOutputThatAppears checks that no command changes a file that appears
+// under the name of its output during the writing, and that the command fails.
 func TestOutputThatAppears(t *testing.T) {
 	in := t.TempDir()
 	largeTrace(t, filepath.Join(in, "a.pfw"))
@@ -114,7 +114,7 @@ func TestOutputThatAppears(t *testing.T) {
 	}
 }
 
-// --force replaces a regular file and nothing else.
+// TestForce checks that --force replaces regular files only.
 func TestForce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need rights there")

@@ -24,9 +24,10 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// poison has what no name must be able to do: titles, colours and other escape
-// sequences, C1 with and without UTF-8, text direction, zero width, line
-// breaks. If it could begin a line, the line would have FORGED.
+// poison has the characters that no name may bring to a terminal: titles,
+// colours and other escape sequences, C1 with and without UTF-8, text
+// direction, zero width, line breaks. If it could begin a line, the line would
+// have FORGED.
 const poison = "\x1b]0;t\x07\x1b[35m\x1b[2J\u009b2J\u202e\u2066\u200b\u061c\ufeff\u2028\u2029\u0085\r\nFORGED\n\tFORGED\x7f"
 
 // poisonName is a shorter poison, because file names have at most 255 bytes.
@@ -144,7 +145,7 @@ func poisonedFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// hiddenIn returns what must not be printed.
+// hiddenIn returns a part of a text that must not be printed, or "".
 func hiddenIn(text string) string {
 	for i, r := range text {
 		switch {
@@ -309,7 +310,7 @@ func lookAtFiles(t *testing.T, dir string) {
 	}
 }
 
-// JSON keeps what is in the trace.
+// TestPoisonInJSON checks that JSON output keeps the text of the trace.
 func TestPoisonInJSON(t *testing.T) {
 	files := poisonedFiles(t)
 	out, _ := cleanRun(t, "trace", "events", files["TRACE"], "--json")
@@ -333,7 +334,8 @@ func TestPoisonInJSON(t *testing.T) {
 	}
 }
 
-// Ring buffers are named by text of the process.
+// TestPoisonInRings checks that an import, and the commands that read its
+// output, sanitize the text of a process in its ring buffers.
 func TestPoisonInRings(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	dir := filepath.Join(t.TempDir(), "rings"+strings.ToValidUTF8(poisonName, ""))

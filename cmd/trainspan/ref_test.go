@@ -81,8 +81,8 @@ const (
 	nothing  = "nothing" // what is refused by all commands
 )
 
-// references are what users may write: the run that each means, with the id of its first process, or
-// what else it is, and a part of the error where it is refused.
+// references has references that users may write, with the run that each means, by the id of its
+// first process, or another meaning, and a part of the error if it is refused.
 var references = []struct{ ref, run, refused string }{
 	{"", "eval.1", ""}, // the one that runs
 	{"latest", "eval.1", ""},
@@ -143,8 +143,8 @@ func makeReferences(t *testing.T) {
 	}
 }
 
-// TestReferences: each command that reads takes each reference for the same run, profile or
-// digest, or refuses it in the same words, which say what to do.
+// TestReferences checks that each reading command resolves each reference to the same run, profile
+// or digest, or refuses it with the same message, which has a remedy.
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeReferences(t)
@@ -264,8 +264,8 @@ func openOnce(t *testing.T, line []string) (status int, link string) {
 	return <-ended, link
 }
 
-// TestIDsAgree: the id that the list shows is the one that commands take, whatever characters
-// the name of the job has.
+// TestIDsAgree checks that commands accept the ids of the list, whatever characters the name of the
+// job has.
 func TestIDsAgree(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for i, name := range []string{"org/llm:7b", "学習 v2", "a*b"} {

@@ -179,8 +179,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPageWithoutFolder: a page in a folder that does not exist is refused as other outputs are,
-// before anything is read.
+// TestPageWithoutFolder checks that a page in a folder that does not exist is refused like other
+// outputs, before anything is read.
 func TestPageWithoutFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "x.html")
 	if status, _, wrong := cli(t, "report", t.TempDir(), "--html", path); status != ui.StatusUse || !strings.Contains(wrong, path+": its directory does not exist; make it first") {

@@ -31,8 +31,9 @@ func placeOf(t *testing.T, paths ...string) (p placeInJob) {
 	return p
 }
 
-// A rewritten trace has its job, attempt and world size, and one made from
-// several traces what all of them share.
+// TestRewritingKeepsThePlaceInAJob checks that a rewritten trace keeps its job,
+// attempt and world size, and that a trace made from several has the values
+// that all of them share.
 func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	dir := t.TempDir()
 	in := makeJob(t, filepath.Join(dir, "in"), simjob.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})

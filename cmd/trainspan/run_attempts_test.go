@@ -34,7 +34,8 @@ func runsIn(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// The starts that are attempts of one run, by the variables of launchers.
+// TestRunsByLauncher checks which starts are attempts of one run, given the
+// variables of launchers.
 func TestRunsByLauncher(t *testing.T) {
 	fresh, failed, on := []string{"4", "0"}, []string{"4", "0", "fail"}, []string{"4", "4"}
 	type begun struct {

@@ -20,8 +20,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// After the end of the job and of trainspan run, no process holds their
-// streams: their reader gets the end.
+// TestRunGivesItsStreamsBack checks that after the end of the job and of
+// trainspan run no process holds their streams, so that a reader gets EOF.
 func TestRunGivesItsStreamsBack(t *testing.T) {
 	s := prepare(t, t.TempDir(), "--", "sh", "-c", `read x; kill -STOP $(cat telemetry)`)
 	read, write, err := os.Pipe()
@@ -69,7 +69,8 @@ func TestRunGivesItsStreamsBack(t *testing.T) {
 	s.settle()
 }
 
-// With -q there is no page; without it there is one at the end.
+// TestRunMakesAPage checks that a run ends with a page, and with -q without
+// one.
 func TestRunMakesAPage(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		dir := t.TempDir()

@@ -32,8 +32,9 @@ func sampled(dir string) (paths []string, pids map[int64]bool) {
 	return paths, pids
 }
 
-// One of the ranks of a start on one node samples for all. When it is killed
-// another one does. Each rank makes few files.
+// TestOneSamplerOfANode checks that one of the ranks of a start on one node
+// samples for all, that another one takes over when it is killed, and that each
+// rank makes few files.
 func TestOneSamplerOfANode(t *testing.T) {
 	const ranks = 4
 	dir := t.TempDir()

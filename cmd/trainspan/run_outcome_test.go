@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestRunTellsTheOutcome checks that the outcome at the end, and later by the
-// files, is correct. The secret is nowhere.
+// TestRunTellsTheOutcome checks that the outcome is correct, both at the end
+// and later in the files. No file contains the secret.
 func TestRunTellsTheOutcome(t *testing.T) {
 	const python = `
 import sys

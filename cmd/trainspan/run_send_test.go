@@ -100,9 +100,10 @@ func program(t *testing.T, dir, text string) string {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A Python job of two ranks is sent to the address in the environment, or in a
-// file: each span once, with the resource of its rank, below the span that the
-// job belongs to. The secrets of the address are nowhere.
+// TestRunSendsPython checks that a Python job of two ranks is sent to the
+// address in the environment, or in a file: each span once, with the resource
+// of its rank, below the span that the job belongs to. No file contains the
+// secrets of the address.
 func TestRunSendsPython(t *testing.T) {
 	for _, how := range []string{"environment", "file"} {
 		t.Run(how, func(t *testing.T) {
@@ -164,9 +165,9 @@ func TestRunSendsPython(t *testing.T) {
 	}
 }
 
-// Without an address nothing is sent. An unreachable backend, an unreadable
-// configuration and an invalid parent cost a line each, and change neither the
-// status nor the files.
+// TestRunSendsNothing checks that without an address nothing is sent. An
+// unreachable backend, an unreadable configuration and an invalid parent cause
+// one message each, and change neither the status nor the files.
 func TestRunSendsNothing(t *testing.T) {
 	b := newSent(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
@@ -231,7 +232,8 @@ func TestRunSendsNothing(t *testing.T) {
 	})
 }
 
-// Ring buffers that were left behind are sent only if a flag asks for it.
+// TestImportSendsRings checks that ring buffers that were left behind are sent
+// only if a flag asks for it.
 func TestImportSendsRings(t *testing.T) {
 	b, elsewhere, dir := newSent(t), newSent(t), t.TempDir()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere.URL)
@@ -268,7 +270,8 @@ func TestImportSendsRings(t *testing.T) {
 	}
 }
 
-// The configuration also sets the form of a Python job's files.
+// TestRunFormsFilesOfPython checks that the configuration also sets the form of
+// a Python job's files.
 func TestRunFormsFilesOfPython(t *testing.T) {
 	client := filepath.Join("..", "..", "integrations", "python", "testdata", "one_logger.py")
 	text, err := os.ReadFile(client)

@@ -14,8 +14,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// The environment is that of the jobs, and names their backend: reading records
-// sends nothing there, and importing them only if a flag asks for it.
+// TestReadersSendNothing checks that, with a job's environment, which names a
+// backend, reading records sends nothing there, and importing sends them only
+// if a flag asks for it.
 func TestReadersSendNothing(t *testing.T) {
 	var asked atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))

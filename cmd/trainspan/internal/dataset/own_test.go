@@ -14,10 +14,10 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// Spans of one thread that overlap without nesting: a file without parents or
-// levels, as DFTracer writes it, of interleaved tasks. Each instant counts
-// once, for the span that began last, in the summary, in the columns of the
-// table and in the accounts.
+// TestOwnTimeOfSpansThatOverlap checks spans of one thread that overlap without
+// nesting, in a file of interleaved tasks without parents or levels, as
+// DFTracer writes it. Each instant counts once, for the span that began last:
+// in the summary, in the columns of the table and in the accounts.
 func TestOwnTimeOfSpansThatOverlap(t *testing.T) {
 	type span struct {
 		cat, name  string

@@ -64,7 +64,8 @@ const (
 	varHeaders  = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
 )
 
-// Variables that trainspan run sets as a launcher.
+// varJob and varAttempt are variables that trainspan run sets, as a launcher
+// does.
 var varJob, varAttempt = identity.Job.Word(identity.Environment), identity.Attempt.Word(identity.Environment)
 
 // Nested reports whether this process runs under a living trainspan run of the
