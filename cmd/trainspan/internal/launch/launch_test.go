@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowTerminal accepts nothing before the telemetry process, whose id is the
-// first text, is gone.
+// slowTerminal accepts no text until the telemetry process has ended. The first
+// text is the id of that process.
 type slowTerminal struct {
 	pid  int
 	text strings.Builder
@@ -42,7 +42,7 @@ func (s *slowTerminal) Write(p []byte) (int, error) {
 	if s.pid == 0 {
 		s.pid, _ = strconv.Atoi(string(p))
 		for syscall.Kill(s.pid, 0) == nil {
-			time.Sleep(time.Millisecond) // until the launcher has waited for it, which is not visible otherwise
+			time.Sleep(time.Millisecond) // until the launcher has reaped it, which nothing else shows
 		}
 		return len(p), nil
 	}
