@@ -21,7 +21,7 @@ func TestPairs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		args []string
-		want int // -1 means any result of compare
+		want int // status; -1 means any status of compare
 		says string
 		runs int
 	}{

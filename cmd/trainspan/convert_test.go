@@ -94,7 +94,7 @@ type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	spans  []*tracepb.Span
-	attrs  map[string]string // of the last resource
+	attrs  map[string]string // attributes of the last resource
 	header http.Header
 	fail   int // requests to refuse first
 }

@@ -70,7 +70,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 		status                     int
 	}{
 		{"GET", "/other", "", "", 404}, {"GET", "/", "", "", 404},
-		{"GET", "/trace.json", "", "", 404}, // without the word
+		{"GET", "/trace.json", "", "", 404}, // without the secret word
 		{"GET", "/" + word[:42] + "/trace.json", "", "", 404},
 		{"GET", at.Path + "/", "", "", 404},
 		{"POST", at.Path, "", "", 405},

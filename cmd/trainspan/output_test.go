@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// asked is a context that calls a function whenever its Err is called.
+// asked is a context that calls a function at each call of Err.
 type asked struct {
 	context.Context
 	call func()
@@ -165,8 +165,8 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// TestForeignIndexes reads folders in which other programs, such as
-// dftracer-utils, have left their indexes.
+// TestForeignIndexes checks that folders with the indexes of other programs,
+// such as dftracer-utils, are read as without them.
 func TestForeignIndexes(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "a.pfw.gz")

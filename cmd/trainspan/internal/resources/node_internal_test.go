@@ -40,7 +40,7 @@ func TestNode(t *testing.T) {
 	if gpusOf(append(members, Member{})) != "" {
 		t.Error("a process with all GPUs was skipped, want it sampled")
 	}
-	_ = all[1].lock.Close() // as when it ends, also by a kill
+	_ = all[1].lock.Close() // as at the end of the process, even by a kill
 	if !all[2].Leads() || all[0].Leads() {
 		t.Error("want exactly one successor")
 	}

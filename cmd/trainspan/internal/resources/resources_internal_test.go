@@ -214,11 +214,11 @@ func TestParseGPU(t *testing.T) {
 // limited by its affinity or its control group. Less than a few seconds of samples give no report.
 func TestCPU(t *testing.T) {
 	for name, c := range map[string]struct {
-		cores    float64 // that are used
+		cores    float64 // used
 		affinity int
 		limit    float64
 		seconds  int
-		allowed  float64 // 0 where nothing is said
+		allowed  float64 // 0 without a report
 		full     float64
 	}{
 		"half":           {cores: 2, affinity: 4, seconds: 20, allowed: 4},
