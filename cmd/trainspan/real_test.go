@@ -33,7 +33,7 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, u := range s.Use {
-			delete(u, "host_hash") // depends on the dialect
+			delete(u, "host_hash") // it depends on the dialect
 		}
 		return s
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// placeInJob is the place of processes in a job, in a report.
+// placeInJob has the fields of a report about the place of processes in a job.
 type placeInJob struct {
 	Job      string `json:"job_id"`
 	Tag      string `json:"session_tag"`
@@ -50,7 +50,7 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	}
 	check("as recorded", in)
 	converted, merged, split := filepath.Join(dir, "converted"), filepath.Join(dir, "all.pfw.gz"), filepath.Join(dir, "split")
-	if err := os.Mkdir(converted, 0o755); err != nil { //nolint:gosec // as a user makes one
+	if err := os.Mkdir(converted, 0o755); err != nil { //nolint:gosec // with the mode of a user's folder
 		t.Fatal(err)
 	}
 	want(t, "trace", "convert", in, "--to", "v1", "-o", converted)

@@ -40,8 +40,8 @@ func TestRunsByLauncher(t *testing.T) {
 	fresh, failed, on := []string{"4", "0"}, []string{"4", "0", "fail"}, []string{"4", "4"}
 	type begun struct {
 		args  []string
-		env   string // of all ranks
-		ranks int    // 0 for none
+		env   string // variables of all ranks
+		ranks int    // number of ranks, 0 without a launcher
 	}
 	for _, c := range []struct {
 		name   string

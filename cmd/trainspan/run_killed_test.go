@@ -86,7 +86,7 @@ func TestRunIsKilled(t *testing.T) {
 		t.Errorf("run.json says %+v", r)
 	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
-	if len(traces) != 3 { // of the job, by OTLP, resources
+	if len(traces) != 3 { // those of the job, of OTLP and of resources
 		t.Errorf("the traces are %v", traces)
 	}
 	for _, path := range traces {
@@ -147,7 +147,7 @@ open("result", "w").write("went on")
 		t.Fatal(err)
 	}
 	until.True(t, "the end of the job", func() bool {
-		if proc.Alive(helper, 0) { // an ending process has no working directory any more, but is not over
+		if proc.Alive(helper, 0) { // an ending process has no working directory but may still exist
 			return false
 		}
 		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -218,7 +218,7 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	s.expect("user defined signal 1") // of two at once the second may come first
+	s.expect("user defined signal 1") // two simultaneous signals may arrive in any order
 	if err := s.Process.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}

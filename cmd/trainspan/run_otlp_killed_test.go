@@ -32,7 +32,7 @@ func TestOTLPReceiverIsKilled(t *testing.T) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			both, batches := round%2 == 1, 1+rand.IntN(900)
 			if round == 0 {
-				batches = 900 // the first spans are in the files by then
+				batches = 900 // enough that the files contain the first spans when the receiver is killed
 			}
 			killReceiver(t, both, batches)
 		})

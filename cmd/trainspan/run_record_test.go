@@ -185,7 +185,7 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 				}
 			}
 			s := prepare(t, dir, "-q", "--", "sh", "-c", `cd /; cat "${PYTHONPATH%%:*}/sitecustomize.py"; for d in $(echo "$TRAINSPAN_RING" | tr : ' '); do ls -d "$d"; done`)
-			s.tmp = "TEST_DIR=" + dir // settle finds it by this
+			s.tmp = "TEST_DIR=" + dir // settle finds the telemetry process by this variable
 			s.Env = append(s.Env, "TMPDIR="+tmp, s.tmp)
 			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
 				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
@@ -241,7 +241,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	for _, path := range paths {
 		steps[dftest.Check(t, path).Counts["pipeline/train.iteration/X"]]++
 	}
-	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has its own file, although they have no ids
+	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has a separate file, although the resources have no process ids
 		t.Errorf("%v have %v steps", paths, steps)
 	}
 	own, _ := filepath.Glob(filepath.Join(at, "trace*.pfw.gz"))
@@ -322,7 +322,7 @@ func TestRunImportsProfiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // by the clock of a file server
+	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // the clock of a file server may differ
 		t.Fatal("the date of a file cannot be set")
 	}
 	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")

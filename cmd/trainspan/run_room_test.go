@@ -54,7 +54,7 @@ func tracedSpans(t *testing.T, dir string) int64 {
 	all := make(map[key]bool)
 	for _, path := range paths {
 		here := make(map[key]int)
-		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one is truncated
+		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one trace is truncated
 			if ev.Phase == dftracer.PhaseComplete && ev.Cat == "compute" {
 				k := key{name: ev.Name, ts: ev.TS, dur: ev.Dur}
 				here[k]++
@@ -143,7 +143,7 @@ sys.exit(3)
 	}
 }
 
-// snapshot returns what is below a folder: names, sizes and times.
+// snapshot returns the names, sizes and times of the files below a folder.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -48,7 +48,7 @@ type sent struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests int
-	keys     map[string]bool // values of a header
+	keys     map[string]bool // received values of a header
 	spans    []*tracepb.Span
 	resource []map[string]string
 }
@@ -237,7 +237,7 @@ func TestRunSendsNothing(t *testing.T) {
 func TestImportSendsRings(t *testing.T) {
 	b, elsewhere, dir := newSent(t), newSent(t), t.TempDir()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere.URL)
-	t.Setenv("OTEL_SDK_DISABLED", "true") // which is for jobs
+	t.Setenv("OTEL_SDK_DISABLED", "true") // applies to jobs, not to an import
 	path := program(t, dir, pythonJob)
 	client, err := filepath.Abs(filepath.Join("..", "..", "integrations", "python"))
 	if err != nil {
@@ -280,9 +280,9 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		outputs string
-		trace   string // the end of its name
-		line    string // in the trace
-		record  string // in the JSON lines, empty for no file
+		trace   string // the end of the trace's name
+		line    string // a part of the trace
+		record  string // a part of the JSON lines, empty for no such file
 	}{
 		"default": {"{}", ".pfw.gz", "", `"id":"[0-9a-f]{16}"`},
 		"given":   {"{trace: {dialect: v22, compression: false}, file: {compat: true}}", ".pfw", `"ph":1,`, `"id": ?"[0-9a-f]{8}-[0-9a-f]{4}-4`},

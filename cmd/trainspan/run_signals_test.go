@@ -154,7 +154,7 @@ func openTerminal(t *testing.T) (terminal, line *os.File) {
 	if err != nil {
 		t.Skipf("there are no terminals here: %v", err)
 	}
-	go io.Copy(io.Discard, terminal) //nolint:errcheck // what it echoes
+	go io.Copy(io.Discard, terminal) //nolint:errcheck // the terminal echoes its input
 	return terminal, line
 }
 

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are the commands of TestMain as files.
+// programs returns a folder with the commands of TestMain as files.
 var programs = sync.OnceValues(func() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -68,7 +68,7 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	s.Dir, s.Env = dir, append(clean(bin), s.tmp)
 	hearSignals()
 	s.Cmd.Stderr = &s.err
-	t.Cleanup(func() { // for those whose telemetry process is killed
+	t.Cleanup(func() { // needed if the telemetry process is killed
 		for _, left := range rundir.FindLeft(dir) {
 			for _, folder := range left.Folders {
 				_ = os.RemoveAll(folder)
@@ -186,7 +186,8 @@ func settled(t *testing.T, variable string) {
 	})
 }
 
-// theRun reads the only run.json below a folder.
+// theRun reads the only run.json below a folder, and returns it with its
+// folder.
 func theRun(t *testing.T, dir string) (*rundir.Run, string) {
 	t.Helper()
 	var paths []string

@@ -107,7 +107,7 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	} {
 		for _, file := range files {
 			if strings.HasPrefix(verb.args, "trace info") && file.name == "a sample in 2255" {
-				continue // samples are not used for the time that it shows
+				continue // the shown time does not include samples
 			}
 			t.Run(verb.args+"/"+file.name, func(t *testing.T) {
 				dir := t.TempDir()
