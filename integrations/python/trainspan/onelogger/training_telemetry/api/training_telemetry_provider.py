@@ -210,8 +210,8 @@ def flat(config):
     return OneLoggerConfig(telemetry_config=config, **base)
 
 
-# What is told to the ring: a field that is a function is named, and what it gives is
-# told when that is known.
+# The form of a configuration in the ring buffer: a field that is a function has only its name
+# there; its result is written when it is known.
 
 
 def _plain(config):
