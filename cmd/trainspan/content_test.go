@@ -133,5 +133,5 @@ func TestVerbsReadByContent(t *testing.T) {
 	}
 }
 
-// changing matches what differs between two runs: times, ports, other paths.
+// changing matches output that differs between two runs: times, ports, paths.
 var changing = regexp.MustCompile(`\S*/TestVerbsReadByContent\S*|:\d{4,5}(/[\w-]{43})?|\d+(\.\d+)? (ms|s|µs) (to|ago)\S*|\d\d:\d\d:\d\d`)

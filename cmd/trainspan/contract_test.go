@@ -157,7 +157,7 @@ type contractJob struct {
 
 type contractCorpus struct {
 	name string
-	// jobs returns the jobs, or an error if there are none.
+	// jobs returns the jobs, or an error if the corpus is absent.
 	jobs     func(t *testing.T) ([]contractJob, error)
 	commands []contractCommand
 	// pairs returns the jobs to compare with job i.

@@ -89,7 +89,7 @@ func TestChromeIsStrictJSON(t *testing.T) {
 	}
 }
 
-// receiver is an OTLP server that keeps what it receives.
+// receiver is an OTLP server that stores the received spans.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex

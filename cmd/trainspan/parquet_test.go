@@ -25,7 +25,7 @@ func TestParquetRuns(t *testing.T) {
 	writeJob(t, other, 300)
 	lake := filepath.Join(dir, "lake")
 	run1 := filepath.Join(lake, "events", "run=a%2F1")
-	// A file that is not a trace is beside the traces.
+	// The folder also has a file that is not a trace.
 	if err := os.WriteFile(filepath.Join(dir, "notes.jsonl"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

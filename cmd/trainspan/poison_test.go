@@ -176,7 +176,7 @@ func (e *endsAt) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-// cleanRun runs a command line and checks what it prints.
+// cleanRun runs a command line, checks its output and returns it.
 func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

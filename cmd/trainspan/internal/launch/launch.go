@@ -145,8 +145,8 @@ func statusOf(err error) int {
 	return StatusNotExecutable
 }
 
-// startHelper starts the telemetry process and returns its process id, 0 if
-// there is none.
+// startHelper starts the telemetry process and returns its process id, or 0 if
+// no process was started.
 func (l *launcher) startHelper() int {
 	if len(l.o.Helper) == 0 {
 		close(l.done)

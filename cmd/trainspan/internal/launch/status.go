@@ -21,8 +21,8 @@ const (
 	StatusNotFound      = 127
 )
 
-// signalBase is what a shell adds to the number of the signal that ended a
-// command.
+// signalBase is the number that a shell adds to the number of the signal that
+// ended a command.
 const signalBase = 128
 
 // Status is how a command ended.

@@ -26,7 +26,7 @@ func (d *device) note(index string) {
 	d.index = index
 }
 
-// deviceEvery is how often nvidia-smi lists the computing processes.
+// deviceEvery is the interval at which nvidia-smi lists the computing processes.
 const deviceEvery = 10 * time.Second
 
 // readProcesses calls each with a process and the UUID of a GPU on which it

@@ -39,7 +39,7 @@ type Options struct {
 	Cgroup *Cgroup
 	// Proc is the path of /proc, Sys that of /sys. Empty means these paths.
 	Proc, Sys string
-	// Sampled samples the GPUs; nil if there are none.
+	// Sampled samples the GPUs. Nil means that no GPUs are sampled.
 	Sampled *GPUs
 }
 

@@ -98,7 +98,7 @@ func (h *hangs) look(ctx context.Context) error {
 	for _, j := range state.Jobs() {
 		if len(j.Job.Processes) > 0 {
 			for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
-				h.taken = true // even if there are none: a second attempt would not help
+				h.taken = true // even without stacks: a second attempt would not help
 				if err := h.take(ctx, p); err != nil {
 					return err
 				}
@@ -130,7 +130,7 @@ func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Proces
 }
 
 // take stores the stacks of a process that recorded into a ring buffer of this
-// start. It returns nil if there are none.
+// start. It returns nil if no stacks are available.
 func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	pid := int(p.PID)
 	if !h.isOurs(pid) {

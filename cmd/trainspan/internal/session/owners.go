@@ -68,9 +68,9 @@ func machine() string {
 	return fmt.Sprintf("%d-%.8s", stat.Ino, boot)
 }
 
-// sweep deletes the folders of this user's starts whose processes were all
-// killed, and that have no ring buffer; those with one are kept for trainspan
-// trace import.
+// sweep deletes folders of this user's starts if all their processes were
+// killed and they have no ring buffer. It keeps folders with a ring buffer for
+// trainspan trace import.
 func sweep(in ...string) {
 	for _, up := range in {
 		dirs, _ := filepath.Glob(filepath.Join(up, folderPrefix+"*")) // if up contains pattern characters, nothing is found

@@ -128,7 +128,7 @@ func (p *profiles) watcher() (*torch.Watcher, error) {
 	})
 }
 
-// settle is how long a file must be unchanged to count as finished.
+// settle is the time for which a file must be unchanged to count as finished.
 const settle = 200 * time.Millisecond
 
 // close imports the remaining files. A file counts as finished if two scans

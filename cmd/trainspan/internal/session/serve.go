@@ -100,8 +100,8 @@ func (t terminal) Write(p []byte) (int, error) {
 	return len(p), t.line.Send(&launch.Message{Say: launch.Bytes(p)})
 }
 
-// unrecorded does what is possible if nothing can be recorded: a program that
-// imports the client must find it, and signals are still reported.
+// unrecorded replaces a session if nothing can be recorded: programs can still
+// import the client, and signals are still reported.
 func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	ready, remove := Alone()
 	defer remove()

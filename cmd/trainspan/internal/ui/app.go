@@ -26,7 +26,7 @@ type Streams struct {
 // App is one run of the program.
 type App struct {
 	Streams        Streams
-	Stdout, Stderr *display.Writer // for all output; only what draws on a terminal uses the streams
+	Stdout, Stderr *display.Writer // for all output; only code that draws on a terminal uses the streams
 	NoBar          bool
 	Color          string          // one of Colours, empty for auto
 	Problems       int             // problems reported so far; they make the status 1

@@ -82,7 +82,7 @@ class Span:
             self._initial = attributes_of(span_attributes)
 
     def _known(self):
-        """Returns the events of a span of which only its times in the ring buffer are known."""
+        """Returns the events of a span for which only the times in the ring buffer are known."""
         now = TracingTimestamp.now()
 
         def event(name, at):
