@@ -17,8 +17,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// bodiesTrace writes a trace like a program by DFTracer's guide: loops over a
-// loader without named iterations, whose steps restart in each epoch.
+// bodiesTrace writes a trace like that of a program in DFTracer's guide: loops
+// over a loader without named iterations, whose steps restart in each epoch.
 func bodiesTrace(t *testing.T, path string, rank int) {
 	t.Helper()
 	w, err := dftracer.Create(path, &dftracer.Options{Process: dftracer.Process{PID: 200 + rank, Host: "node2", Rank: &rank}})
@@ -46,8 +46,8 @@ func bodiesTrace(t *testing.T, path string, rank int) {
 	}
 }
 
-// TestVerbsAgree checks that two commands give the same figures for the same
-// files.
+// TestVerbsAgree checks that different commands give the same figures for the
+// same files.
 func TestVerbsAgree(t *testing.T) {
 	made := t.TempDir()
 	sub := func(name string) string {
@@ -66,7 +66,7 @@ func TestVerbsAgree(t *testing.T) {
 	}
 	profiled := sub("profiled")
 	var text strings.Builder
-	for i := range 4 { // as an import of PyTorch's profiler writes them
+	for i := range 4 { // like an import of PyTorch's profiler
 		fmt.Fprintf(&text, `{"id":%d,"name":"ProfilerStep#%d","cat":"pipeline","pid":3,"tid":3,"ts":%d,"dur":900,"ph":"X","args":{"hhash":"h","level":1}}`+"\n", 2*i+1, 5+i, 1_700_000_000_000_000+1000*i)
 		fmt.Fprintf(&text, `{"id":%d,"name":"forward","cat":"compute","pid":3,"tid":3,"ts":%d,"dur":700,"ph":"X","args":{"hhash":"h","level":2,"p_idx":%d}}`+"\n", 2*i+2, 1_700_000_000_000_100+1000*i, 2*i+1)
 	}
@@ -129,7 +129,7 @@ func TestVerbsAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const large = 1 << 20 // some seconds each
+	const large = 1 << 20 // these take some seconds each
 	for _, path := range profiles {
 		if info, err := os.Stat(path); err != nil || testing.Short() && info.Size() > large || strings.HasSuffix(path, "manifest.json") {
 			continue
@@ -142,7 +142,7 @@ func TestVerbsAgree(t *testing.T) {
 			paths = append(paths, filepath.Dir(out))
 		}
 	}
-	if testing.Short() { // test-long has all of them
+	if testing.Short() { // test-long runs all of them
 		paths = slices.DeleteFunc(paths, func(path string) bool { return bytesBelow(t, path) > 100<<10 })
 	}
 	for _, path := range paths {

@@ -130,12 +130,12 @@ type alerter struct {
 	report *report.Report
 	before string          // the answer of the previous reading
 	said   string          // the last reported answer
-	last   time.Time       // when it was reported
+	last   time.Time       // the time of that report
 	told   map[string]bool // all reported answers
 	failed int             // failed calls for the current answer
 }
 
-// maxCalls is how often a failing call is made.
+// maxCalls is the maximum number of attempts of a failing call.
 const maxCalls = 3
 
 // alertMessage is the content of an alert: the first lines of the report.
@@ -172,8 +172,8 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 		return nil
 	}
 	now := w.now()
-	// A new answer is reported at once; one that was reported before, only if the
-	// last call is long ago.
+	// A new answer is reported at once; an answer that was reported before only
+	// when the time quiet has passed since the last report.
 	if answer == w.said || w.failed == maxCalls || (answer == "" || w.told[answer]) && now.Sub(w.last) < w.quiet {
 		return nil
 	}
@@ -188,8 +188,8 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	return nil
 }
 
-// answerOf returns the part of a report whose changes are reported. That
-// nothing is found, or can be, is not reported.
+// answerOf returns the part of a report whose changes are reported. It omits
+// statements that nothing was found, or that nothing can be found.
 func answerOf(r *report.Report) string {
 	var parts []string
 	if o := r.Outcome; o != nil && o.How != job.Unfinished {
@@ -243,8 +243,8 @@ func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) err
 	}
 }
 
-// callCommand runs a shell command and ends it, and what it started, when the
-// context ends.
+// callCommand runs a shell command. When the context ends, it ends the command
+// and the processes that the command started.
 func callCommand(ctx context.Context, a *ui.App, command string, body []byte) error {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(body), a.Stdout, a.Stderr
@@ -263,7 +263,8 @@ func callCommand(ctx context.Context, a *ui.App, command string, body []byte) er
 	return nil
 }
 
-// post sends JSON. Errors do not contain the URL, which may have a token.
+// post sends JSON to a URL. Errors do not contain the URL, which may contain a
+// token.
 func post(ctx context.Context, to string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

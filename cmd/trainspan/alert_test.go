@@ -27,7 +27,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// reportOf is a report with a verdict on ranks, and an outcome.
+// reportOf returns a report with a diagnosis of ranks and an outcome.
 func reportOf(kind finding.Kind, how job.How, ranks ...int) *report.Report {
 	r := &report.Report{Ledger: &account.Report{}}
 	r.Verdict.Rank = &straggler.Verdict{Finding: finding.Finding{Kind: kind, Ranks: ranks}, Ranking: make([]straggler.RankRow, 3)}
@@ -37,8 +37,8 @@ func reportOf(kind finding.Kind, how job.How, ranks ...int) *report.Report {
 	return r
 }
 
-// TestAlertTellsChanges checks that an answer of two readings is reported once,
-// and one that alternates once per interval.
+// TestAlertTellsChanges checks that an answer that two readings give is reported
+// once, and an answer that alternates once per interval.
 func TestAlertTellsChanges(t *testing.T) {
 	fine, slow, other := reportOf(finding.Fine, ""), reportOf(finding.SlowRanks, "", 3), reportOf(finding.SlowRanks, "", 4)
 	unknown, hung, done := reportOf(finding.Unknown, ""), reportOf(finding.Hang, job.Hung, 3), reportOf(finding.Fine, job.Completed)

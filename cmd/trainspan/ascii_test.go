@@ -13,9 +13,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestASCII: with LANG=C whatever commands print of jobs without names in other alphabets is
-// ASCII, on standard output and standard error, from 40 to 200 columns and in a pipe; with a UTF-8
-// locale it is not, so that the test sees the characters that are replaced.
+// TestASCII checks that with LANG=C the output of commands about jobs with ASCII names is ASCII, on
+// standard output and standard error, from 40 to 200 columns and in a pipe. With a UTF-8 locale it
+// must not be, so that the test covers the characters that are replaced.
 func TestASCII(t *testing.T) {
 	dir := t.TempDir()
 	jobs := map[string]simjob.Job{

@@ -18,7 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// onTerminal returns what a command line prints on a terminal with a number of
+// onTerminal returns the output of a command line on a terminal with a number of
 // columns.
 func onTerminal(t *testing.T, columns int, args ...string) string {
 	t.Helper()

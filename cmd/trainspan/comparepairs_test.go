@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Two commands are run alternately, in reverse order in every other pair, and
-// their runs are compared.
+// TestPairs checks that two commands are run alternately, in reverse order in
+// every other pair, and that their runs are compared.
 func TestPairs(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -21,7 +21,7 @@ func TestPairs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		args []string
-		want int // -1 means any result of compare
+		want int // status; -1 means any status of compare
 		says string
 		runs int
 	}{

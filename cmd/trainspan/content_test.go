@@ -39,12 +39,12 @@ var byContent = map[string][]string{
 	"compare":        {"TRACE TRACE", "RECORDS RECORDS", "DIGEST DIGEST"},
 }
 
-// ends are the statuses of commands that cannot do their work here: there is no
-// receiver of spans, and the steps are too few to compare.
+// ends has the statuses of commands that fail in this test: there is no receiver
+// of spans, and the steps are too few to compare.
 var ends = map[string]int{"trace replay": 1, "compare": 4}
 
-// TestVerbsReadByContent checks that no command uses the name of a file to
-// identify it. The commands are those of the command tree.
+// TestVerbsReadByContent checks that commands identify files by content, not by
+// name. It covers all commands of the command tree.
 func TestVerbsReadByContent(t *testing.T) {
 	golden, err := os.ReadFile(filepath.Join("..", "..", "telemetry", "testdata", "golden", "01_sync_full", "golden.norm.jsonl"))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestVerbsReadByContent(t *testing.T) {
 		if verb == "open" {
 			args = append(args, "--no-browser", "--port", "0")
 		}
-		if verb == "top" || verb == "alert" { // one only draws on terminals, the other reports changes
+		if verb == "top" || verb == "alert" { // top draws only on terminals, alert reports changes
 			r := (&topReader{paths: args[1:], now: time.Now}).read(t.Context(), true)
 			if r.report == nil {
 				return 1, fmt.Sprint(r.waiting, r.err)
@@ -133,5 +133,5 @@ func TestVerbsReadByContent(t *testing.T) {
 	}
 }
 
-// changing matches what differs between two runs: times, ports, other paths.
+// changing matches output that differs between two runs: times, ports, paths.
 var changing = regexp.MustCompile(`\S*/TestVerbsReadByContent\S*|:\d{4,5}(/[\w-]{43})?|\d+(\.\d+)? (ms|s|µs) (to|ago)\S*|\d\d:\d\d:\d\d`)

@@ -14,19 +14,19 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/contract"
 )
 
-// The contract is what the output of the reading commands must keep: the keys
-// and types of JSON output, the diagnoses, accounts, steps and sums of known
-// jobs, and every exit status. testdata/contract has a file for each corpus; it
-// has no sentences for people.
+// The contract is the part of the output of the reading commands that must not
+// change: the keys and types of JSON output, the diagnoses, accounts, steps and
+// sums of known jobs, and every exit status. testdata/contract has a file for
+// each corpus, without sentences for people.
 //
 // When an output changes on purpose, run
 //
 //	go test ./cmd/trainspan -run TestContract -update
 //
 // and review the changed lines of testdata/contract as a part of the change. A
-// corpus of ../shared that is absent is skipped and its file is not changed. A
-// new command that prints JSON gets an entry in contractCommands, a new job of
-// our own one in contractJobs.
+// corpus of ../shared that is absent is skipped and its file is not changed. Add
+// a new command that prints JSON to readingCommands or a similar list, and a new
+// job of this repository to contractJobs.
 
 // contractCommand is one command line about a job.
 type contractCommand struct {
@@ -106,7 +106,8 @@ var readingCommands = []contractCommand{
 	{name: "report of the digest", args: of("job.digest", "report", "--json"), view: contract.View{Form: contract.Object, Keep: digestKeep}},
 }
 
-// writingCommands print what they did with files. They run on our own jobs.
+// writingCommands print a summary of the files that they write. They run on the
+// jobs of contractJobs.
 var writingCommands = []contractCommand{
 	{name: "merge", args: into("merged.pfw.gz", "trace", "merge", "--json"), view: contract.View{Form: contract.Object, Keep: []string{""}, Drop: []string{"files", "output"}}},
 	{name: "summary of the merged", args: of("merged.pfw.gz", "trace", "summary", "--json"), view: contract.View{Form: contract.Object, Keep: []string{"events", "categories[].count", "categories[].total_us"}}},
@@ -156,12 +157,12 @@ type contractJob struct {
 
 type contractCorpus struct {
 	name string
-	// jobs returns the jobs, or an error if there are none.
+	// jobs returns the jobs, or an error if the corpus is absent.
 	jobs     func(t *testing.T) ([]contractJob, error)
 	commands []contractCommand
 	// pairs returns the jobs to compare with job i.
 	pairs func(jobs []contractJob, i int) []contractJob
-	// short is how many jobs are a part of go test -short.
+	// short is the number of jobs that go test -short includes.
 	short int
 }
 
@@ -224,7 +225,7 @@ func ownProfiles(*testing.T) ([]contractJob, error) {
 	return below(filepath.Join("testdata", "contract", "profiles"), fs.DirEntry.IsDir)
 }
 
-// commandLines returns jobs for which only the exit status matters. OUT is a
+// commandLines returns jobs for which only the exit status is compared. OUT is a
 // file that does not exist.
 func commandLines(t *testing.T) ([]contractJob, error) {
 	const own = "testdata/contract/jobs/"
@@ -359,7 +360,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// reportDifferences prints the first ones.
+// reportDifferences prints the first differences.
 func reportDifferences(t *testing.T, all []contract.Difference) {
 	const most = 20
 	for _, d := range all[:min(most, len(all))] {

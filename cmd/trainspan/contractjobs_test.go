@@ -14,13 +14,13 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// Traces contain the name of the program that wrote them and digests the
-// folder, so jobs are made by a test binary and in a TMPDIR without private
-// names.
+// makeJobs makes TestContractJobs write missing jobs. Traces contain the name
+// of the program that wrote them and digests the folder, so a test binary makes
+// the jobs, in a TMPDIR without private names.
 var makeJobs = flag.Bool("contract-jobs", false, "write the jobs of testdata/contract that are not there")
 
-// contractJobs are our own jobs. Their files are kept: what was written once
-// must stay readable, however the writers change.
+// contractJobs are the jobs of this repository. Their files are kept, because
+// files of earlier versions must stay readable when the writers change.
 var contractJobs = map[string]func(t *testing.T, dir string){
 	"healthy":    attempts(simjob.Attempt{Ranks: 3, Steps: 60}),
 	"slow-rank":  attempts(simjob.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}}),
@@ -117,7 +117,7 @@ func put(t *testing.T, path string, data []byte) {
 	}
 }
 
-// profileOf returns a small profile in PyTorch's format: in each step two
+// profileOf returns a small profile in PyTorch's format. Each step has two
 // operators, their kernels, and a collective that waits for the slower rank.
 func profileOf(t *testing.T, rank int) []byte {
 	var events []map[string]any
@@ -164,8 +164,8 @@ func zipped(t *testing.T, data []byte) []byte {
 	return out.Bytes()
 }
 
-// TestContractJobs checks that each job exists, and with -contract-jobs makes
-// it.
+// TestContractJobs checks that each job exists; with -contract-jobs it makes
+// missing ones.
 func TestContractJobs(t *testing.T) {
 	all := map[string]func(*testing.T, string){
 		"profiles/two-ranks": func(t *testing.T, dir string) {

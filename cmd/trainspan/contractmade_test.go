@@ -41,7 +41,7 @@ type madeSpan struct {
 }
 
 // write writes the trace of a process line by line according to the format, so
-// that our own writer cannot hide errors of the reader.
+// that the product's writer cannot hide errors of the reader.
 func (p *madeProcess) write(t *testing.T, dir string) {
 	t.Helper()
 	pid := 1000*p.attempt + p.rank

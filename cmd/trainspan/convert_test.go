@@ -89,12 +89,12 @@ func TestChromeIsStrictJSON(t *testing.T) {
 	}
 }
 
-// receiver is an OTLP server that keeps what it receives.
+// receiver is an OTLP server that stores the received spans.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	spans  []*tracepb.Span
-	attrs  map[string]string // of the last resource
+	attrs  map[string]string // attributes of the last resource
 	header http.Header
 	fail   int // requests to refuse first
 }

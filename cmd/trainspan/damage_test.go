@@ -12,9 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// TestStatusOfDamage checks that each command that reads a damaged file ends
-// with status 1 and reports the file on standard error; what can be read is
-// used.
+// TestStatusOfDamage checks that each command that reads a damaged file uses its
+// readable part, reports the file on standard error and ends with status 1.
 func TestStatusOfDamage(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.pfw.gz")

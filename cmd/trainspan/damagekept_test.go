@@ -11,9 +11,9 @@ import (
 )
 
 // TestDamageIsKept checks that a trace made from a damaged one, or from one
-// without an end, does not look as if the program had ended well. The input has
-// no span around all others, whose end would show it, and its records have
-// hashes of a host or not.
+// without an end, does not show a successful end of the program. The input has
+// no span around all others, whose end would show the damage, and is tested with
+// and without hashes of a host.
 func TestDamageIsKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, hash := range []string{"", `"hhash":"abc123","level":1`} {

@@ -28,7 +28,7 @@ type answers struct {
 	steps   []stepJSON
 	events  []eventJSON
 	longest []eventJSON
-	rows    []eventRow // of the data set
+	rows    []eventRow // rows of the data set
 	table   []stepTableRow
 	ledger  []ledgerRow
 	jobs    int // in the data set
@@ -97,7 +97,7 @@ func tableOf[T any](t *testing.T, lake, name string) (all []T) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(lake, name), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".parquet") {
-			return nil //nolint:nilerr // a job has no steps, say
+			return nil //nolint:nilerr // for example, a job has no steps
 		}
 		rows, err := parquet.ReadFile[T](path)
 		all = append(all, rows...)
@@ -129,7 +129,7 @@ func ask(t *testing.T, path string) *answers {
 	return a
 }
 
-// said is the output of each command, by figure.
+// said has the output of each command, by figure.
 type said map[string]map[string]string
 
 func (s said) say(figure, verb string, value ...any) {
@@ -155,8 +155,8 @@ func (s said) differ(t *testing.T) {
 	}
 }
 
-// figures compares every figure that more than one command gives;
-// docs/maintain/architecture.md has the list.
+// figures compares every figure that more than one command prints.
+// docs/maintain/architecture.md lists them.
 func figures(t *testing.T, a *answers) {
 	s := make(said)
 	s.spans(a)
@@ -338,7 +338,7 @@ func (s said) categories(a *answers) {
 	}
 }
 
-// useOf returns the use in trainspan trace summary for a class of the data set.
+// useOf returns the name of a class of the data set in trainspan trace summary.
 func useOf(class string) string {
 	switch class {
 	case vocab.ClassForward.String(), vocab.ClassBackward.String(), vocab.ClassOptimizer.String(), vocab.ClassCompute.String():
@@ -447,8 +447,8 @@ func (s said) stepRows(a *answers) {
 		key := fmt.Sprint("slow span at ", slow.Start, " for ", slow.Duration)
 		s.say(key, "report", true)
 		s.say(key, "events", slices.ContainsFunc(a.events, func(e eventJSON) bool {
-			// A profile also has nanoseconds; a process without a rank has a number only in
-			// the report.
+			// A profile also has nanoseconds. Only the report assigns a number to a process
+			// without a rank.
 			return abs(e.TS*1000-slow.Start) < 1000 && abs(e.Dur*1000-slow.Duration) <= 1000 && (e.Rank == "" || e.Rank == fmt.Sprint(slow.Rank))
 		}))
 	}

@@ -49,7 +49,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	if err != nil {
 		t.Skip("no pseudo terminal:", err)
 	}
-	defer tty.Close() //nolint:errcheck // a bar is all that was written
+	defer tty.Close() //nolint:errcheck // only a bar was written
 	path := smallTrace(t)
 	var out bytes.Buffer
 	status := run(t.Context(), []string{"trace", "summary", path, path}, ui.Streams{Out: &out, Err: tty})

@@ -63,7 +63,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestPageNames: no two pages have one name, since the help finds them without their folder.
+// TestPageNames checks that page names are unique, because the help finds pages without their
+// folder.
 func TestPageNames(t *testing.T) {
 	names, err := fs.Glob(docs.Pages, "*/*.md")
 	if err != nil {
@@ -79,7 +80,7 @@ func TestPageNames(t *testing.T) {
 	}
 }
 
-// TestMessagesNameHelp: each section that a message names is one that the help prints.
+// TestMessagesNameHelp checks that the help has each section that a message names.
 func TestMessagesNameHelp(t *testing.T) {
 	src, err := os.ReadFile("../../internal/platform/helptopic/helptopic.go")
 	if err != nil {

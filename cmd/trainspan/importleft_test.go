@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// What a run.json names is deleted only if it is a folder that trainspan run
-// made, with nothing else in it.
+// TestImportDeletesOnlyItsOwn checks that a folder that run.json names is
+// deleted only if trainspan run made it and nothing else is in it.
 func TestImportDeletesOnlyItsOwn(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 )
 
-// Temporary folders of a running job have no trace and are ignored.
+// TestTracesBelowARunningJob checks that temporary folders of a running job
+// have no trace and are ignored.
 func TestTracesBelowARunningJob(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "t.pfw")

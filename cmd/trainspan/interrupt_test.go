@@ -13,7 +13,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// An interrupt ends every command that reads, without incomplete output.
+// TestInterruptEndsEveryCommand checks that an interrupt ends every reading
+// command and leaves no incomplete output.
 func TestInterruptEndsEveryCommand(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir := t.TempDir()

@@ -15,7 +15,8 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
-// The scripts in testdata/script run these commands as separate processes.
+// TestMain defines the commands that the scripts in testdata/script run as
+// separate processes.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"trainspan": func() { os.Exit(realMain()) },
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 		// mktrace FILE makes a small trace of a job with known numbers. mktrace FILE
 		// RANK PID HOST makes the trace of one rank.
 		"mktrace": func() { check(makeTrace(os.Args[1:])) },
-		// runjob WHAT is a job for trainspan run.
+		// runjob WHAT runs a job for trainspan run.
 		"runjob": func() { os.Exit(runJob(os.Args[1:])) },
 		// cutoff FILE BYTES removes bytes at the end of a file.
 		"cutoff": func() {
@@ -76,10 +77,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// makeTrace writes two epochs of two steps. In microseconds, a step has 100 of
-// data loading, 400 of forward with 50 of kernels, 300 of communication, 100 of
-// which overlap with computing on another lane, and 200 without spans. An epoch
-// also reads for 150 on a separate lane, always while something computes.
+// makeTrace writes two epochs of two steps. A step has, in microseconds, 100 of
+// data loading, 400 of forward that include 50 of kernels, 300 of communication
+// (100 overlap with computing on another lane), and 200 without spans. An epoch
+// also has 150 of reading on a separate lane, always during computing.
 func makeTrace(args []string) error {
 	opts := dftracer.Options{Process: dftracer.Process{PID: 100, PPID: 1, Host: "node1", Exec: "train", Command: "train;-x", Dir: "/job"}}
 	rank := 0

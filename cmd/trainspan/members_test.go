@@ -21,8 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Every member of a trace can be read independently, and together they are the
-// file.
+// TestInfoDescribesMembers checks that every member of a trace can be read
+// independently, and together they are the file.
 func TestInfoDescribesMembers(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
@@ -72,7 +72,8 @@ func TestInfoDescribesMembers(t *testing.T) {
 	}
 }
 
-// The counts do not depend on how lines, chunks and members overlap.
+// TestInfoIndependentOfLayout checks that the counts do not depend on how
+// lines, chunks and members overlap.
 func TestInfoIndependentOfLayout(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "job.pfw")
 	writeJob(t, plain, 20_000)
@@ -116,7 +117,8 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 	}
 }
 
-// After a damaged member info counts like the other commands.
+// TestInfoBehindDamage checks that the counts of info after a damaged member
+// equal those of the other commands.
 func TestInfoBehindDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 50_000)
@@ -144,7 +146,8 @@ func TestInfoBehindDamage(t *testing.T) {
 	}
 }
 
-// A summary of an interval has the events of that interval.
+// TestSummaryOfAStretchOfTime checks that the summary of an interval covers
+// exactly the events of that interval.
 func TestSummaryOfAStretchOfTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.pfw.gz")
 	writeJob(t, path, 60_000)
@@ -166,8 +169,8 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 	}
 }
 
-// A line that is too long is skipped. The lines around it are read, in a few
-// times the memory of the longest accepted line.
+// TestLongLine checks that a line that is too long is skipped and the lines
+// around it are read, with a few times the memory of the longest accepted line.
 func TestLongLine(t *testing.T) {
 	line := func(id int) string {
 		return `{"id":` + strconv.Itoa(id) + `,"name":"forward","cat":"compute","pid":7,"tid":1,"ts":1700000000000000,"dur":5,"ph":"X","args":{"hhash":"h","level":1}}` + "\n"

@@ -16,7 +16,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The page of a viewer gets the trace once; other requests are refused.
+// TestOpenServesTheTrace checks that a viewer's page gets the trace once, and
+// that other requests are refused.
 func TestOpenServesTheTrace(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	defer http.DefaultClient.CloseIdleConnections()
@@ -69,7 +70,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 		status                     int
 	}{
 		{"GET", "/other", "", "", 404}, {"GET", "/", "", "", 404},
-		{"GET", "/trace.json", "", "", 404}, // without the word
+		{"GET", "/trace.json", "", "", 404}, // without the secret word
 		{"GET", "/" + word[:42] + "/trace.json", "", "", 404},
 		{"GET", at.Path + "/", "", "", 404},
 		{"POST", at.Path, "", "", 405},
@@ -109,8 +110,8 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 }
 
-// The address with which the browser is started leads to the link once, because
-// it is visible in the list of processes.
+// TestOpenStartsOnce checks that the address with which the browser is started
+// leads to the link only once, because it is visible in the list of processes.
 func TestOpenStartsOnce(t *testing.T) {
 	h := &traceServer{host: "127.0.0.1:9001", start: "/start", path: "/word/trace.json", link: "https://ui.perfetto.dev/#!/?url=http://127.0.0.1:9001/word/trace.json"}
 	for i, want := range []int{http.StatusSeeOther, http.StatusGone, http.StatusGone} {

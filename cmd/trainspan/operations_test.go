@@ -17,8 +17,8 @@ import (
 )
 
 // operation is a row of the tables that StragglerAnalysis publishes: an
-// operation of one stage of a pipeline of one data parallel rank. Times are
-// seconds since the step began.
+// operation of one pipeline stage of one data parallel rank. Times are seconds
+// since the start of the step.
 type operation struct {
 	DP       int     `parquet:"dp_rank,optional"`
 	Stage    int     `parquet:"stage,optional"`
@@ -30,9 +30,9 @@ type operation struct {
 }
 
 // operationStep simulates a step of a table without the delays of launches, as
-// its authors define it: an operation starts when the previous one on its
-// worker has ended, and a collective or a message takes its recorded time from
-// when its last member arrived. A worker is the stage w mod stages of the data
+// its authors define it: an operation starts when the previous one on its worker
+// has ended, and a collective or a message takes its recorded time from the
+// arrival of its last member. Worker w is the stage w mod stages of the data
 // parallel rank w / stages.
 type operationStep struct {
 	dps, stages int
@@ -90,8 +90,8 @@ func transfer(o operation, group ...operation) float64 {
 	return max(0, float64(o.Start)+float64(o.Duration)-float64(last))
 }
 
-// advance simulates the next operation of worker w. It returns false if that
-// waits for another worker.
+// advance simulates the next operation of worker w. It returns false if the
+// operation waits for another worker.
 func (s *operationStep) advance(w int) bool {
 	o := &s.ops[w][0]
 	sp := straggler.Span{Phase: straggler.Other}
@@ -176,9 +176,9 @@ func replayOperations(t *testing.T, rows []operation) *straggler.State {
 	return st
 }
 
-// pipeline returns the operations of two stages of four data parallel ranks, in
-// which a stage alternates forward and backward. The starts only order the
-// operations of a worker.
+// pipeline returns the operations of two stages of four data parallel ranks.
+// Each stage alternates forward and backward. The starts only determine the
+// order of a worker's operations.
 func pipeline(compute func(dp, stage int, step int64, batch int) float64) (rows []operation) {
 	orders := [2][]string{{"f0", "f1", "b0", "f2", "b1", "f3", "b2", "b3"}, {"f0", "b0", "f1", "b1", "f2", "b2", "f3", "b3"}}
 	for i := range 32 * 4 * 2 {
@@ -209,9 +209,9 @@ func pipeline(compute func(dp, stage int, step int64, batch int) float64) (rows 
 	return rows
 }
 
-// TestOperations replays tables of operations of a pipeline: three that
-// StragglerAnalysis publishes, with the worker, the sequences and the stage
-// that their authors name, and some of our own.
+// TestOperations checks the replay of tables of pipeline operations: three that
+// StragglerAnalysis publishes, whose authors name a worker, the sequences and a
+// stage as the cause, and some that pipeline makes.
 func TestOperations(t *testing.T) {
 	published := func(name string) func(t *testing.T) []operation {
 		return func(t *testing.T) []operation {

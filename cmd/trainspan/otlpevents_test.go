@@ -9,8 +9,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// OpenTelemetry's fields are restored: the status of a span, its events
-// wherever the trace has them, and links.
+// TestConvertToOTLPKeepsStatusEventsAndLinks checks that OpenTelemetry's fields
+// are restored: the status of a span, links, and events from every place where
+// a trace can store them.
 func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	w, err := dftracer.Create(path, nil)

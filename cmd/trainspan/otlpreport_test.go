@@ -59,8 +59,8 @@ func diffOf(t *testing.T, got, want map[string]any) (keys []string) {
 	return keys
 }
 
-// A report of OTLP equals that of the traces from which it was made: goodput,
-// categories, steps, diagnosis.
+// TestReportOfOTLP checks that a report of OTLP equals that of the traces from
+// which it was made: goodput, categories, steps, diagnosis.
 func TestReportOfOTLP(t *testing.T) {
 	for _, name := range []string{"healthy", "slow-rank", "hidden", "device", "async-save", "missing", "imbalance", "hang", "moe", "bodies"} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,8 @@ func TestReportOfOTLP(t *testing.T) {
 	}
 }
 
-// The other commands read a file of OTLP spans like its trace.
+// TestVerbsOfOTLP checks that the other commands read a file of OTLP spans like
+// the corresponding trace.
 func TestVerbsOfOTLP(t *testing.T) {
 	dir := t.TempDir()
 	contractJobs["healthy"](t, dir)
@@ -130,7 +131,8 @@ func TestVerbsOfOTLP(t *testing.T) {
 	}
 }
 
-// Defects of an OTLP file are reported, and missing data is not invented.
+// TestReportOfDamagedOTLP checks that defects of an OTLP file are reported, and
+// missing data is not invented.
 func TestReportOfDamagedOTLP(t *testing.T) {
 	dir := t.TempDir()
 	attempts(simjob.Attempt{Ranks: 1, Steps: 120})(t, dir)
@@ -174,8 +176,9 @@ func TestReportOfDamagedOTLP(t *testing.T) {
 	}
 }
 
-// If no record has a rank, the report mentions that the numbers are invented,
-// and which process the slow one is.
+// TestRanksNumberedByStart checks that, if no record has a rank, the report
+// mentions that the rank numbers are assigned by start, and which process the
+// slow one is.
 func TestRanksNumberedByStart(t *testing.T) {
 	dir := t.TempDir()
 	attempts(simjob.Attempt{Ranks: 3, Steps: 60, Seed: 1, Slow: 2, Extra: [4]float64{0, 0, 20, 0}})(t, dir)

@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// asked is a context that calls a function whenever its Err is called.
+// asked is a context that calls a function at each call of Err.
 type asked struct {
 	context.Context
 	call func()
@@ -43,8 +43,8 @@ func largeTrace(t *testing.T, path string) {
 	}
 }
 
-// A file that appears under the name of an output while that is being written
-// is not changed, by any command, and the command fails.
+// TestOutputThatAppears checks that no command changes a file that appears
+// under the name of its output during the writing, and that the command fails.
 func TestOutputThatAppears(t *testing.T) {
 	in := t.TempDir()
 	largeTrace(t, filepath.Join(in, "a.pfw"))
@@ -114,7 +114,7 @@ func TestOutputThatAppears(t *testing.T) {
 	}
 }
 
-// --force replaces a regular file and nothing else.
+// TestForce checks that --force replaces regular files only.
 func TestForce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need rights there")
@@ -165,8 +165,8 @@ func TestForce(t *testing.T) {
 	}
 }
 
-// TestForeignIndexes reads folders in which other programs, such as
-// dftracer-utils, have left their indexes.
+// TestForeignIndexes checks that folders with the indexes of other programs,
+// such as dftracer-utils, are read as without them.
 func TestForeignIndexes(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "a.pfw.gz")

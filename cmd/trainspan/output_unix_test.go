@@ -12,7 +12,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// recover writes no pipe and no device, and replaces none.
+// TestRecoverToNoFile checks that recover neither writes to nor replaces a pipe
+// or a device.
 func TestRecoverToNoFile(t *testing.T) {
 	dir := t.TempDir()
 	trace, pipe := filepath.Join(dir, "a.pfw"), filepath.Join(dir, "pipe")

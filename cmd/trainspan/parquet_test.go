@@ -15,8 +15,9 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// A run is added to a data set beside the others, and replaces its own earlier
-// version only on request. A failure leaves the data set unchanged.
+// TestParquetRuns checks that a run is added to a data set beside the others,
+// and replaces its own earlier version only on request. A failure leaves the
+// data set unchanged.
 func TestParquetRuns(t *testing.T) {
 	dir := t.TempDir()
 	trace, other := filepath.Join(dir, "trace.pfw.gz"), filepath.Join(dir, "other.pfw.gz")
@@ -24,7 +25,7 @@ func TestParquetRuns(t *testing.T) {
 	writeJob(t, other, 300)
 	lake := filepath.Join(dir, "lake")
 	run1 := filepath.Join(lake, "events", "run=a%2F1")
-	// A file that is not a trace is beside the traces.
+	// The folder also has a file that is not a trace.
 	if err := os.WriteFile(filepath.Join(dir, "notes.jsonl"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestParquetRuns(t *testing.T) {
 	}
 }
 
-// A damaged trace is used as far as it can be read, and reported.
+// TestParquetOfDamagedTrace checks that a damaged trace is used as far as it
+// can be read, and reported.
 func TestParquetOfDamagedTrace(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace.pfw.gz")

@@ -14,8 +14,8 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// The output of trainspan run about a job, and its page, have none of the
-// characters of malicious names.
+// TestRunPoison checks that neither the output of trainspan run about a job nor
+// its page contains the characters of malicious names.
 func TestRunPoison(t *testing.T) {
 	files := poisonedFiles(t)
 	name := strings.ReplaceAll(poisonName, "\xff", "")
@@ -49,7 +49,8 @@ func TestRunPoison(t *testing.T) {
 	}
 }
 
-// On a terminal there are the command's own colours, and none from a trace.
+// TestPoisonWithColours checks that the output on a terminal has the command's
+// colours, and no escape sequences from a trace.
 func TestPoisonWithColours(t *testing.T) {
 	files := poisonedFiles(t)
 	own := regexp.MustCompile(`\x1b\[(1|2|3[123]|0)m`)
@@ -92,7 +93,7 @@ func TestPoisonWithColours(t *testing.T) {
 	}
 }
 
-// The same holds for top.
+// TestPoisonOnTop checks the same for top.
 func TestPoisonOnTop(t *testing.T) {
 	files := poisonedFiles(t)
 	for _, paths := range [][]string{{files["JOB"]}, {files["NONE"]}, {files["WORDS"]}, {files["DIR"]}} {

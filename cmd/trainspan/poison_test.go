@@ -24,16 +24,17 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// poison has what no name must be able to do: titles, colours and other escape
-// sequences, C1 with and without UTF-8, text direction, zero width, line
-// breaks. If it could begin a line, the line would have FORGED.
+// poison has the characters that no name may bring to a terminal: titles,
+// colours and other escape sequences, C1 with and without UTF-8, text
+// direction, zero width, line breaks. If it could begin a line, the line would
+// have FORGED.
 const poison = "\x1b]0;t\x07\x1b[35m\x1b[2J\u009b2J\u202e\u2066\u200b\u061c\ufeff\u2028\u2029\u0085\r\nFORGED\n\tFORGED\x7f"
 
 // poisonName is a shorter poison, because file names have at most 255 bytes.
 const poisonName = "\x1b]0;t\x07\u009b2J\u202e\u200b\r\nFORGED\xff"
 
-// inJSON is the poison in a JSON string: escaped, or as bytes if JSON allows
-// them.
+// inJSON is poison as the contents of a JSON string: escaped, or unescaped where
+// JSON allows it.
 var inJSON = func() string {
 	text, err := json.Marshal(poison)
 	if err != nil {
@@ -51,9 +52,9 @@ var (
 	anyKey   = regexp.MustCompile(`"args":\{`)
 )
 
-// poisoned puts a text into each string of a trace: into hosts, programs, file
-// names and ids in place, and into a copy of each tenth span, so that spans
-// with known names are still found.
+// poisoned returns a trace with a text in each of its strings. It changes hosts,
+// programs, file names and ids in place, and the names in a copy of each tenth
+// span, so that spans with known names are still found.
 func poisoned(trace, text string, ranks bool) string {
 	var b strings.Builder
 	for i, line := range strings.SplitAfter(trace, "\n") {
@@ -144,7 +145,7 @@ func poisonedFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// hiddenIn returns what must not be printed.
+// hiddenIn returns a part of a text that must not be printed, or "".
 func hiddenIn(text string) string {
 	for i, r := range text {
 		switch {
@@ -175,7 +176,7 @@ func (e *endsAt) Write(p []byte) (int, error) {
 	return e.Buffer.Write(p)
 }
 
-// cleanRun runs a command line and checks what it prints.
+// cleanRun runs a command line, checks its output and returns it.
 func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,15 +197,15 @@ func calledAs(cmd *cobra.Command) string { return strings.TrimPrefix(cmd.Command
 // verbs returns all runnable commands, including those that cobra adds.
 func verbs(cmd *cobra.Command) (list []*cobra.Command) {
 	for _, c := range cmd.Commands() {
-		if !c.Hidden { // the process of trainspan run is tested with it
+		if !c.Hidden { // the telemetry process is tested with trainspan run
 			list = append(append(list, c), verbs(c)...)
 		}
 	}
 	return list
 }
 
-// alike are command lines of commands that need more than a file. Words in
-// capitals are files of poisonedFiles; each OUT is another name.
+// alike has command lines of commands that need more than a file. Words in
+// capitals are files of poisonedFiles; each OUT is a new name.
 var alike = []string{
 	"trace summary JOB RECORDS", "trace info TRACE RECORDS BYTES", "trace steps JOB --csv", "trace steps RANKS --csv", "trace steps JOB --json", "trace steps RANKS", "trace events TRACE --csv", "trace events TRACE --json --metadata",
 	"trace events TRACE --metadata", "trace events JOB --sort duration --all", "trace events JOB TRACE --sort duration --all", "trace validate TRACE TORN RANKS BYTES RECORDS", "trace validate --show 100 BYTES TRACE",
@@ -218,7 +219,7 @@ var alike = []string{
 	"__complete POISON", "__complete trace summary POISON", "__complete trace split --by POISON", "__complete trace convert --to v",
 }
 
-// waits are flags without which a command does more than print.
+// waits has the flags without which a command does more than print.
 var waits = map[string][]string{
 	"open": {"--no-browser", "--port", "0"}, "trace watch": {"--once", "--interval", "1ms"}, "trace replay": {"--endpoint", "http://127.0.0.1:1"},
 }
@@ -265,7 +266,7 @@ func TestPoison(t *testing.T) {
 		words := strings.Fields(calledAs(cmd))
 		cleanRun(t, append(words, "--help")...)
 		if words[0] == "run" || words[0] == "demo" {
-			continue // TestRunPoison; the demo reads no file, and would start this test binary as its job
+			continue // tested by TestRunPoison; the demo reads no file, and would start this test binary as its job
 		}
 		line := func(more ...string) []string { return slices.Concat(words, waits[calledAs(cmd)], more) }
 		for _, what := range []string{"", "TRACE", "TORN", "RANKS", "BYTES", "RECORDS", "PROFILE", "WORDS", "NONE", "JOB", "JOB RECORDS", "DIR"} {
@@ -283,7 +284,7 @@ func TestPoison(t *testing.T) {
 	lookAtFiles(t, ".")
 }
 
-// lookAtFiles checks all files for people below a folder.
+// lookAtFiles checks all files below a folder that are written for people.
 func lookAtFiles(t *testing.T, dir string) {
 	t.Helper()
 	pages := 0
@@ -296,7 +297,7 @@ func lookAtFiles(t *testing.T, dir string) {
 			return err
 		}
 		pages++
-		if found := hiddenIn(string(text)); found != "" && found != "a line of its own" { // these have no meaning in HTML
+		if found := hiddenIn(string(text)); found != "" && found != "a line of its own" { // line breaks have no meaning in HTML
 			t.Errorf("%q holds %s", path, found)
 		}
 		if escape := regexp.MustCompile(`[^\\]\\u00[01]`).FindIndex(text); escape != nil && strings.HasSuffix(path, ".html") {
@@ -309,7 +310,7 @@ func lookAtFiles(t *testing.T, dir string) {
 	}
 }
 
-// JSON keeps what is in the trace.
+// TestPoisonInJSON checks that JSON output keeps the text of the trace.
 func TestPoisonInJSON(t *testing.T) {
 	files := poisonedFiles(t)
 	out, _ := cleanRun(t, "trace", "events", files["TRACE"], "--json")
@@ -333,7 +334,8 @@ func TestPoisonInJSON(t *testing.T) {
 	}
 }
 
-// Ring buffers are named by text of the process.
+// TestPoisonInRings checks that an import, and the commands that read its
+// output, sanitize the text of a process in its ring buffers.
 func TestPoisonInRings(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	dir := filepath.Join(t.TempDir(), "rings"+strings.ToValidUTF8(poisonName, ""))

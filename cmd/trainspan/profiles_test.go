@@ -12,7 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
-// writeProfile writes a profile of one step, in a year.
+// writeProfile writes a profile of one step in the given year.
 func writeProfile(t *testing.T, path string, year, rank, pid int) {
 	t.Helper()
 	at := int64(year-1970) * 31_557_600_000_000
@@ -52,7 +52,7 @@ func TestReportOfProfiles(t *testing.T) {
 	if !strings.Contains(said, `another job in the same files`) || !strings.Contains(said, `"second.json", 1 process`) {
 		t.Errorf("said: %s", said)
 	}
-	// Samples of an unrecorded program, beside its profile.
+	// Resource samples of a program without records, in the folder of its profile.
 	w, err := dftracer.Create(filepath.Join(in, "resources.pfw.gz"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestReportOfForeignTraces(t *testing.T) {
 }
 
 // TestCompareProfiles checks that profiles are compared by the contents of
-// their steps, however few.
+// their steps, even with few steps.
 func TestCompareProfiles(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

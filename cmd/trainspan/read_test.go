@@ -15,8 +15,9 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// TestArgumentsOfJSONLines checks that the arguments of a span of JSON lines
-// are those of its start and stop events, as in a trace; the stop's win.
+// TestArgumentsOfJSONLines checks that a span of JSON lines has the arguments
+// of its start and stop events, as in a trace. Those of the stop event take
+// precedence.
 func TestArgumentsOfJSONLines(t *testing.T) {
 	const lines = `{"type":"start","id":"0102030405060708","name":"prefetch","attributes":{"dftracer.cat":"dataloader","dftracer.name":"fetch","background":1,"n":1,"word":"a \"b\"","half":0.5,"list":[1,"x",null]},"start_event":{"name":"span_start","attributes":{"timestamp_msec":1760000000000}},"count":1,"pid":7,"rank":3}
 {"type":"start","id":"0102030405060709","name":"training_single_iteration","attributes":{"current_iteration":12},"start_event":{"name":"span_start","attributes":{"timestamp_msec":1760000000000}},"count":2,"pid":7,"rank":3}

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// The trace of eight ranks that DFTracer 1.0.8 wrote must give the same numbers
-// as it is, merged, in another dialect and split again.
+// TestRealTraceSurvivesRewriting checks that the trace of eight ranks that
+// DFTracer 1.0.8 wrote gives the same numbers unchanged, merged, in another
+// dialect and split again.
 func TestRealTraceSurvivesRewriting(t *testing.T) {
 	real := filepath.Join("..", "..", "..", "shared", "data", "dftracer")
 	if _, err := os.Stat(real); err != nil {
@@ -32,7 +33,7 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, u := range s.Use {
-			delete(u, "host_hash") // depends on the dialect
+			delete(u, "host_hash") // it depends on the dialect
 		}
 		return s
 	}

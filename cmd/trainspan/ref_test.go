@@ -19,9 +19,9 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// makeRuns makes four starts below trainspan-runs in the working directory, an
-// hour apart: train.1, train.2, then train.3, which continues train.2, and
-// eval.1. The last but one still runs.
+// makeRuns makes five starts below trainspan-runs in the working directory, at
+// intervals of an hour: train.1, train.2, which fails, attempt 3 of train, which
+// continues train.2, eval.1, which is still running, and last.1.
 func makeRuns(t *testing.T) {
 	t.Helper()
 	now := time.Now()
@@ -74,15 +74,15 @@ func makeRuns(t *testing.T) {
 	}
 }
 
-// What a reference stands for that is no run.
+// Targets of references that are not runs.
 const (
-	aProfile = "profile" // the folder of profiles, or all that is in it
+	aProfile = "profile" // the folder of profiles, or all profiles in it
 	aDigest  = "digest"
-	nothing  = "nothing" // what is refused by all commands
+	nothing  = "nothing" // all commands refuse it
 )
 
-// references are what users may write: the run that each means, with the id of its first process, or
-// what else it is, and a part of the error where it is refused.
+// references has references that users may write, with the run that each means, by the id of its
+// first process, or another meaning, and a part of the error if it is refused.
 var references = []struct{ ref, run, refused string }{
 	{"", "eval.1", ""}, // the one that runs
 	{"latest", "eval.1", ""},
@@ -117,7 +117,7 @@ var references = []struct{ ref, run, refused string }{
 	{"empty/", nothing, "empty/: no trace is in this directory; name another one"},
 }
 
-// makeReferences makes what the references mean.
+// makeReferences makes the runs and files of references.
 func makeReferences(t *testing.T) {
 	t.Helper()
 	makeRuns(t)
@@ -143,14 +143,14 @@ func makeReferences(t *testing.T) {
 	}
 }
 
-// TestReferences: each command that reads takes each reference for the same run, profile or
-// digest, or refuses it in the same words, which say what to do.
+// TestReferences checks that each reading command resolves each reference to the same run, profile
+// or digest, or refuses it with the same message, which has a remedy.
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeReferences(t)
 	pid := map[string]string{"train.1": "100", "train.2": "101", "eval.1": "103", "last.1": "104", aProfile: "200"}
 	out := filepath.Join(t.TempDir(), "out")
-	// What a command reads: any means spans and digests, spans all that has them, lines the traces alone.
+	// The inputs of a command: any means spans and digests, spans all files with spans, lines only traces.
 	const any, spans, lines = "any", "spans", "lines"
 	for _, c := range []struct{ command, reads, args string }{
 		{"report", any, "--json"},
@@ -209,7 +209,7 @@ func TestReferences(t *testing.T) {
 					if status != ui.StatusUse || !strings.Contains(wrong, r.refused) {
 						t.Errorf("status %d, %q, want %d and %q", status, wrong, ui.StatusUse, r.refused)
 					}
-				case c.command == "compare": // whether it can say anything is another matter
+				case c.command == "compare": // its status depends on the number of steps
 					if !strings.Contains(said, `"kind"`) || strings.Contains(wrong, "trainspan: "+r.ref) {
 						t.Errorf("status %d: %s%s", status, said, wrong)
 					}
@@ -229,7 +229,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// firstReading makes the first reading of a command that does not end.
+// firstReading runs a command that does not end by itself up to its first
+// reading.
 func firstReading(t *testing.T, command string, line []string, refused bool) (status int, said, wrong string) {
 	t.Helper()
 	if refused {
@@ -248,7 +249,7 @@ func firstReading(t *testing.T, command string, line []string, refused bool) (st
 	return ui.StatusOK, r.name(), ""
 }
 
-// openOnce opens a run until it has printed the link.
+// openOnce runs open until it has printed the link.
 func openOnce(t *testing.T, line []string) (status int, link string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -264,8 +265,8 @@ func openOnce(t *testing.T, line []string) (status int, link string) {
 	return <-ended, link
 }
 
-// TestIDsAgree: the id that the list shows is the one that commands take, whatever characters
-// the name of the job has.
+// TestIDsAgree checks that commands accept the ids of the list, whatever characters the name of the
+// job has.
 func TestIDsAgree(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for i, name := range []string{"org/llm:7b", "学習 v2", "a*b"} {
@@ -324,8 +325,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestTopFollows checks that without an argument top switches to a newer run,
-// and shows the running one of several in one folder.
+// TestTopFollows checks that top without an argument switches to a newer run,
+// and shows the one that is running if a folder has several.
 func TestTopFollows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t)

@@ -87,9 +87,9 @@ func TestReportOfTwoJobs(t *testing.T) {
 	}
 }
 
-// TestCompareNamesTheRank checks that a run whose rank 0 does 12 ms more
-// backward takes longer by this, and that the parts add up to the difference of
-// the runs.
+// TestCompareNamesTheRank checks that compare reports a run whose rank 0 takes
+// 12 ms longer for backward as slower by this time, and that the parts add up to
+// the difference of the runs.
 func TestCompareNamesTheRank(t *testing.T) {
 	dir := t.TempDir()
 	base := makeJob(t, filepath.Join(dir, "base"), simjob.Attempt{Ranks: 4, Steps: 120, Seed: 1})
@@ -146,8 +146,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestLimits checks that the operations of a step and the peak come from flags,
-// or from the configuration.
+// TestLimits checks that the FLOPs of a step and the peak are set by flags or by
+// the configuration.
 func TestLimits(t *testing.T) {
 	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 2, Steps: 40, Seed: 1})
 	for _, c := range []struct {
@@ -179,8 +179,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPageWithoutFolder: a page in a folder that does not exist is refused as other outputs are,
-// before anything is read.
+// TestPageWithoutFolder checks that a page in a folder that does not exist is refused like other
+// outputs, before anything is read.
 func TestPageWithoutFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "x.html")
 	if status, _, wrong := cli(t, "report", t.TempDir(), "--html", path); status != ui.StatusUse || !strings.Contains(wrong, path+": its directory does not exist; make it first") {

@@ -11,7 +11,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// placeInJob is the place of processes in a job, in a report.
+// placeInJob has the fields of a report about the place of processes in a job.
 type placeInJob struct {
 	Job      string `json:"job_id"`
 	Tag      string `json:"session_tag"`
@@ -31,8 +31,9 @@ func placeOf(t *testing.T, paths ...string) (p placeInJob) {
 	return p
 }
 
-// A rewritten trace has its job, attempt and world size, and one made from
-// several traces what all of them share.
+// TestRewritingKeepsThePlaceInAJob checks that a rewritten trace keeps its job,
+// attempt and world size, and that a trace made from several has the values
+// that all of them share.
 func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	dir := t.TempDir()
 	in := makeJob(t, filepath.Join(dir, "in"), simjob.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})
@@ -49,7 +50,7 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	}
 	check("as recorded", in)
 	converted, merged, split := filepath.Join(dir, "converted"), filepath.Join(dir, "all.pfw.gz"), filepath.Join(dir, "split")
-	if err := os.Mkdir(converted, 0o755); err != nil { //nolint:gosec // as a user makes one
+	if err := os.Mkdir(converted, 0o755); err != nil { //nolint:gosec // with the mode of a user's folder
 		t.Fatal(err)
 	}
 	want(t, "trace", "convert", in, "--to", "v1", "-o", converted)

@@ -34,13 +34,14 @@ func runsIn(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// The starts that are attempts of one run, by the variables of launchers.
+// TestRunsByLauncher checks which starts are attempts of one run, given the
+// variables of launchers.
 func TestRunsByLauncher(t *testing.T) {
 	fresh, failed, on := []string{"4", "0"}, []string{"4", "0", "fail"}, []string{"4", "4"}
 	type begun struct {
 		args  []string
-		env   string // of all ranks
-		ranks int    // 0 for none
+		env   string // variables of all ranks
+		ranks int    // number of ranks, 0 without a launcher
 	}
 	for _, c := range []struct {
 		name   string

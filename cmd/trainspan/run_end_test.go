@@ -20,8 +20,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// After the end of the job and of trainspan run, no process holds their
-// streams: their reader gets the end.
+// TestRunGivesItsStreamsBack checks that after the end of the job and of
+// trainspan run no process holds their streams, so that a reader gets EOF.
 func TestRunGivesItsStreamsBack(t *testing.T) {
 	s := prepare(t, t.TempDir(), "--", "sh", "-c", `read x; kill -STOP $(cat telemetry)`)
 	read, write, err := os.Pipe()
@@ -69,7 +69,8 @@ func TestRunGivesItsStreamsBack(t *testing.T) {
 	s.settle()
 }
 
-// With -q there is no page; without it there is one at the end.
+// TestRunMakesAPage checks that a run ends with a page, and with -q without
+// one.
 func TestRunMakesAPage(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		dir := t.TempDir()
@@ -146,7 +147,8 @@ func TestRunEndsInAScreenForItsTerminal(t *testing.T) {
 	}
 }
 
-// probe is a program that prints how it finds its interpreter, and has a span.
+// probe is a program that prints the state of its interpreter, and records a
+// span.
 const probe = `
 import sys
 print("sitecustomize" in sys.modules)
@@ -159,8 +161,8 @@ except ImportError:
 sys.exit(7)
 `
 
-// interpreters returns those of the variable TRAINSPAN_PYTHONS, or of this
-// machine.
+// interpreters returns the Python interpreters of the variable
+// TRAINSPAN_PYTHONS, or of this machine.
 func interpreters() (paths []string) {
 	if v := os.Getenv("TRAINSPAN_PYTHONS"); v != "" {
 		return strings.Fields(v)
@@ -192,10 +194,10 @@ func TestRunPythons(t *testing.T) {
 		}
 		old := strings.HasPrefix(v, "2.") || v == "3.6" || v == "3.7"
 		for name, c := range map[string]struct {
-			args []string // of the command; PYTHON and PROGRAM are replaced
-			own  string   // its sitecustomize.py
+			args []string // command line; PYTHON and PROGRAM are replaced
+			own  string   // the program's sitecustomize.py
 			env  string
-			why  string // why nothing is recorded; empty if something is
+			why  string // why nothing is recorded; empty if the span is
 		}{
 			"plain":           {args: []string{"PYTHON", "PROGRAM", "a"}},
 			"-E":              {args: []string{"PYTHON", "-E", "PROGRAM"}, why: "with -E it does not load the client"},
@@ -207,7 +209,7 @@ func TestRunPythons(t *testing.T) {
 			"PYTHONSAFEPATH":  {args: []string{"PYTHON", "PROGRAM"}, env: "PYTHONSAFEPATH=1"},
 		} {
 			if strings.HasPrefix(v, "2.") && name == "-I" {
-				continue // it has no such flag
+				continue // the interpreter has no such flag
 			}
 			t.Run(v+" "+name, func(t *testing.T) {
 				t.Parallel()
@@ -251,8 +253,8 @@ func TestRunPythons(t *testing.T) {
 	}
 }
 
-// TestRunFrameworks checks that for a program with a framework whose steps need
-// additional lines, and without these lines, the screen names the page about
+// TestRunFrameworks checks that the screen names the page about frameworks if
+// the steps of a program's framework need additional lines and the program lacks
 // them.
 func TestRunFrameworks(t *testing.T) {
 	paths := interpreters()

@@ -28,7 +28,7 @@ func runJob(args []string) int {
 	switch args[0] {
 	case "signals": // signals [apart]: prints signals until SIGUSR2 comes
 		return countSignals(args[1:])
-	case "self": // self: prints how it was started
+	case "self": // self: prints its arguments, directory, environment and process id
 		dir, _ := os.Getwd()
 		_ = json.NewEncoder(os.Stdout).Encode(map[string]any{"args": os.Args, "dir": dir, "env": os.Environ(), "pid": os.Getpid()})
 		return 0
@@ -36,7 +36,7 @@ func runJob(args []string) int {
 		return trainForTest(args[1:])
 	case "send": // send PROTOCOL STEPS: a job that sends spans by OpenTelemetry's SDK
 		return sendForTest(args[1:])
-	case "ack": // ack FILE: a job that sends spans until nobody takes them, and notes those that were taken
+	case "ack": // ack FILE: a job that sends spans until a request fails, and writes the number of acknowledged ones
 		return ackForTest(args[1])
 	case "grow": // grow MIB: allocates this much memory
 		n, _ := strconv.Atoi(args[1])
@@ -101,12 +101,12 @@ func trainForTest(args []string) int {
 	return len(args) - 2
 }
 
-// ackSpans is how many spans ackForTest sends at a time.
+// ackSpans is the number of spans that ackForTest sends at a time.
 const ackSpans = 40
 
 // ackForTest sends spans named by their numbers: half of them without a parent,
-// half below one that comes with the next batch. After each response it notes
-// how many it has sent.
+// half below one that the next batch contains. After each response it writes the
+// number of sent spans.
 func ackForTest(path string) int {
 	e, err := otlptracehttp.New(context.Background(), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	if err != nil {
@@ -131,7 +131,7 @@ func ackForTest(path string) int {
 			at := begin.Add(time.Duration(n) * time.Millisecond)
 			s := tracetest.SpanStub{Name: fmt.Sprintf("n%d", n), SpanContext: spanContext(n), StartTime: at, EndTime: at.Add(900 * time.Microsecond)}
 			switch {
-			case n == first: // of the previous batch
+			case n == first: // the parent of spans in the previous batch
 				s.StartTime = at.Add(-ackSpans * time.Millisecond)
 			case n%2 == 0:
 				s.Parent = spanContext(first + ackSpans)
@@ -154,7 +154,7 @@ func sendForTest(args []string) int {
 	var e sdktrace.SpanExporter
 	var err error
 	if args[0] == "grpc" {
-		e, err = otlptracegrpc.New(ctx) // from the environment
+		e, err = otlptracegrpc.New(ctx) // configured by the environment
 	} else {
 		e, err = otlptracehttp.New(ctx)
 	}

@@ -54,7 +54,8 @@ func helperOf(t *testing.T, pid int) (helper int) {
 	return helper
 }
 
-// Killing trainspan run does not affect the job, and the files are completed.
+// TestRunIsKilled checks that killing trainspan run does not affect the job,
+// and the files are completed.
 func TestRunIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "echo ready; read x < go; echo went on > result; runjob train 20 0; runjob send grpc 5")
@@ -85,7 +86,7 @@ func TestRunIsKilled(t *testing.T) {
 		t.Errorf("run.json says %+v", r)
 	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
-	if len(traces) != 3 { // of the job, by OTLP, resources
+	if len(traces) != 3 { // those of the job, of OTLP and of resources
 		t.Errorf("the traces are %v", traces)
 	}
 	for _, path := range traces {
@@ -93,8 +94,9 @@ func TestRunIsKilled(t *testing.T) {
 	}
 }
 
-// When all processes of trainspan run are killed, the job continues to record,
-// and an import of the directory adds its records.
+// TestRunAndItsTelemetryAreKilled checks that when all processes of trainspan
+// run are killed, the job continues to record, and an import of the directory
+// adds its records.
 func TestRunAndItsTelemetryAreKilled(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	dir := t.TempDir()
@@ -145,7 +147,7 @@ open("result", "w").write("went on")
 		t.Fatal(err)
 	}
 	until.True(t, "the end of the job", func() bool {
-		if proc.Alive(helper, 0) { // an ending process has no working directory any more, but is not over
+		if proc.Alive(helper, 0) { // an ending process has no working directory but may still exist
 			return false
 		}
 		list, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -203,7 +205,8 @@ func forwards(t *testing.T, path string) (n int) {
 	}
 }
 
-// Killing the telemetry process affects nothing else.
+// TestRunWithoutItsTelemetryProcess checks that killing the telemetry process
+// does not affect the job.
 func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "runjob", "signals")
@@ -215,7 +218,7 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	s.expect("user defined signal 1") // of two at once the second may come first
+	s.expect("user defined signal 1") // two simultaneous signals may arrive in any order
 	if err := s.Process.Signal(syscall.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
@@ -224,8 +227,8 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 	}
 }
 
-// While the telemetry process lives, what it reads is not imported, and nothing
-// that Python processes need is removed.
+// TestImportWhileTelemetryGoesOn checks that an import neither reads the files
+// of a living telemetry process nor removes files that Python processes need.
 func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "echo ready; read x < go")
@@ -261,8 +264,9 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	until.True(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
 }
 
-// If all processes of trainspan run are killed, an import during the job keeps
-// what later processes of it need to record.
+// TestImportOfAJobThatGoesOn checks that, if all processes of trainspan run are
+// killed, an import during the job keeps the files that later processes of the
+// job need to record.
 func TestImportOfAJobThatGoesOn(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	dir := t.TempDir()

@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sampled returns the traces of resources below a folder, and the processes in
-// them.
+// sampled returns the traces of resources below a folder, and the ids of the
+// processes in them.
 func sampled(dir string) (paths []string, pids map[int64]bool) {
 	paths, _ = filepath.Glob(filepath.Join(dir, rundir.Root, "*", "*", "*", "resources*.pfw.gz"))
 	pids = make(map[int64]bool)
 	for _, path := range paths {
-		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one that is being written has no end yet
+		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // a trace that is being written has no end
 			if ev.Phase == dftracer.PhaseCounter && ev.Name == "cpu" {
 				pids[ev.PID] = true
 			}
@@ -32,8 +32,9 @@ func sampled(dir string) (paths []string, pids map[int64]bool) {
 	return paths, pids
 }
 
-// One of the ranks of a start on one node samples for all. When it is killed
-// another one does. Each rank makes few files.
+// TestOneSamplerOfANode checks that one of the ranks of a start on one node
+// samples for all, that another one takes over when it is killed, and that each
+// rank makes few files.
 func TestOneSamplerOfANode(t *testing.T) {
 	const ranks = 4
 	dir := t.TempDir()

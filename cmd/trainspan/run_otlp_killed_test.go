@@ -20,8 +20,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
-// A receiver that is killed at a random time, alone or with its trainspan run,
-// loses no acknowledged span, and an import writes none twice.
+// TestOTLPReceiverIsKilled checks that a receiver that is killed at a random
+// time, alone or with its trainspan run, loses no acknowledged span, and an
+// import writes none twice.
 func TestOTLPReceiverIsKilled(t *testing.T) {
 	rounds := 20
 	if testing.Short() {
@@ -31,7 +32,7 @@ func TestOTLPReceiverIsKilled(t *testing.T) {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
 			both, batches := round%2 == 1, 1+rand.IntN(900)
 			if round == 0 {
-				batches = 900 // the first spans are in the files by then
+				batches = 900 // enough that the files contain the first spans when the receiver is killed
 			}
 			killReceiver(t, both, batches)
 		})
@@ -145,7 +146,8 @@ func spansByName(t *testing.T, dir string) map[string]int {
 	return found
 }
 
-// The receiver's token is in the environment of the command, and nowhere else.
+// TestTokenIsNowhere checks that the receiver's token is only in the
+// environment of the command.
 func TestTokenIsNowhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags []string

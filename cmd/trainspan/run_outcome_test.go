@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestRunTellsTheOutcome checks that the outcome at the end, and later by the
-// files, is correct. The secret is nowhere.
+// TestRunTellsTheOutcome checks that the outcome is correct, both at the end
+// and later in the files. No file contains the secret.
 func TestRunTellsTheOutcome(t *testing.T) {
 	const python = `
 import sys
@@ -72,7 +72,8 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			}
 			s.rest()
 			said := s.err.String()
-			// A training has the outcome on its screen, any other command in a line.
+			// The outcome of a training is on its screen, that of any other command in a
+			// separate line.
 			head, _, _ := strings.Cut(c.want, ":")
 			if onScreen := strings.Contains(said, "\nError ") && strings.Contains(said, "train.py:11: raise RuntimeError("); !strings.Contains(said, "trainspan: "+head+" after ") && !onScreen {
 				t.Errorf("the end of the output is %q, want %q", said, c.want)
@@ -108,8 +109,8 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 	}
 }
 
-// TestRunThatRecordsNothing checks that the end of a start without records is its own, and not
-// the report of an earlier run of the same name.
+// TestRunThatRecordsNothing checks that a start without records ends with its
+// own outcome, and not with the report of an earlier run of the same name.
 func TestRunThatRecordsNothing(t *testing.T) {
 	dir := t.TempDir()
 	end := func(command ...string) string {

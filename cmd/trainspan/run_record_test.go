@@ -27,8 +27,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Starts that continue a failed one are attempts of one run, and what they
-// repeat is lost work. A start after a success is a new run.
+// TestRunAttempts checks that starts that continue a failed one are attempts of
+// one run, and that repeated steps count as lost work. A start after a success
+// is a new run.
 func TestRunAttempts(t *testing.T) {
 	dir := t.TempDir()
 	for i, args := range [][]string{{"10", "0", "fail"}, {"10", "5", "fail"}, {"10", "15"}, {"10", "0"}} {
@@ -64,8 +65,9 @@ func TestRunAttempts(t *testing.T) {
 	}
 }
 
-// A foreign page in the directory is not changed, also behind a link; an
-// earlier one of ours is replaced.
+// TestRunLeavesOtherPages checks that a foreign page in the directory is not
+// changed, not even through a link, and that an earlier page of trainspan is
+// replaced.
 func TestRunLeavesOtherPages(t *testing.T) {
 	for name, put := range map[string]func(path, victim string) error{
 		"file": func(path, _ string) error { return os.WriteFile(path, []byte("<!doctype html> precious"), 0o600) },
@@ -98,8 +100,8 @@ func TestRunLeavesOtherPages(t *testing.T) {
 	}
 }
 
-// Processes of one start of a launcher share an attempt; another start has its
-// own.
+// TestRunJoinsByJobID checks that processes of one start of a launcher share an
+// attempt, and that another start has a separate one.
 func TestRunJoinsByJobID(t *testing.T) {
 	dir := t.TempDir()
 	start := func(env ...string) *started {
@@ -134,8 +136,9 @@ func TestRunJoinsByJobID(t *testing.T) {
 	}
 }
 
-// torchrun sets ranks and by default no job id: processes that it starts
-// together share an attempt, and those that it restarts have another one.
+// TestRunJoinsByLauncher checks a launcher like torchrun, which sets ranks but
+// by default no job id: processes that it starts together share an attempt, and
+// restarted ones have another attempt.
 func TestRunJoinsByLauncher(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -169,7 +172,8 @@ func TestRunJoinsByLauncher(t *testing.T) {
 	}
 }
 
-// A container may have no folder for temporary files, and a job a relative one.
+// TestRunUnpacksTheClientSomewhere checks that the client is unpacked to a
+// usable folder if TMPDIR is relative, does not exist, or contains a colon.
 func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 	for name, tmp := range map[string]string{"relative": "tmp", "missing": "/no-such-folder", "a colon": "a:b"} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +185,7 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 				}
 			}
 			s := prepare(t, dir, "-q", "--", "sh", "-c", `cd /; cat "${PYTHONPATH%%:*}/sitecustomize.py"; for d in $(echo "$TRAINSPAN_RING" | tr : ' '); do ls -d "$d"; done`)
-			s.tmp = "TEST_DIR=" + dir // settle finds it by this
+			s.tmp = "TEST_DIR=" + dir // settle finds the telemetry process by this variable
 			s.Env = append(s.Env, "TMPDIR="+tmp, s.tmp)
 			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
 				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
@@ -190,7 +194,8 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 	}
 }
 
-// Under another trainspan run there is only that one.
+// TestRunNested checks that a trainspan run under another one does not record,
+// and that only the outer one does.
 func TestRunNested(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "trainspan", "run", "--", "trainspan", "run", "sh", "-c", "exit 6")
@@ -200,8 +205,9 @@ func TestRunNested(t *testing.T) {
 	theRun(t, dir)
 }
 
-// A process that outlives its trainspan run keeps the variable, and the process
-// id may be reused by then.
+// TestRunBelowAnother checks that trainspan run records if the variable names a
+// process that is not a trainspan run: a process that outlives its trainspan
+// run keeps the variable, and the process id may be reused.
 func TestRunBelowAnother(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -218,8 +224,8 @@ func TestRunBelowAnother(t *testing.T) {
 	}
 }
 
-// Spans are received by either protocol, and a job of this library does not
-// count twice.
+// TestRunReceivesOTLP checks that spans are received by either protocol, and a
+// job of this library does not count twice.
 func TestRunReceivesOTLP(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "runjob send http 5; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=${OTEL_EXPORTER_OTLP_TRACES_ENDPOINT%/v1/traces} runjob send grpc 7; runjob train 10 0")
@@ -235,7 +241,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	for _, path := range paths {
 		steps[dftest.Check(t, path).Counts["pipeline/train.iteration/X"]]++
 	}
-	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has its own file, although they have no ids
+	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has a separate file, although the resources have no process ids
 		t.Errorf("%v have %v steps", paths, steps)
 	}
 	own, _ := filepath.Glob(filepath.Join(at, "trace*.pfw.gz"))
@@ -247,8 +253,8 @@ func TestRunReceivesOTLP(t *testing.T) {
 	}
 }
 
-// Received spans are forwarded to the user's backend, with its headers, and
-// counted.
+// TestRunForwards checks that received spans are forwarded to the user's
+// backend, with its headers, and counted.
 func TestRunForwards(t *testing.T) {
 	var spans atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -298,7 +304,8 @@ func TestRunForwards(t *testing.T) {
 	}
 }
 
-// Profiles of this start are imported, those of earlier ones are not.
+// TestRunImportsProfiles checks that profiles of this start are imported, those
+// of earlier ones are not.
 func TestRunImportsProfiles(t *testing.T) {
 	dir := t.TempDir()
 	const profile = `{"schemaVersion":1,"traceEvents":[
@@ -315,7 +322,7 @@ func TestRunImportsProfiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // by the clock of a file server
+	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // the clock of a file server may differ
 		t.Fatal("the date of a file cannot be set")
 	}
 	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
@@ -339,7 +346,8 @@ func TestRunImportsProfiles(t *testing.T) {
 	}
 }
 
-// Python's own http sends JSON.
+// TestRunReceivesFromPython checks that JSON from Python's http module is
+// received.
 func TestRunReceivesFromPython(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	const program = `
@@ -378,7 +386,8 @@ print(urllib.request.urlopen(request).read().decode())
 	}
 }
 
-// Counters of every process are in the trace of resources.
+// TestRunSamplesResources checks that the trace of resources has counters of
+// every process.
 func TestRunSamplesResources(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "runjob grow 50; sleep 2.5; exit 0")
@@ -400,7 +409,8 @@ func TestRunSamplesResources(t *testing.T) {
 	}
 }
 
-// Out of memory in a control group is recorded as such.
+// TestRunOutOfMemory checks that an out-of-memory kill in a control group is
+// recorded as such.
 func TestRunOutOfMemory(t *testing.T) {
 	group := filepath.Join("/sys/fs/cgroup", fmt.Sprintf("trainspan-test-%d", os.Getpid()))
 	if err := os.Mkdir(group, 0o755); err != nil {

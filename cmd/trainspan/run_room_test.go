@@ -54,7 +54,7 @@ func tracedSpans(t *testing.T, dir string) int64 {
 	all := make(map[key]bool)
 	for _, path := range paths {
 		here := make(map[key]int)
-		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one is truncated
+		_, _ = dftracer.Scan(path, nil, func(ev *dftracer.Event) error { // one trace is truncated
 			if ev.Phase == dftracer.PhaseComplete && ev.Cat == "compute" {
 				k := key{name: ev.Name, ts: ev.TS, dur: ev.Dur}
 				here[k]++
@@ -70,10 +70,10 @@ func tracedSpans(t *testing.T, dir string) int64 {
 	return int64(len(all))
 }
 
-// A job on a disk that stays full ends with its own status, which run.json
-// keeps. What the file did not take waits in the ring buffer and is reported;
-// an import writes it. An import of a job without a recorded end does not
-// invent one.
+// TestRunOnADiskThatStaysFull checks that a job on a full disk ends with its
+// own status, which run.json keeps. Records that did not fit into the file stay
+// in the ring buffer and are reported, and an import writes them. An import of
+// a job without a recorded end does not invent one.
 func TestRunOnADiskThatStaysFull(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	if testing.Short() {
@@ -143,7 +143,7 @@ sys.exit(3)
 	}
 }
 
-// snapshot returns what is below a folder: names, sizes and times.
+// snapshot returns the names, sizes and times of the files below a folder.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -166,8 +166,8 @@ func snapshot(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// When trainspan run has returned, everything is in its folder, and nothing
-// changes there.
+// TestNothingIsWrittenAfterTheReturn checks that all files are in the folder
+// when trainspan run returns, and that nothing changes there afterwards.
 func TestNothingIsWrittenAfterTheReturn(t *testing.T) {
 	for name, flags := range map[string][]string{"with a report": nil, "quiet": {"-q"}} {
 		t.Run(name, func(t *testing.T) {
@@ -188,8 +188,9 @@ func TestNothingIsWrittenAfterTheReturn(t *testing.T) {
 	}
 }
 
-// A program that imports the client finds it if telemetry cannot start: without
-// file descriptors, and if no file may be as large as the client in one.
+// TestClientWithoutTelemetry checks that a program finds the client that it
+// imports even if telemetry cannot start: without file descriptors, or if the
+// maximum file size is smaller than the client.
 func TestClientWithoutTelemetry(t *testing.T) {
 	python := pyrun.Interpreter(t)
 	for name, limit := range map[string]string{"few open files": "-n 12", "short files": "-f 100"} {
@@ -213,8 +214,8 @@ func TestClientWithoutTelemetry(t *testing.T) {
 	}
 }
 
-// The files that a kill of a whole start leaves are deleted by the user's next
-// start.
+// TestNextStartSweeps checks that the user's next start deletes the files that
+// remain if all processes of a start are killed.
 func TestNextStartSweeps(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "-q", "--", "sh", "-c", "echo ready; exec sleep 600")

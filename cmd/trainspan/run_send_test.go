@@ -48,7 +48,7 @@ type sent struct {
 	*httptest.Server
 	mu       sync.Mutex
 	requests int
-	keys     map[string]bool // values of a header
+	keys     map[string]bool // received values of a header
 	spans    []*tracepb.Span
 	resource []map[string]string
 }
@@ -100,9 +100,10 @@ func program(t *testing.T, dir, text string) string {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A Python job of two ranks is sent to the address in the environment, or in a
-// file: each span once, with the resource of its rank, below the span that the
-// job belongs to. The secrets of the address are nowhere.
+// TestRunSendsPython checks that a Python job of two ranks is sent to the
+// address in the environment, or in a file: each span once, with the resource
+// of its rank, below the span that the job belongs to. No file contains the
+// secrets of the address.
 func TestRunSendsPython(t *testing.T) {
 	for _, how := range []string{"environment", "file"} {
 		t.Run(how, func(t *testing.T) {
@@ -164,9 +165,9 @@ func TestRunSendsPython(t *testing.T) {
 	}
 }
 
-// Without an address nothing is sent. An unreachable backend, an unreadable
-// configuration and an invalid parent cost a line each, and change neither the
-// status nor the files.
+// TestRunSendsNothing checks that without an address nothing is sent. An
+// unreachable backend, an unreadable configuration and an invalid parent cause
+// one message each, and change neither the status nor the files.
 func TestRunSendsNothing(t *testing.T) {
 	b := newSent(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections and never answers
@@ -231,11 +232,12 @@ func TestRunSendsNothing(t *testing.T) {
 	})
 }
 
-// Ring buffers that were left behind are sent only if a flag asks for it.
+// TestImportSendsRings checks that ring buffers that were left behind are sent
+// only if a flag asks for it.
 func TestImportSendsRings(t *testing.T) {
 	b, elsewhere, dir := newSent(t), newSent(t), t.TempDir()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", elsewhere.URL)
-	t.Setenv("OTEL_SDK_DISABLED", "true") // which is for jobs
+	t.Setenv("OTEL_SDK_DISABLED", "true") // applies to jobs, not to an import
 	path := program(t, dir, pythonJob)
 	client, err := filepath.Abs(filepath.Join("..", "..", "integrations", "python"))
 	if err != nil {
@@ -268,7 +270,8 @@ func TestImportSendsRings(t *testing.T) {
 	}
 }
 
-// The configuration also sets the form of a Python job's files.
+// TestRunFormsFilesOfPython checks that the configuration also sets the form of
+// a Python job's files.
 func TestRunFormsFilesOfPython(t *testing.T) {
 	client := filepath.Join("..", "..", "integrations", "python", "testdata", "one_logger.py")
 	text, err := os.ReadFile(client)
@@ -277,9 +280,9 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		outputs string
-		trace   string // the end of its name
-		line    string // in the trace
-		record  string // in the JSON lines, empty for no file
+		trace   string // the end of the trace's name
+		line    string // a part of the trace
+		record  string // a part of the JSON lines, empty for no such file
 	}{
 		"default": {"{}", ".pfw.gz", "", `"id":"[0-9a-f]{16}"`},
 		"given":   {"{trace: {dialect: v22, compression: false}, file: {compat: true}}", ".pfw", `"ph":1,`, `"id": ?"[0-9a-f]{8}-[0-9a-f]{4}-4`},

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A signal reaches the job once, however it was sent.
+// TestRunPassesSignalsOnce checks that a signal reaches the job once, however
+// it was sent.
 func TestRunPassesSignalsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		apart []string // the job moves to another process group
@@ -52,7 +53,8 @@ func TestRunPassesSignalsOnce(t *testing.T) {
 	}
 }
 
-// A signal that the command does not handle ends it, and the status shows this.
+// TestRunEndsByASignal checks that a signal that the command does not handle
+// ends it, and the status shows this.
 func TestRunEndsByASignal(t *testing.T) {
 	for _, group := range []bool{false, true} {
 		t.Run(fmt.Sprintf("group %v", group), func(t *testing.T) {
@@ -79,7 +81,8 @@ func TestRunEndsByASignal(t *testing.T) {
 	}
 }
 
-// Signals ignored when trainspan run starts stay ignored, as under nohup.
+// TestRunKeepsIgnoredSignals checks that signals ignored when trainspan run
+// starts stay ignored, as under nohup.
 func TestRunKeepsIgnoredSignals(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -109,7 +112,8 @@ func TestRunKeepsIgnoredSignals(t *testing.T) {
 	}
 }
 
-// Ctrl-C at a terminal reaches the job once, and trainspan run waits for it.
+// TestRunAtATerminal checks that Ctrl-C at a terminal reaches the job once, and
+// trainspan run waits for it.
 func TestRunAtATerminal(t *testing.T) {
 	terminal, line := openTerminal(t)
 	s := prepare(t, t.TempDir(), "--quiet", "--", "runjob", "signals")
@@ -150,11 +154,11 @@ func openTerminal(t *testing.T) (terminal, line *os.File) {
 	if err != nil {
 		t.Skipf("there are no terminals here: %v", err)
 	}
-	go io.Copy(io.Discard, terminal) //nolint:errcheck // what it echoes
+	go io.Copy(io.Discard, terminal) //nolint:errcheck // the terminal echoes its input
 	return terminal, line
 }
 
-// Orphans of the command are reaped.
+// TestRunReapsOrphans checks that orphans of the command are reaped.
 func TestRunReapsOrphans(t *testing.T) {
 	s := prepare(t, t.TempDir(), "--quiet", "--", "sh", "-c", "(sleep 0.3 & sleep 0.3 &) ; echo ready; read x")
 	in, err := s.StdinPipe()
@@ -170,8 +174,9 @@ func TestRunReapsOrphans(t *testing.T) {
 	s.rest()
 }
 
-// As process 1 of a container it works the same. The orphan is gone when no
-// signal can be sent to it: a zombie that is not reaped accepts signals.
+// TestRunAsProcessOne checks that orphans are reaped by process 1 of a
+// container too. The orphan is gone when no signal can be sent to it: a zombie
+// that is not reaped accepts signals.
 func TestRunAsProcessOne(t *testing.T) {
 	bin, err := programs()
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are the commands of TestMain as files.
+// programs returns a folder with the commands of TestMain as files.
 var programs = sync.OnceValues(func() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -68,7 +68,7 @@ func prepare(t *testing.T, dir string, args ...string) *started {
 	s.Dir, s.Env = dir, append(clean(bin), s.tmp)
 	hearSignals()
 	s.Cmd.Stderr = &s.err
-	t.Cleanup(func() { // for those whose telemetry process is killed
+	t.Cleanup(func() { // needed if the telemetry process is killed
 		for _, left := range rundir.FindLeft(dir) {
 			for _, folder := range left.Folders {
 				_ = os.RemoveAll(folder)
@@ -186,7 +186,8 @@ func settled(t *testing.T, variable string) {
 	})
 }
 
-// theRun reads the only run.json below a folder.
+// theRun reads the only run.json below a folder, and returns it with its
+// folder.
 func theRun(t *testing.T, dir string) (*rundir.Run, string) {
 	t.Helper()
 	var paths []string
@@ -259,8 +260,8 @@ func TestRunStatus(t *testing.T) {
 	}
 }
 
-// The command sees what it would see without trainspan run, except for added
-// variables.
+// TestRunIsTransparent checks that a command runs under trainspan run as
+// without it, except for added variables.
 func TestRunIsTransparent(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "runjob", "self", "", "a b", "--flag=x", "--")
@@ -300,8 +301,9 @@ func TestRunIsTransparent(t *testing.T) {
 	}
 }
 
-// The addition to PYTHONPATH does not change the rest of it: neither an empty
-// folder, which is the working directory, nor names with invalid UTF-8.
+// TestRunKeepsPythonPath checks that the addition to PYTHONPATH does not change
+// its other entries: neither an empty one, which is the working directory, nor
+// names with invalid UTF-8.
 func TestRunKeepsPythonPath(t *testing.T) {
 	for name, path := range map[string]string{"empty at its end": "/mine:", "empty": ":/mine", "bytes": "/caf\xe9"} {
 		t.Run(name, func(t *testing.T) {
@@ -323,7 +325,8 @@ func TestRunKeepsPythonPath(t *testing.T) {
 	}
 }
 
-// Of a command line only names are in any file, and nothing of the environment.
+// TestRunWritesNoSecrets checks that files contain only names from a command
+// line, and nothing from the environment.
 func TestRunWritesNoSecrets(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--", "sh", "-c", "sleep 1.2", "train.py", "--password=hunter2", "--token", "hunter3", "-phunter4", "hunter5")
@@ -363,8 +366,8 @@ func TestRunWritesNoSecrets(t *testing.T) {
 	}
 }
 
-// If the directory cannot be created, there is no telemetry, but the command
-// runs.
+// TestRunWithoutADirectory checks that the command runs without telemetry if
+// the directory cannot be created.
 func TestRunWithoutADirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, rundir.Root), nil, 0o600); err != nil {

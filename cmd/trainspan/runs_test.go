@@ -15,9 +15,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestRunsReadsLittle checks that the records of runs that run.json files
-// exclude are not read, and that those of the first attempt of a continued run
-// are.
+// TestRunsReadsLittle checks that runs does not read the records of runs that
+// are excluded by their run.json files, but reads those of the first attempt of
+// a continued run.
 func TestRunsReadsLittle(t *testing.T) {
 	t.Chdir(t.TempDir())
 	makeRuns(t) // train.1 8 h ago, train.2 7 h and 6 h, eval.1 5 h, last.1 4 h
@@ -34,7 +34,7 @@ func TestRunsReadsLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []struct{ args, want string }{ // the folders for which it reports damage
+	for _, c := range []struct{ args, want string }{ // want has the folders for which it reports damage
 		{"", "train/attempt-1 train/attempt-2 train/attempt-3 eval/attempt-1 last/attempt-1"},
 		{"--since 270m", "eval/attempt-1 last/attempt-1"}, // eval still runs
 		{"--since 330m", "eval/attempt-1 last/attempt-1"},

@@ -21,7 +21,7 @@ import (
 
 var anew = flag.Bool("update", false, "write docs/reference/schema from the types")
 
-// schemas has the types of --json output; for runs, of each line.
+// schemas has the types of --json output; for runs, the type of each line.
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}
 
 // commented are the packages with the types of the JSON, for their doc
@@ -43,7 +43,7 @@ func schemaOf(t *testing.T, v any, strict bool) []byte {
 		return name
 	}
 	r.Mapper = func(t reflect.Type) *jsonschema.Schema {
-		if t == reflect.TypeFor[report.Numbers]() { // null if nothing is known
+		if t == reflect.TypeFor[report.Numbers]() { // null if the numbers are unknown
 			return &jsonschema.Schema{Type: "array", Items: orNull(&jsonschema.Schema{Type: "number"})}
 		}
 		return nil
@@ -123,7 +123,7 @@ func TestSchemaFiles(t *testing.T) {
 			if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // for everybody
 				t.Fatal(err)
 			}
-			continue // the compared files are those of the build
+			continue // the test compares the files of the build
 		}
 		got, err := docs.Pages.ReadFile("reference/schema/" + name + ".json")
 		if err != nil || !bytes.Equal(got, want) {
@@ -173,7 +173,7 @@ func TestSchema(t *testing.T) {
 				t.Errorf("%s %s prints nothing: %s", name, args, said)
 			}
 		}
-		// Another form is refused.
+		// The schema rejects output of another form.
 		var v any
 		if err := json.Unmarshal(fmt.Appendf(nil, `{"version": "one", "id": 5}`), &v); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,9 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 )
 
-// The environment is that of the jobs, and names their backend: reading records
-// sends nothing there, and importing them only if a flag asks for it.
+// TestReadersSendNothing checks that, with a job's environment, which names a
+// backend, reading records sends nothing there, and importing sends them only
+// if a flag asks for it.
 func TestReadersSendNothing(t *testing.T) {
 	var asked atomic.Int64
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -42,11 +43,11 @@ func TestReadersSendNothing(t *testing.T) {
 		"trace import": "PROFILES -o OUT.pfw.gz", "trace watch": "PROFILES -o OUT.watched.pfw.gz --once --interval 1ms", "trace merge": "TRACE -o OUT.merged.pfw.gz",
 		"trace split": "TRACE -o OUT.pieces", "trace recover": "TRACE -o OUT.recovered.pfw.gz", "trace convert": "TRACE --to otlp -o OUT.otlp.jsonl",
 		"report": "JOB --html OUT.html", "runs": "JOB", "trace digest": "JOB -o OUT.digest", "compare": "JOB JOB",
-		// These are interactive: they read like report and info.
+		// These are interactive; they read files as report and info do.
 		"open": "", "top": "", "version": "", "trace": "",
 		// These send on purpose.
 		"trace replay": "", "run": "", "alert": "",
-		// It runs a job, which sends if the environment asks for it.
+		// This one runs a job, which sends if the environment asks for it.
 		"demo": "",
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {

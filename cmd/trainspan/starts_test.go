@@ -13,8 +13,8 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// TestReportOfStarts checks that a command without training has a report: how
-// it ended, and what it used.
+// TestReportOfStarts checks that the report of a command without training has
+// its outcome and resource use.
 func TestReportOfStarts(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
@@ -63,8 +63,8 @@ func TestReportOfStarts(t *testing.T) {
 	}
 }
 
-// TestReportOfTheNewest checks that without a directory the latest started job
-// is reported.
+// TestReportOfTheNewest checks that report without a directory reports the job
+// that was started last.
 func TestReportOfTheNewest(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "trainspan-runs has no run") {
@@ -92,8 +92,8 @@ func TestReportOfTheNewest(t *testing.T) {
 	}
 }
 
-// TestRunsAreListed checks that each run has a row and an id, by which it is
-// reported.
+// TestRunsAreListed checks that each run has a row and an id, and that report
+// accepts the id.
 func TestRunsAreListed(t *testing.T) {
 	dir := t.TempDir()
 	for n, job := range []string{"a", "b"} {
@@ -153,7 +153,7 @@ func TestRunsAreListed(t *testing.T) {
 	if status, _, said := cli(t, "report", dir); status != 0 || !strings.Contains(said, "--run train.1") {
 		t.Errorf("status %d: %s", status, said)
 	}
-	// By their ids in the folders of trainspan run.
+	// Report accepts the ids of runs in the folders of trainspan run.
 	here := t.TempDir()
 	t.Chdir(here)
 	if err := os.Symlink(dir, filepath.Join(here, rundir.Root)); err != nil {

@@ -30,7 +30,7 @@ var statusCases = map[string][]string{
 
 var statusRow = regexp.MustCompile(`(?m)^\| ([012]) \| (.*) \|$`)
 
-// Each row of the page is true.
+// TestExitStatusOfEachRow checks the exit status in each row of that table.
 func TestExitStatusOfEachRow(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli.md"))
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// A record from another time is dropped and reported, wherever it is; a trace
-// that is near 0 as a whole is kept.
+// TestTimesThatCannotBe checks that a record from another time is dropped and
+// reported, at any position, and that a trace whose times are all near 0 is
+// kept.
 func TestTimesThatCannotBe(t *testing.T) {
 	const base = 1_700_000_000_000_000
 	line := func(id int, ts, dur int64) string {
@@ -59,8 +60,8 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Each command drops such records and reports it once; commands that copy a
-// trace keep them.
+// TestTimesThatCannotBeInVerbs checks that each command drops such records and
+// reports it once, and that commands that copy a trace keep them.
 func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	const base = 1_700_000_000_000_000
 	line := func(id int, ts, dur int64) string {
@@ -106,7 +107,7 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	} {
 		for _, file := range files {
 			if strings.HasPrefix(verb.args, "trace info") && file.name == "a sample in 2255" {
-				continue // samples are not used for the time that it shows
+				continue // the shown time does not include samples
 			}
 			t.Run(verb.args+"/"+file.name, func(t *testing.T) {
 				dir := t.TempDir()
@@ -147,8 +148,9 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	}
 }
 
-// A window shows records that are dropped without one, and a window after the
-// start does not begin at a clock that was not set.
+// TestWindowOfTimesThatCannotBe checks that a window shows records that are
+// dropped without a window, and that a window relative to the start does not
+// begin at a clock that was not set.
 func TestWindowOfTimesThatCannotBe(t *testing.T) {
 	text := "[\n" + `{"id":1,"name":"early","cat":"c","pid":7,"tid":1,"ts":5,"dur":5,"ph":"X","args":{}}` + "\n"
 	for i := range int64(50) {

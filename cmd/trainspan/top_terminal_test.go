@@ -36,7 +36,7 @@ type terminalOf struct {
 // startOnTerminal starts the command on a new terminal.
 func startOnTerminal(t *testing.T, columns, rows int, args ...string) *terminalOf {
 	t.Helper()
-	return programOnTerminal(t, columns, rows, "trainspan", args...) // this test's binary under another name: see TestMain
+	return programOnTerminal(t, columns, rows, "trainspan", args...) // this test's binary under another name, see TestMain
 }
 
 // programOnTerminal starts a program on a new terminal.
@@ -66,7 +66,7 @@ func programOnTerminal(t *testing.T, columns, rows int, name string, args ...str
 		<-x.drawn
 		_ = keyboard.Close()
 		// The terminal library's reader races with itself when a program ends. Any
-		// other race is ours.
+		// other race is an error of trainspan.
 		found, _ := filepath.Glob(races + ".*")
 		for _, name := range found {
 			if text, err := os.ReadFile(name); err != nil || !bytes.Contains(text, []byte("(*TerminalReader).StreamEvents")) {
@@ -76,8 +76,8 @@ func programOnTerminal(t *testing.T, columns, rows int, name string, args ...str
 	})
 	go func() {
 		defer close(x.drawn)
-		// Not io.Copy, because the screen accepts no part of a character, and a read
-		// may end in one.
+		// The loop does not use io.Copy: a read may end inside of a character, and the
+		// screen accepts only whole ones.
 		for r := bufio.NewReader(keyboard); x.screen.Parse(r) == nil; { // until the terminal is closed
 		}
 	}()
@@ -140,9 +140,8 @@ func (x *terminalOf) givenBack() bool {
 	return x.screen.Mode()&vt10x.ModeAltScreen == 0 && x.screen.CursorVisible()
 }
 
-// TestTopOnATerminal checks that the screen follows a directory that is empty
-// at first, then has files that end in the middle of a line, and then longer
-// ones.
+// TestTopOnATerminal checks that the screen follows a directory: it is empty at
+// first, then has files that end in the middle of a line, and then longer ones.
 func TestTopOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	x := startOnTerminal(t, 100, 50, "top", dir, "--interval", "50ms")
@@ -182,7 +181,8 @@ func TestTopOnATerminal(t *testing.T) {
 	x.end()
 }
 
-// TestTopEndsOnAnInterrupt checks that Ctrl-C and a signal end it like q.
+// TestTopEndsOnAnInterrupt checks that Ctrl-C and a signal end top like the key
+// q.
 func TestTopEndsOnAnInterrupt(t *testing.T) {
 	for name, stop := range map[string]func(x *terminalOf){
 		"Ctrl-C":  func(x *terminalOf) { x.press("\x03") },

@@ -179,8 +179,8 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
-// Readings do not overlap: r starts one now, and the replaced timer starts
-// none.
+// TestTopReadsOneAtATime checks that readings do not overlap: the key r starts
+// a reading at once, and the replaced timer starts no other.
 func TestTopReadsOneAtATime(t *testing.T) {
 	m := newTestModel()
 	if m.Init() == nil {
@@ -283,8 +283,8 @@ func TestTopReaderOfAPattern(t *testing.T) {
 	}
 }
 
-// Readings take at most a fifth of one core, counted from the begin of one to
-// the begin of the next.
+// TestTopPause checks that readings take at most a fifth of one core, counted
+// from the begin of one to the begin of the next.
 func TestTopPause(t *testing.T) {
 	const ms = time.Millisecond
 	r := &topReader{interval: 2000 * ms}
@@ -301,8 +301,8 @@ func TestTopPause(t *testing.T) {
 	}
 }
 
-// A job with recent activity is running; without activity for some time it is
-// not, although no file has changed.
+// TestTopSeesThatAJobStopped checks that a job with recent activity is running;
+// without activity for some time it is not, although no file has changed.
 func TestTopSeesThatAJobStopped(t *testing.T) {
 	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 2, Steps: 100, Killed: true, Start: noon.Add(-8 * time.Second)})
 	now := noon

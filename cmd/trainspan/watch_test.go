@@ -33,7 +33,8 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// A watch ends on an interrupt with status 0 and a complete trace.
+// TestWatchEndsWithACompleteTrace checks that a watch ends on an interrupt with
+// status 0 and a complete trace.
 func TestWatchEndsWithACompleteTrace(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "live.pfw.gz")

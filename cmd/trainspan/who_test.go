@@ -40,7 +40,8 @@ type ranked struct {
 	Attempt int    `json:"attempt"`
 }
 
-// Every command assigns a span to the same process.
+// TestVerbsAgreeOnRanks checks that every command assigns a span to the same
+// process.
 func TestVerbsAgreeOnRanks(t *testing.T) {
 	const (
 		host  = `{"id":9,"name":"HH","cat":"dftracer","pid":11,"tid":0,"ph":"M","args":{"hhash":"aa","name":"node","value":"aa"}}`
@@ -122,8 +123,8 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 	}
 }
 
-// Attempts are counted from 1 by the summary and by the report. Launchers count
-// from 0, or not at all.
+// TestVerbsAgreeOnAttempts checks that the summary and the report count
+// attempts from 1, although launchers count from 0 or set no number.
 func TestVerbsAgreeOnAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
 		recorded, want []int // -1 means not recorded
@@ -187,8 +188,8 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 	}
 }
 
-// Neither the order of the files nor the number of processors changes the
-// output.
+// TestOrderOfFilesOfVerbs checks that neither the order of the files nor the
+// number of processors changes the output.
 func TestOrderOfFilesOfVerbs(t *testing.T) {
 	dir := t.TempDir()
 	step := dftracer.NewKey("pipeline", "train.iteration")

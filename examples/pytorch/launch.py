@@ -2,7 +2,7 @@
 
     python3 launch.py --ranks 4 train.py --epochs 2
 
-When one rank fails, the others are ended; its exit status is the launcher's.
+If a rank fails, the launcher ends the others, and exits with the status of that rank.
 """
 
 import os
@@ -30,7 +30,7 @@ def main(args):
             if p.poll() is None:
                 p.send_signal(number)
 
-    # A terminal's Ctrl-C reaches the ranks without us.
+    # Ctrl-C at a terminal reaches the ranks directly.
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, end)
     status = 0

@@ -1,10 +1,10 @@
-"""Trains a small character model on the text of this repository, on as many
-ranks as its launcher says. It knows nothing of trainspan:
+"""Trains a small character model on the text of this repository, on the ranks that its
+launcher sets. It does not use trainspan's API:
 
     trainspan run -- python3 launch.py --ranks 2 train.py --epochs 2
 
-SLOW_RANK=1 makes the data set of rank 1 slow, or with --slow-in another phase
-of it, for something to be found.
+SLOW_RANK=1 makes the data set of rank 1 slow, or with --slow-in another phase of that rank, for
+the report to find.
 """
 
 import argparse
@@ -19,11 +19,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
-VOCABULARY = 129  # ASCII, and one for all else
+VOCABULARY = 129  # ASCII, and one symbol for all other characters
 
 
 class Text(Dataset):
-    """Pieces of the files below a folder, read when they are asked for."""
+    """Pieces of the files below a folder, read on request."""
 
     def __init__(self, root, length, held_out, slow=0.0):
         self.length, self.slow, self.pieces = length, slow, []
@@ -90,7 +90,7 @@ class SlowAdamW(torch.optim.AdamW):
 
 
 class Pause:
-    """Takes a while to be saved."""
+    """An object that takes long to save."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -148,8 +148,8 @@ def main():
     elif slow and o.slow_in == "optimizer":
         adam, SlowAdamW.pause = SlowAdamW, slow
     optimizer = adam(model.parameters(), lr=1e-3)
-    # A tensor that outlives the model: where a thread of gloo frees the last one of a
-    # collective while the model ends, torch 1.13 waits for itself.
+    # This tensor must outlive the model: if a thread of gloo frees the last tensor of a collective
+    # while the model is deleted, torch 1.13 deadlocks.
     total = torch.zeros(2)
     first, checkpoint = 0, os.path.join(o.out, "checkpoint%d.pt" % rank if o.save_all else "checkpoint.pt")
     if o.out and os.path.exists(checkpoint):

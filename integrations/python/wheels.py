@@ -22,8 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DASK = os.path.join(os.path.dirname(HERE), "dask")
 PACKAGES = ((HERE, "trainspan"), (HERE, "trainspan_torch"), (DASK, "trainspan_dask"))
-# # A static program runs with any C library: it is compatible with both families of Linux, from the
-# # oldest that pip has a tag for.
+# A static program runs with any C library: it is compatible with both families of Linux, from the
+# oldest that pip has a tag for.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 TAGS = ("manylinux_2_17_{0}", "manylinux2014_{0}", "musllinux_1_1_{0}")
 METADATA = """\

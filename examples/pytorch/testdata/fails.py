@@ -1,4 +1,4 @@
-"""Two ranks, of which rank 1 fails after some steps: fails.py raise|kill|exit, or below torchrun."""
+"""Two ranks; rank 1 fails after some steps: fails.py raise|kill|exit, or under torchrun."""
 
 import os
 import signal

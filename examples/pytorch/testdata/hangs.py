@@ -1,12 +1,12 @@
-"""Two ranks that train until one of them stops for ever:
+"""Two ranks that train until one of them hangs:
 
     trainspan run -- python3 launch.py --ranks 2 testdata/hangs.py loader
 
 loader     rank 1 waits for its next batch and does not get it
-mismatch   rank 1 takes two collectives of different groups in the other order
+mismatch   rank 1 calls two collectives of different groups in the other order
 
-Where PyTorch has a flight recorder for gloo, each rank dumps it after some seconds
-into the folder of the run. Where its threads are trainspan run asks itself.
+If PyTorch has a flight recorder for gloo, each rank dumps it after some seconds
+into the folder of the run. trainspan run reads the stacks of the threads itself.
 """
 
 import datetime
@@ -21,8 +21,8 @@ import torch.distributed as dist
 import torch.nn as nn
 from torch.utils.data import DataLoader, Dataset
 
-STOPS = 40  # the step in which it does
-last = [time.time(), 0]  # when a step ended, and which
+STOPS = 40  # the step in which rank 1 hangs
+last = [time.time(), 0]  # the time of the last end of a step, and its number
 
 
 class Numbers(Dataset):
@@ -43,7 +43,7 @@ class Numbers(Dataset):
 
 
 def dump(rank, folder):
-    """What a watchdog would do: no step has ended for some seconds."""
+    """Dumps the flight recorder, as a watchdog would, if no step has ended for some seconds."""
     while time.time() - last[0] < 5 or last[1] + 1 < STOPS:
         time.sleep(0.5)
     recorder = getattr(torch._C._distributed_c10d, "_dump_fr_trace", None)
@@ -56,7 +56,7 @@ def main(how):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", timeout=datetime.timedelta(hours=1))
     rank = dist.get_rank()
-    named = "group_desc" in inspect.signature(dist.new_group).parameters  # not in 1.13
+    named = "group_desc" in inspect.signature(dist.new_group).parameters  # missing in torch 1.13
     pair = dist.new_group([0, 1], **({"group_desc": "pair"} if named else {}))
     if os.environ.get("TRAINSPAN_DIR"):
         threading.Thread(target=dump, args=(rank, os.environ["TRAINSPAN_DIR"]), daemon=True).start()

@@ -1,5 +1,5 @@
-"""What it costs a call on a file that it is seen, in nanoseconds and as a multiple of
-two reads of the clock in the same run; and a call on one that is not.
+"""Measures the cost that recording adds to a call on a file, in nanoseconds and as a multiple of
+two reads of the clock in the same run, and the cost for a file that is not recorded.
 
     TRAINSPAN_RING=/dev/shm python3 integrations/python/bench/files.py
 """

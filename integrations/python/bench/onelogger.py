@@ -1,11 +1,11 @@
-"""What an iteration costs that a program reports by one-logger's API, in nanoseconds of the processor,
-all threads of the process together: by the two callbacks, by the context manager, by the context manager
-with an attribute, and a timed_span.
+"""Measures an iteration that a program records with one-logger's API, in nanoseconds of CPU time of
+all threads: with the two callbacks, with the context manager, with the context manager and an
+attribute, and with a timed_span.
 
     python3 bench/onelogger.py PREFIX [file]
 
-PREFIX is that of the imports: trainspan.onelogger, or nv_one_logger for the original. With `file`
-the program has a FileExporter, as most have."""
+PREFIX is the prefix of the imports: trainspan.onelogger, or nv_one_logger for the original. With
+`file` the program has a FileExporter, like most programs."""
 
 import enum
 import importlib
@@ -37,7 +37,7 @@ def best(body):
 
 
 def settle():
-    """Waits until exporters have taken what was recorded: their work belongs to the cost."""
+    """Waits until exporters have received all records: their work is part of the cost."""
     outlet = getattr(provider.recorder, "_outlet", None)
     if outlet is not None:
         outlet.wait()
@@ -71,7 +71,7 @@ def scope():
         pass
 
 
-Own = enum.Enum("Own", {"PREPROCESS": "preprocess"})  # the original takes no text on Python 3.11
+Own = enum.Enum("Own", {"PREPROCESS": "preprocess"})  # the original does not accept text on Python 3.11
 
 
 def attribute():

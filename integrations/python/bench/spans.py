@@ -1,4 +1,4 @@
-"""What a span costs, in nanoseconds and as a multiple of two reads of the clock
+"""Measures the cost of a span, in nanoseconds and as a multiple of two reads of the clock
 in the same run: only the multiples can be compared between machines.
 
     TRAINSPAN_RING=/dev/shm python3 integrations/python/bench/spans.py
@@ -20,7 +20,7 @@ TURNS, REPEATS = 1000, 400
 
 
 def cost(body, **names):
-    """The least time of one turn of a loop, without the loop itself."""
+    """Returns the minimum time of one turn of a loop, without the loop itself."""
 
     def loop(body):
         text = "def loop():\n for _ in range(%d): %s" % (TURNS, body)
@@ -72,7 +72,7 @@ def measure():
 
 
 def load(seconds, rate):
-    """Steps of a hundred spans at a steady rate."""
+    """Records steps of a hundred spans at a constant rate."""
     forward, backward = ai.compute.forward, ai.compute.backward
     end = time.perf_counter() + seconds
     due = time.perf_counter()

@@ -20,8 +20,8 @@ from dask.distributed import Client, LocalCluster
 
 
 def left(client):
-    """The number of parts for which the scheduler has no digest. It releases digests after
-    merging them."""
+    """Returns the number of parts for which the scheduler has no digest. The scheduler releases
+    digests after merging them."""
     return client.run_on_scheduler(
         lambda dask_scheduler: sum("digest-part" in str(t.key) and t.state not in ("memory", "released") for t in dask_scheduler.tasks.values())
     )

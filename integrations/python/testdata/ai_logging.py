@@ -1,5 +1,5 @@
-"""The job of ai/logging_test.go, with DFTracer's Python API: a linear model that
-learns to say 1 to everything, and uses every kind of node."""
+"""The job of ai/logging_test.go with DFTracer's Python API: a linear model that
+learns to return 1 for any input. It uses every kind of node."""
 
 import array
 import math

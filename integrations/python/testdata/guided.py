@@ -1,5 +1,5 @@
-"""Trains as programs by DFTracer's guides do: nothing is called an iteration. Work
-is the program's own loops; the arguments are the number of epochs and batches."""
+"""Trains like the programs of DFTracer's guides: no span is named an iteration, and the loops are
+the program's own. The arguments are the number of epochs and batches."""
 
 import sys
 import time

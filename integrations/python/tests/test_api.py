@@ -1,4 +1,4 @@
-"""Tests of `import trainspan as ts` in a program that nobody watches, and of ts.load."""
+"""Tests of `import trainspan as ts` in a program that is not recorded, and of ts.load."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""Tests of the client by itself: what it costs a program when it is off, that it
-never raises, and that it leaves what it wraps as it was."""
+"""Tests of the client alone: its cost for a program when it is off, that it never
+raises, and that it does not change the behaviour of wrapped functions."""
 
 import ast
 import asyncio
@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def run(program, rings=None, **variables):
-    """What a program prints, in an interpreter of its own."""
+    """Returns the output of a program in a separate interpreter."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TRAINSPAN_", "DFTRACER_"))}
     env.update(variables, PYTHONPATH=HERE)
     if rings:
@@ -58,7 +58,7 @@ class Off(unittest.TestCase):
 
 
 class Alone(unittest.TestCase):
-    """Programs that do as they like with what they have from us."""
+    """Programs that use the client's objects in unusual ways, each in a separate process."""
 
     def test_no_arguments_are_told(self):
         use = "from trainspan.dftracer import ai\nwith ai.compute.forward: pass\n"
@@ -117,7 +117,7 @@ class Alone(unittest.TestCase):
             self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 1)
 
     def test_a_ring_that_could_not_be_made(self):
-        """Nothing of it is left, and the next folder has the ring."""
+        """The client removes all files of it, and makes the ring buffer in the next folder."""
         program = (
             "import os\n"
             "real = os.posix_fallocate\n"
@@ -150,7 +150,7 @@ class Alone(unittest.TestCase):
 
 
 class WithDevice(unittest.TestCase):
-    """The marks of a device, with streams of a device made of random work."""
+    """The marks of a device, tested with random work on the streams of a simulated device."""
 
     def test_spans_of_a_stream_nest_or_follow(self):
         from trainspan_torch import device
@@ -187,7 +187,7 @@ class WithDevice(unittest.TestCase):
 
 
 class Clock:
-    """A host and a device whose clock is another one, and what of torch.cuda asks it."""
+    """A host and a device with different clocks, and the functions of torch.cuda that use them."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -237,7 +237,7 @@ class Mark:
 
 
 def simulate(seed):
-    """The spans of a run, as they are written, and when each was on the device."""
+    """Returns the written spans of a run, and the device's time of each."""
     from trainspan_torch import device
 
     c, written, truth = Clock(seed), [], {}
@@ -281,7 +281,7 @@ class Syntax(unittest.TestCase):
 
 
 class On(unittest.TestCase):
-    """In this process, with a ring."""
+    """The client in this process, with a ring buffer."""
 
     @classmethod
     def setUpClass(cls):
@@ -387,7 +387,7 @@ class On(unittest.TestCase):
                 call()
         ai.disable()
         try:
-            self.assertIs(ai.update(epoch="x"), ai)  # which looks at nothing where it is off
+            self.assertIs(ai.update(epoch="x"), ai)  # update does not check its arguments when the client is off
         finally:
             ai.enable()
 
@@ -444,7 +444,7 @@ class On(unittest.TestCase):
         self.assertEqual(ai.checkpoint.init.name, "checkpoint.init")
 
     def test_nodes_that_are_off_look_for_no_spans(self):
-        """None is what __exit__ returns at without a look at the open spans of the thread."""
+        """For None, __exit__ returns without a look-up of the thread's open spans."""
         program = (
             "from trainspan.dftracer import ai\n"
             "print(ai.device._quick is not None)\n"
@@ -509,7 +509,7 @@ class On(unittest.TestCase):
     def test_arguments_of_a_node_are_encoded_once(self):
         node = self.dft.ai.compute.forward(step=3, args={"bytes": 4096})
         work, called = node(lambda: None), []
-        for turn in range(2):  # the first turn opens the ring
+        for turn in range(2):  # the first turn opens the ring buffer
             called.clear()
             sys.setprofile(lambda frame, event, _: event == "call" and called.append(frame.f_code.co_name))
             try:

@@ -1,5 +1,5 @@
-"""Files below folders that are seen: what the program has of them is what it has
-otherwise."""
+"""Files below recorded folders: the program gets the same results as without the
+recording."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-# Each line is run, and what it gives or raises is shown. D is the folder.
+# Each line is run, and its result or exception is printed. D is the folder.
 SAME = r"""
 import io, os, sys, pickle, inspect, shutil, tempfile, warnings, copy, mmap, pathlib, stat, codecs, gzip, zipfile
 warnings.simplefilter("error"); warnings.simplefilter("ignore", ResourceWarning)

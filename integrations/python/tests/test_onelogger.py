@@ -1,5 +1,5 @@
-"""Tests of trainspan.onelogger: the shape of its API, its checks, its exporters. What it
-records is compared with recorded runs in package telemetry."""
+"""Tests of trainspan.onelogger: its API, its checks, its exporters. Package telemetry tests its
+records by comparison with recorded runs."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-os.environ["DFTRACER_ENABLE"] = "0"  # no ring beside the tests
+os.environ["DFTRACER_ENABLE"] = "0"  # the tests need no ring buffer
 
 from trainspan import onelogger as log  # noqa: E402
 from trainspan.onelogger import _guard  # noqa: E402
@@ -26,7 +26,7 @@ logging.getLogger("trainspan.onelogger").propagate = False
 
 
 class Kept(log.BaseExporter):
-    """Keeps what it is told, and fails on order."""
+    """Stores its calls, and fails on request."""
 
     def __init__(self, fail=()):
         super().__init__()
@@ -69,7 +69,7 @@ def config(training=(), **more):
 
 
 def program(text, **env):
-    """Runs a program, and gives what it printed."""
+    """Runs a program and returns its output."""
     env = dict({k: v for k, v in os.environ.items() if k != "TRAINSPAN_RING"}, PYTHONPATH=str(HERE.parent), DFTRACER_ENABLE="0", **env)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, timeout=60)
@@ -106,7 +106,7 @@ class Shape(Case):
         done = subprocess.run([sys.executable, str(folder / "names.py"), "trainspan.onelogger"], stdout=subprocess.PIPE, check=True,
                               env=dict(os.environ, PYTHONPATH=str(HERE.parent)))  # fmt: skip
         have = set(done.stdout.decode().splitlines())
-        have |= {line.replace("event=None)", "event)") for line in have}  # an event alone is one of the span around
+        have |= {line.replace("event=None)", "event)") for line in have}  # an event as the sole argument belongs to the current span
         missing = [line for line in (folder / "names.txt").read_text().splitlines() if line not in have]
         self.assertEqual(missing, [])
 
@@ -141,7 +141,7 @@ class Shape(Case):
         self.assertEqual(ErrorEvent.create("m", KeyError("k"), "given").exception_traceback, "given")
 
     def test_idioms(self):
-        """The programs of idioms do what they do with the original, which wrote the texts."""
+        """The programs of idioms have the same output as with the original, which wrote the texts."""
         folder = HERE.parent / "testdata" / "onelogger" / "idioms"
         env = dict(os.environ, PYTHONPATH=str(HERE.parent))
         for program in sorted(folder.glob("*.py")):
@@ -186,7 +186,7 @@ class Shape(Case):
             self.assertIs(inner.parent_span, outer)
         with context:
             pass
-        context.__exit__(None, None, None)  # nobody entered it
+        context.__exit__(None, None, None)  # the context was never entered
         recorder.close()
         self.assertEqual([call for call in kept.calls if call[0] == "stop"], [("stop", "again")] * 3)
 
@@ -248,7 +248,7 @@ class Checks(Case):
         kept = Kept()
         self.start(kept, enable_for_current_rank=False)
         self.assertFalse(self.provider.one_logger_enabled)
-        self.assertIsNone(log.on_train_start())  # the arguments are not looked at
+        self.assertIsNone(log.on_train_start())  # the arguments are not checked
         with log.training_loop(train_iterations_start=0) as span:
             span.add_attribute("k", 1)
         self.assertEqual((kept.calls, kept.ready), ([], False))
@@ -301,7 +301,7 @@ class Checks(Case):
         self.assertIsNotNone(log.on_train_start(0))
         log.on_app_end()
         self.assertIn(("gap", "incomplete_telemetry_data"), kept.calls)
-        self.assertIsNone(log.on_train_end())  # after the end nothing is wrong
+        self.assertIsNone(log.on_train_end())  # after the end no call is an error
 
     def test_a_quiet_error_ends_it(self):
         kept = Kept()
@@ -563,7 +563,7 @@ class OpenTelemetry(Case):
         from trainspan.onelogger.otel.exporter.otel_exporter import OTelExporter
 
         memory = InMemorySpanExporter()
-        memory.shutdown = lambda: None  # which would forget them
+        memory.shutdown = lambda: None  # the method would delete the records
         self.start(OTelExporter(memory))
         with self.assertRaises(ValueError), log.application(), log.training_loop(train_iterations_start=0):
             with log.training_iteration(), log.timed_span("own", {"list": [1, "a"], "big": 1 << 70}) as own:

@@ -32,11 +32,12 @@ if sys.version_info < (3, 8):
 __version__ = "0.1.0"
 __all__ = ["load", "metric", "span", "step"]
 environ = os.environ  # under trainspan run, the environment at the start of the process
-client = None  # what stands in sys.meta_path below trainspan run: when the interpreter was ready, what was imported
+client = None  # under trainspan run, the finder in sys.meta_path: it has the time when the interpreter was ready, and the imports
 
 
-# What is left out without a word, since there is no room for a call that looks at it. It is the
-# program's own limit: Python 3.8 ends a program that goes on above it, so there it passes.
+# The error that is ignored without a check, because the stack has no space for the call that
+# checks it. The limit is the program's: Python 3.8 aborts a program that continues above the
+# limit, so there the error is raised.
 deep = RecursionError if sys.version_info >= (3, 9) else ()
 
 
@@ -48,8 +49,8 @@ def interrupted(error):
 
 def alien(error):
     """Returns whether an error was raised outside of the client's code: by code that
-    interrupted the client, or by another thread, so that its class is one that no called
-    function raises."""
+    interrupted the client, or by another thread. Its class is then one that no called function
+    raises."""
     outside, frame = _frames(error)
     if outside:
         return True

@@ -7,7 +7,7 @@ import sys
 
 
 def command():
-    """Returns the path of the command, None if there is none."""
+    """Returns the path of the command, or None if the wheel has no command."""
     from importlib import metadata
 
     places = []
@@ -15,7 +15,7 @@ def command():
         for file in metadata.files("trainspan") or ():
             if file.name == "trainspan" and file.parent.name == "bin":
                 places.append(os.fspath(file.locate()))
-            elif file.name == "METADATA":  # pip --target moves scripts beside the packages
+            elif file.name == "METADATA":  # pip --target moves scripts next to the packages
                 places.append(os.path.join(os.path.dirname(os.path.dirname(os.fspath(file.locate()))), "bin", "trainspan"))
     except metadata.PackageNotFoundError:
         pass

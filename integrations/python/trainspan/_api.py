@@ -7,7 +7,7 @@ from ._fn import _within, _wrap
 
 _on = _ring.wanted  # in a program that is not recorded, spans do nothing
 
-# # Names that the report knows as phases of a step, or as work beside the steps.
+# Names that the report knows as phases of a step, or as work beside the steps.
 _PHASES = {
     "data": ("fetch.iter", "dataloader"), "forward": ("forward", "compute"), "backward": ("backward", "compute"),
     "optimizer": ("step", "compute"), "update": ("update", "compute"), "compile": ("graph_compile", "compile"), "checkpoint": ("capture", "checkpoint"), "evaluation": ("evaluate", "pipeline"),

@@ -59,7 +59,7 @@ class Run:
 
     @property
     def report(self):
-        """The output of `trainspan report --json`: docs/guide/report.md has its schema."""
+        """The output of `trainspan report --json`; docs/guide/report.md has its schema."""
         return self._once("report", self._report)
 
     def _report(self):

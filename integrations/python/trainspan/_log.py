@@ -235,7 +235,7 @@ class dftracer:
         _meta(key, value)
         self._debug("log_metadata_event", key, value)
 
-    # # Entities, which events use and create.
+    # Entities, which events use and create.
 
     @quiet
     def declare_entity(self, type, key, store=0, uri=""):

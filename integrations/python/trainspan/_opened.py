@@ -153,7 +153,7 @@ def _open(original):
             how = modes.get(mode) if type(mode) is str else None
             if how is None:
                 how = modes[mode] = _mode(mode) if type(mode) is str else None
-            # # The original rejects invalid arguments, or warns of them.
+            # The original rejects invalid arguments, or warns of them.
             if (
                 how is None
                 or type(buffering) is not int

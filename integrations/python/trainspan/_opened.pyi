@@ -1,3 +1,3 @@
 from typing import Any
 
-def __getattr__(name: str) -> Any: ...  # a part of the client: no interface
+def __getattr__(name: str) -> Any: ...  # internal to the client

@@ -54,7 +54,7 @@ _LASTING = ("ai_root", "pipeline", "checkpoint")
 _LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
 _FREE = "t" in getattr(sys, "abiflags", "")
 _GIVEN = environ.get("TRAINSPAN_RING")  # the folder for ring buffers under trainspan run
-# # Variables in which launchers describe the process.
+# Variables in which launchers describe the process.
 _PLACE = """FLUX_JOB_ID FLUX_JOB_SIZE FLUX_TASK_LOCAL_ID FLUX_TASK_RANK GROUP_RANK GROUP_WORLD_SIZE JOB_COMPLETION_INDEX
 LOCAL_RANK LOCAL_WORLD_SIZE LSB_JOBID NODE_RANK OMPI_COMM_WORLD_LOCAL_RANK OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
 PBS_JOBID PMIX_NAMESPACE PMIX_RANK PMI_RANK PMI_SIZE RANK SLURM_ARRAY_TASK_ID SLURM_JOB_ID SLURM_LOCALID SLURM_NODEID
@@ -195,7 +195,7 @@ def _build():
         encode = JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
         return encode(values)
 
-    # # The ring buffer.
+    # The ring buffer.
 
     def add_line(record, keep=False):
         """Adds a line to the side file, before the first slot that needs it."""
@@ -358,7 +358,7 @@ def _build():
         else:
             fresh = zip(itertools.repeat(page), range(at, at + REGION, SLOT))
         fresh, held = locked(fresh.__next__), (activation + 1) | steps
-        # # No call from here on: the assignments belong together, and a signal handler could run
+        # No call from here on: the assignments belong together, and a signal handler could run
         # in a call.
         words[HEAD // 8 + 2 * region] = current[steps > 0] = held
         words[32] = activation = activation + 1
@@ -403,7 +403,7 @@ def _build():
                 return activate(used, steps)
             except Exception as e:
                 passing(e)
-                # # Not the region of the open step; the current one if there is no other.
+                # Not the region of the open step; the current one if there is no other.
                 usable = [r for r in number if number[r] != current[not steps]]
                 if steps and not any(number[r] & STEPS for r in usable):
                     raise  # slots need a region
@@ -1035,7 +1035,7 @@ def _build():
         if side is not None:
             if ours():
                 os.close(side)
-            # # Its file may belong to another process by now.
+            # Its file may belong to another process by now.
             kept.extend(page for page, _ in pages if not tracked and still(page) != (words[33] + 1) * REGION)
         pages.clear()
         words = side = path = local = None

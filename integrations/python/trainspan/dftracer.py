@@ -46,9 +46,9 @@ class DFTracerAI:
     """A node of the tree: a category and a name. It is a decorator, a context manager, and has
     start and stop."""
 
-    # _quick is the number of the node's spans while it is on. It is None while the node is off
-    # and no thread has a span of it open. Else it is 0. _data has the arguments of the node's
-    # own as they are written.
+    # _quick is the id of the node's spans while the node is on, None while it is off and no
+    # thread has an open span of it, and otherwise 0. _data has the node's own arguments in
+    # their written form.
     __slots__ = ("off", "_quick", "_n", "_data", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
 
     def __init__(self, *, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
@@ -97,8 +97,8 @@ class DFTracerAI:
         extra = _gather({}, args or None, (epoch, step, image_idx, image_size))
         on = self._wanted if enable is None else enable
         if fn is None:
-            # A copy that is not part of the tree: it records even where the node is
-            # off, and its arguments stay its own.
+            # A copy that is not part of the tree: it records even if the node is off, and
+            # has separate arguments.
             return _alone(DFTracerAI, self._cat, self._name, on, extra)
         if not on or not DFTRACER_ENABLE:
             return fn
@@ -151,7 +151,7 @@ class DFTracerAI:
 
     @property
     def _own(self):
-        """Returns whether the node is part of no tree: its arguments are its own."""
+        """Returns whether the node is not part of a tree, so that it has separate arguments."""
         return self._above is None and self._cat != ROOT_CAT
 
     def _switch(self, on):
@@ -190,7 +190,7 @@ class DFTracerAI:
     def profiler(self):
         return self
 
-    # # The original's attributes of a node, for code that reads them.
+    # The original's attributes of a node, for code that reads them.
 
     @property
     def _enable(self):
@@ -222,7 +222,7 @@ _TREE = {
     "pipeline": ("Pipeline", "PipelineEvent", "epoch train evaluate test"),
     "other": ("Other", "OtherEvent", "log"),
 }
-_IO = ("data", "checkpoint", "other")  # that have a node for I/O
+_IO = ("data", "checkpoint", "other")  # categories that have a node for I/O
 
 
 class IO(DFTracerAI):
@@ -272,7 +272,7 @@ dft_fn_orig, dftracer_orig = dft_fn, dftracer
 
 
 def capture_signal(signal_number, frame):
-    """A signal handler that ends the log and the process; nothing installs it here."""
+    """A signal handler that ends the log and the process. The client does not install it."""
     dftracer.get_instance().finalize()
     sys.exit(signal_number)
 

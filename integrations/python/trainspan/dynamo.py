@@ -37,7 +37,7 @@ def __getattr__(name):
 
 
 class Dynamo(DFTracerAI):
-    """The arguments of the spans, and whether there are any."""
+    """The arguments of the spans, and whether spans are recorded."""
 
     def __init__(self, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
         super().__init__(cat=CAT_DYNAMO, name=name, epoch=epoch, step=step, image_idx=image_idx, image_size=image_size, enable=enable)

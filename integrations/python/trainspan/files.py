@@ -24,7 +24,7 @@ called = _ring.called
 installed = False
 
 
-# # Calls on a descriptor: their other parameters, and the three recorded numbers.
+# Calls on a descriptor: their other parameters, and the three recorded numbers.
 _CALLS = {
     "read": (READ, "length", "length, len(value), NONE"), "write": (WRITE, "data", "size(data), value, NONE"),
     "pread": (PREAD, "length, offset", "length, len(value), offset"), "pwrite": (PWRITE, "data, offset", "size(data), value, offset"),
@@ -54,8 +54,8 @@ def of(original, n):
 
 
 def _on_file(name):
-    """A function of os whose first argument is a descriptor. These are called often, so they do
-    not pass their arguments on as a tuple."""
+    """Returns the replacement of a function of os whose first argument is a descriptor. Such
+    functions are called often, so it does not pass the arguments on as a tuple."""
     n, given, told = _CALLS[name]
     asked, result, place = told.split(", ")
     scope = {}
@@ -64,7 +64,7 @@ def _on_file(name):
 
 
 def _on_path(name, n):
-    """A function of os whose first argument is a path."""
+    """Returns the replacement of a function of os whose first argument is a path."""
     original = getattr(os, name)
 
     def f(*args, **kwargs):
@@ -223,7 +223,7 @@ def install(dirs):
             if original in group:
                 group.add(made)
         setattr(os, name, made)
-        accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # of Python 3.8 and 3.9
+        accessor = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # in Python 3.8 and 3.9
         if vars(accessor).get(name) is original if accessor else False:
             setattr(accessor, name, made)
     builtins.open = io.open = sys.modules["_io"].open = function(io.open, _open(io.open), "io")

@@ -21,7 +21,7 @@ except ImportError:  # Python 2
 
 SHORT = 1000000  # ns: shorter imports are not recorded in a start
 
-# # Frameworks whose steps need a few lines in the program: those of docs/guide/recipes.md.
+# Frameworks whose steps need a few lines in the program: those of docs/guide/recipes.md.
 FRAMEWORKS = "jax", "keras", "lightgbm", "ray", "tensorflow", "xgboost"
 
 
@@ -41,7 +41,7 @@ class _Client:
         self.packages = {}    # of the running import: ns of each package
         self.imports = []     # imports of the program: start, end, packages
         self.heard = None     # receives those when the recording has started
-        # # The settings of trainspan run; the program may change its environment.
+        # The settings of trainspan run; the program may change its environment.
         self.environ = {key: value for key, value in os.environ.items() if key.startswith("TRAINSPAN_")}
         self.texts = {}  # of the modules, by their names: path and position in the combined file
         with open(os.path.join(folder, "trainspan", "modules"), "rb") as f:

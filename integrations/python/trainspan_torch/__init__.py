@@ -4,7 +4,7 @@ import sys
 
 from trainspan import environ
 
-# # The phases, by their names in TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
+# The phases, by their names in TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 PHASES = (
     "data", "worker", "forward", "backward", "optimizer", "zero_grad", "comm", "checkpoint",
     "evaluation", "iteration", "epoch", "loop", "application", "device", "compile", "rollout",

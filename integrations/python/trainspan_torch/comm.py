@@ -13,7 +13,7 @@ from trainspan import _ring, quiet, unframed
 
 from . import hooks
 
-# # Names in all versions: 2.14 has reduce_scatter_single for reduce_scatter_tensor.
+# Names in all versions: 2.14 has reduce_scatter_single for reduce_scatter_tensor.
 _COLLECTIVES = {
     "all_reduce": "all_reduce all_reduce_coalesced",
     "all_gather": "all_gather all_gather_into_tensor all_gather_single _all_gather_base all_gather_coalesced all_gather_object",
@@ -255,9 +255,8 @@ def _hooks(module):
             unframed(e)
             raise
 
-    # # The arguments of a hook are created when they are accessed, tensors too: it accesses
-    # nothing if a
-    # # Python function has recorded the collective.
+    # The arguments of a hook, including tensors, are created when they are accessed. The hook
+    # accesses none if a Python function has recorded the collective.
 
     def before(group):
         @quiet
@@ -282,7 +281,7 @@ def _hooks(module):
     @quiet
     def follow(made, backend):
         group = made[0] if isinstance(made, tuple) else made
-        # # For a device only after a test there.
+        # For a device only after a test there.
         if hasattr(group, "register_pre_hook") and str(backend).lower() == "gloo":
             ref = weakref.ref(group)
             group.register_pre_hook(0x7453, before(ref))

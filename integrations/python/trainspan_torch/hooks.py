@@ -1,8 +1,8 @@
-"""The phases of a PyTorch job, seen from the functions that every trainer calls.
+"""Records the phases of a PyTorch job by wrapping the functions that every trainer calls.
 
-Made for torch 1.13 to 2.x. A hook never raises, never looks at the data of a
-tensor and never waits for a device. While torch.compile traces, each hook is a
-plain call of what it wraps: Dynamo folds its first line away.
+Supports torch 1.13 to 2.x. A hook never raises, never reads the data of a
+tensor and never waits for a device. While torch.compile traces, each hook only
+calls the function that it wraps: Dynamo folds its first line away.
 """
 
 import functools
@@ -18,7 +18,8 @@ from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEP
 
 
 class _Inside:
-    """What a thread is inside of. Looking it up costs more than looking into it."""
+    """The state of a thread. Callers keep a reference: access to a thread-local costs more than
+    access to this object."""
 
     __slots__ = ("busy",)
 
@@ -27,28 +28,28 @@ class _Inside:
 
 
 class _Here(local):
-    """Whether this thread is inside of a span: what that calls is part of it."""
+    """Whether this thread is inside of a span: functions that are called there are part of it."""
 
-    first = 0  # what threads begin with
+    first = 0  # the initial value of a thread
 
     def __init__(self):
         self.inside = _Inside(self.first)
 
 
 class _Phase(_Here):
-    """Inside a forward, a backward, a wait for data or a checkpoint."""
+    """Whether this thread is inside a forward, a backward, a wait for data or a checkpoint."""
 
 
 PHASE, STEP, ZERO, COMM = _Phase(), _Here(), _Here(), _Here()
 _on = _unknown = ()
 _loop = _device = None
-_delays = None  # of trainspan run --inject
-_marking = []  # what has a phase marked on the device
+_delays = None  # the delays of trainspan run --inject
+_marking = []  # functions that turn on the device marks of a phase
 _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
 
 
 def watched(on, unknown=()):
-    """The modules to act on, and what to do once they are loaded."""
+    """Returns the functions to call when modules are loaded, by the names of the modules."""
     global _on, _unknown, _loop
     _on, _unknown, _loop = on, unknown, Loop(on, _identify)
     if environ.get("TRAINSPAN_INJECT"):
@@ -68,7 +69,8 @@ def watched(on, unknown=()):
 
 
 def _guarded(act, module):
-    """A version of torch that is not known loses a phase, nothing else."""
+    """Calls act(module). If it fails, as with an unknown version of torch, only that phase is
+    not recorded, and the metadata says why."""
     try:
         act(module)
     except Exception as e:
@@ -85,12 +87,14 @@ def _inject(text):
 
 
 def delayed(phase, fn):
-    """fn after the delays that were asked for in a phase, as a rule fn itself."""
+    """Wraps fn so that it runs after the requested delays of a phase; returns fn itself if no
+    delay is requested."""
     return fn if _delays is None else _delays.before(phase, fn)
 
 
 def late(module, act):
-    """Acts on a module that was loaded before: others may have its functions."""
+    """Calls act on a module that is already loaded, and replaces its functions in other modules
+    of torch that have imported them."""
     before = dict(vars(module))
     act(module)
     for name, old in before.items():
@@ -102,8 +106,8 @@ def late(module, act):
 
 
 def _forked():
-    """A child of a process that trains, or tried its model, is a helper until it
-    trains itself."""
+    """Resets the state in a forked child. The child of a process that trains, or ran its model,
+    is a helper until it trains itself."""
     STEP.inside.busy = ZERO.inside.busy = COMM.inside.busy = 0
     PHASE.inside.busy = _Phase.first
     _loop.helper = _loop.helper or _loop.thread != 0
@@ -123,7 +127,7 @@ def _loaded(torch):
 
 
 def follow_device(used):
-    """Has phases marked on a device from now on."""
+    """Marks phases on a device from now on."""
     global _device
     _device, _loop.on_close, _loop.rarely = used, used.collect, 0
     for mark in _marking:
@@ -139,12 +143,12 @@ def _identify():
             sys.stderr.write("trainspan[%d]: unknown phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
 
 
-# -- how a function is watched
+# Wrappers of functions.
 
 
 def starter(phase, name, cat):
-    """What begins a span of a phase: nothing where the phase is off, or where the
-    program is inside a span of its own of that name."""
+    """Returns a function that begins a span of a phase. It does nothing if the phase is off, or
+    if the program is inside a span of its own with that name."""
     n, start, loop, slots = _ring.name(name, cat, "torch"), _ring.start, _loop, _ring.slots
     if phase not in _on:
         return lambda: None
@@ -152,8 +156,8 @@ def starter(phase, name, cat):
 
 
 def wrap(fn, before, after, here):
-    """fn between two calls: before(args, kwargs) gives a token, or None when there
-    is nothing to end."""
+    """Wraps fn between two calls: before(args, kwargs) returns a token, or None if there is
+    nothing to end, and after receives the token."""
 
     def call(*args, **kwargs):
         if _compiling():
@@ -188,8 +192,8 @@ def wrap(fn, before, after, here):
 
 
 def replace(owner, name, new):
-    """Puts new in the place of a function; it pickles and reads as that one did, and that
-    one is what Dynamo traces."""
+    """Replaces the function name of owner by new, which has the name, the documentation and
+    the pickled form of the original. Dynamo traces the original."""
     functools.update_wrapper(new, getattr(owner, name))
     new._torchdynamo_inline = new.__wrapped__
     if isinstance(owner, type):
@@ -203,11 +207,11 @@ def _end(token, args, kwargs, result):
     _ring.end(token)
 
 
-# -- forward, backward, optimizer: once a step or more often, so written out
+# Forward, backward, optimizer: they run at least once per step, so the code avoids calls.
 
 
 def _marked(fn, name):
-    """fn between two marks on the device, if that is in use."""
+    """Wraps fn between two marks on the device, if the device is in use."""
 
     def call(*args, **kwargs):
         try:
@@ -225,13 +229,16 @@ def _marked(fn, name):
 
 
 def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, after=None):
-    """Gives what puts a function inside of the spans of a phase: one of PARTS, which has the
-    bit inside. enter(args) lets the loop look, and says whether there is to be a span.
-    quick(look, at) makes a quick way that writes two words of a step, from at on, or
-    goes the other one: where a slot has what is around it, as a span of the program's own,
-    the phase belongs into one too; and what puts the function that it calls. inner wraps
-    what is called on that, and on both after watch.whole;
-    ended() follows the span there, and after(args), unless there was an exception."""
+    """Returns a function, watch, that wraps a function to record a phase: PARTS[part], whose
+    bit in the loop's work is inside.
+
+    enter(args) updates the loop, and returns whether to write a span. look is the slow path.
+    quick(look, at) returns the fast path, which writes two words of a step from at on, and a
+    function that sets what the fast path calls. The fast path calls look if a slot holds an
+    enclosing span, such as one of the program, because the phase then needs a slot too. inner
+    wraps the function that the slow path calls, and after watch.whole that of both paths. On
+    the slow path ended() is called after the span, and after(args) unless an exception was
+    raised."""
     (name, cat), loop, end = PARTS[part], _loop, _ring.end
     n, recorded, busy, wholes = _ring.name(name, cat, "torch"), phase in _on, inside if inside == IN_STEP else INSIDE, []
 
@@ -298,8 +305,9 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
 
 
 def _quick(need, within, then, after=None):
-    """The quick way of a phase that comes when the loop's work is need, and leaves it as then.
-    after(args) follows where an iteration does not last from batch to batch."""
+    """Returns the fast path of a phase, for use as quick in _phase. It applies if the loop's
+    work is need, sets it to within during the call, and to then after it. after(args) is called
+    if iterations do not last from batch to batch."""
     loop, clock = _loop, _ring.clock
 
     def quick(look, at):
@@ -337,11 +345,12 @@ def _quick(need, within, then, after=None):
 
 
 def _call(watched, plain):
-    """Module.__call__ as a module finds it. Inside of a forward that is the function of
-    PyTorch: our frame around each module in a module would use up the depth of calls
-    that a program has. The class itself always has that: Dynamo traces what it finds
-    there, and its guards take no function of ours. Who replaces it for a while, as
-    torch.fx does, puts that back; so with each backward, and compilation, we look."""
+    """Returns a descriptor for Module.__call__. On an instance it is the wrapper, but inside of
+    a forward PyTorch's function: a frame of the client around each nested module would use up
+    the program's recursion depth. On the class it is always PyTorch's function, because Dynamo
+    traces it and its guards reject the wrapper. Code that replaces it temporarily, such as
+    torch.fx, restores PyTorch's function instead of the descriptor, so each backward and each
+    compilation check this."""
     loop, here = _loop, PHASE
 
     class Call:
@@ -440,11 +449,11 @@ def _autograd(module):
     watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), quick, follow, ended)
     gradients.whole = watch.whole
 
-    # Torch 2 comes to all gradients by one function, 1.13 by two.
+    # Torch 2 computes all gradients in one function, 1.13 in two.
     one = "_engine_run_backward"
     if hasattr(module, one):
         replace(module, one, watch(delayed("backward", getattr(module, one))))
-        setattr(sys.modules["torch.autograd.graph"], one, getattr(module, one))  # where it is from
+        setattr(sys.modules["torch.autograd.graph"], one, getattr(module, one))  # the module that defines it
         return
     for name in ("backward", "grad"):
         replace(module, name, watch(delayed("backward", getattr(module, name))))
@@ -461,7 +470,7 @@ def _optimizer(module):
         except Exception as e:
             passing(e)
 
-    # Its closure may hold forward and backward, and other steps.
+    # The closure of a step may run forward, backward and other steps.
     quick_step = _quick(TRAINED | FORWARD, TRAINED | FORWARD | IN_STEP, TRAINED | FORWARD | STEPPED, stepped)
 
     def quick_zero(look, at):
@@ -505,8 +514,8 @@ def _optimizer(module):
 
     replace(cls, "__init__", __init__)
     replace(cls, "zero_grad", zero_grad)
-    # The step of a class is wrapped when its first instance is made, as PyTorch does. Its
-    # global hooks would do, but Dynamo gives up a frame that has any.
+    # The step of a class is wrapped when its first instance is created, as in PyTorch. PyTorch's
+    # global hooks would be sufficient, but Dynamo does not compile a frame that has any.
     def first(self):
         try:
             made_first(self)
@@ -524,8 +533,8 @@ def _optimizer(module):
 
 
 def _scaler(module):
-    """A step that a gradient scaler leaves out, because gradients are infinite, is one of
-    the training's."""
+    """Counts a step that a gradient scaler skips, because gradients are infinite, as a step of
+    the training."""
     cls, loop = module.GradScaler, _loop
     impl = cls.step
 
@@ -545,7 +554,7 @@ def _scaler(module):
 
 
 def _graphs(module):
-    """While a graph is captured no event may be asked, on no thread."""
+    """Records captures of graphs: during a capture no thread may query an event."""
     begin, end = module.CUDAGraph.capture_begin, module.CUDAGraph.capture_end
 
     def capture_begin(self, *args, **kwargs):

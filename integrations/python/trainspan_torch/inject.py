@@ -15,7 +15,7 @@ from threading import get_ident
 
 from trainspan import _ring, quiet
 
-# # The innermost span around a delay, by phase.
+# The innermost span around a delay, by phase.
 _INSIDE = {
     "data": ("fetch.iter",), "forward": ("forward",), "backward": ("backward",), "save": ("capture", "capture.async"),
     "evaluate": ("forward",), "code": ("train.iteration",),

@@ -24,7 +24,7 @@ from .code import Code
 from .startup import StartUp
 
 TRAINED, FORWARD, EVALUATED = 1, 2, 4  # what an iteration did; the first forward's mode
-# # The phases in which the training thread is, and whether the optimizer has made a step.
+# The phases in which the training thread is, and whether the optimizer has made a step.
 IN_FORWARD, IN_BACKWARD, IN_WAIT, IN_STEP, STEPPED = 8, 16, 32, 64, 128
 INSIDE = IN_FORWARD | IN_BACKWARD | IN_WAIT
 RARELY = 63  # the program's own spans are checked in a step that has none of these bits
@@ -33,7 +33,7 @@ _NAMES = {
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
-# # The words of a step: the wait before it, and its phases.
+# The words of a step: the wait before it, and its phases.
 PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
 
 
@@ -58,7 +58,7 @@ def _process_start():
 class Loop:
     """The open inferred spans of this process."""
 
-    # # Attributes for values of each step, because the lookup is faster.
+    # Attributes for values of each step, because the lookup is faster.
     __slots__ = "quick", "frame", "stack", "top", "zeroed", "is_open", "work", "model", "root", "grad", "by_batch", "stepped", "flow", "step", "samples", "tokens", "rarely", "__dict__"
 
     def __init__(self, on, identify):
@@ -75,9 +75,9 @@ class Loop:
         self.restore = bool  # called with each backward
         self.reset()
         _ring.slots.stopped = self.slow
-        # # Called when an iterator is deleted: a builtin function, because that may happen
-        # anywhere, and
-        # # an exception of a signal handler in it would be lost. It stores the time.
+        # Called when an iterator is deleted. It is a builtin function that stores the time: the
+        # deletion may happen anywhere, and an exception of a signal handler in a Python function
+        # would be lost there.
         went, quick = itertools.repeat("gone"), itertools.repeat("quick")
         note = zip(map(setattr, itertools.repeat(self), went, iter(_ring.clock, None)), map(setattr, itertools.repeat(self), quick, itertools.repeat(0)))
         self.note = functools.partial(next, note)
@@ -156,7 +156,7 @@ class Loop:
         else:
             atexit.register(self.finish, pid)
 
-    # # Spans. Those that the program writes itself are not written.
+    # Spans. Those that the program writes itself are not written.
 
     def start(self, key, at=None):
         self.flow = 0
@@ -265,7 +265,7 @@ class Loop:
             if work and self.by_batch:
                 self.evaluates = self.step == self.epoch_from
             if work and self.by_batch and "evaluation" in self.on:
-                # # A batch that was requested in training mode can be an evaluation alone.
+                # A batch that was requested in training mode can be an evaluation alone.
                 asked = self.source == self.feeder and not self.evaluates and self.tokens["evaluation"] is None
                 n = self.names["evaluation" if asked else "evaluated"]
                 if not self.over(token, n, at):

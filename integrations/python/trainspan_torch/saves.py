@@ -67,7 +67,7 @@ def _serialization(module):
 
 
 def _safetensors(module):
-    # # Libraries import save_file under other names, or call the function below it.
+    # Libraries import save_file under other names, or call the function below it.
     _watch(module, "save_file", "capture", "filename")
     _watch(module, "serialize_file", "capture", "filename")
     _watch(module, "load_file", "restart", "filename", loads=True)

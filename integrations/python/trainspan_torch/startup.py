@@ -75,7 +75,7 @@ class StartUp:
     def name(self, name):
         return _ring.name(name, "startup", "torch")
 
-    # # The model: from the first parameter to the last operation on it.
+    # The model: from the first parameter to the last operation on it.
 
     def models(self, cls):
         """Records when parameters are registered, and operations on a whole model: it is moved
@@ -119,7 +119,7 @@ class StartUp:
         if built is not None:
             self.add("model", built[0], built[1], {"inferred": "from the first parameter to the last thing that was done to it"})
 
-    # # The first batch, of any loader: from the request for an iterator, if that is the loader's
+    # The first batch, of any loader: from the request for an iterator, if that is the loader's
     # first.
 
     def waits(self):

@@ -1,16 +1,16 @@
-"""What a span costs with DFTracer and with trainspan's API for it, in microseconds of the
-processor, and their ratio.
+"""Measures the cost of a span with DFTracer and with trainspan's API for it, in microseconds of
+CPU time, and prints their ratio.
 
     python3 test/bench/python/dftracer_cost.py [ROUNDS]
 
-The interpreter has DFTracer: `tools/ci/originals dftracer` leaves one in
-$XDG_CACHE_HOME/trainspan/originals-dftracer/bin/python. Both run in one process, in blocks that
-take turns, so that what else the machine does meets both; a figure is the median of its
-blocks, with all threads of the process. Traces go to a temporary folder.
+The interpreter needs DFTracer: `tools/ci/originals dftracer` installs one at
+$XDG_CACHE_HOME/trainspan/originals-dftracer/bin/python. Both libraries run in one process, in
+alternating blocks, so that other load on the machine affects both. A figure is the median of
+its blocks, over all threads of the process. Traces go to a temporary folder.
 
-The row "least in Python" has, beside the original's with statement, one whose two methods
-read the clock and pack the times into shared memory, and nothing else: what a span costs at
-least in a client without compiled code.
+The row "least in Python" compares the original's with statement with one whose two methods only
+read the clock and pack the times into shared memory: the minimum cost of a span in a client
+without compiled code.
 """
 
 import mmap
@@ -31,7 +31,7 @@ def loop(body, **names):
 
 
 class Least:
-    """A context manager that packs its times, and nothing else."""
+    """A context manager that only packs its times."""
 
     def __init__(self):
         clock, page, pack = time.monotonic_ns, mmap.mmap(-1, 4096), struct.Struct("LLII32xL").pack_into
@@ -49,7 +49,7 @@ class Least:
 
 
 def bodies(api, least=None):
-    """What is measured, by name: a loop with a span in each of its turns."""
+    """Returns the measured functions by name: each is a loop with a span per turn."""
     ai = api.ai
     node, fetch, args = ai.compute.backward, ai.dataloader.fetch, {"bytes": 4096, "pg": "dp"}
 

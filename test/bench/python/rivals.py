@@ -1,15 +1,14 @@
-"""What telemetry adds to a step of training, beside what else one would take for it:
+"""Measures the time that telemetry adds to a training step, for trainspan and for other tools:
 
     tools/bench-python
 
-One job trains a small model, as it is and with each of the tools, set up as its own
-documents say. All run at the same time and take turns of some steps each, so that
-what else the machine does meets them alike. Times are those of the processor, of all
-threads of the training process; the difference to the job without a tool is the median
-over the rounds, with the interval of 95 % of a bootstrap. The interpreter is one that
-has PyTorch 2.5 or later. The tools are installed once, from PyPI, into
-$XDG_CACHE_HOME/trainspan/rivals; one that cannot be is a line with the reason.
-TRAINSPAN is the command that is measured.
+One job trains a small model without a tool and with each of the tools, configured as its
+documentation says. All jobs run at the same time and alternate every few steps, so that other
+load on the machine affects them alike. Times are CPU times of all threads of the training
+process. The difference to the job without a tool is the median over the rounds, with a 95 %
+bootstrap interval. The interpreter needs PyTorch 2.5 or later. The tools are installed once,
+from PyPI, into $XDG_CACHE_HOME/trainspan/rivals; for a tool that cannot be installed the reason
+is printed. TRAINSPAN is the path of the measured command.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ from multiprocessing.connection import Client, Listener
 ROUNDS, STEPS, KILLED = int(os.environ.get("ROUNDS", 40)), {"1 ms": 60, "20 ms": 5}, {"1 ms": 500, "20 ms": 50}
 SIZES = {"1 ms": (180, 3, 8), "20 ms": (540, 3, 16)}  # width, layers, batch
 
-# What each needs beside PyTorch, numpy and what comes with them.
+# The packages that each tool needs in addition to PyTorch, numpy and their dependencies.
 PINS = {
     "TraceML 0.5": "traceml-ai==0.5.0 msgspec==0.22.0 nvidia-ml-py==13.615.71",
     "one-logger 2.3.1": "nv-one-logger-core==2.3.1 nv-one-logger-training-telemetry==2.3.1 overrides==7.7.0 pydantic==2.14.3 pydantic-core==2.50.4 "
@@ -41,11 +40,11 @@ PINS = {
 }
 
 
-# The job. Each tool is a function that gets ready and gives what stands around a loader, the parts of a step and the step, and what ends it.
+# The job. Each tool is a class whose methods wrap a loader, the parts of a step and the step, and end the recording.
 
 
 class Tool:
-    """Nothing."""
+    """The job without a tool, and the base class of the tools."""
 
     def batches(self, loader):
         return loader
@@ -61,12 +60,12 @@ class Tool:
 
     @staticmethod
     def steps(folder):
-        """How many steps are on record."""
+        """Returns the number of recorded steps."""
         return 0
 
 
 class Trainspan(Tool):
-    """Watches; nothing is added to the program."""
+    """Trainspan's hooks; the program is unchanged."""
 
     @staticmethod
     def steps(folder):
@@ -181,7 +180,7 @@ class Profiler(Tool):
     def __init__(self, folder):
         import torch.profiler
 
-        # A schedule has steps recorded: all of them.
+        # With this schedule all steps are recorded.
         schedule = torch.profiler.schedule(wait=0, warmup=1, active=1 << 30)
         self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], schedule=schedule)
         self.profile.__enter__()
@@ -208,7 +207,7 @@ TOOLS = {
 
 
 def lines(folder, pattern, word):
-    """How many lines of files match. What is cut off at the end does not count."""
+    """Returns the number of matching lines in files. An incomplete last line is not counted."""
     count, word = 0, re.compile(word)
     for path in glob.glob(os.path.join(folder, "**", pattern), recursive=True):
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", errors="replace") as f, contextlib.suppress(EOFError):
@@ -248,8 +247,8 @@ def train(tool, size):
 
 
 def job(name, size, folder, address):
-    """Does what the other side of the connection asks for: so many steps, or (negative)
-    as many and then to be killed; 0 is the end."""
+    """Executes the numbers that the other side of the connection sends: n steps, or for -n as many
+    steps before it is killed; 0 ends the job."""
     kind = TOOLS[name]
     tool = kind(folder) if "__init__" in vars(kind) else kind()
     steps = train(tool, size)
@@ -269,11 +268,11 @@ def job(name, size, folder, address):
     tool.end()
 
 
-# The other side.
+# The side that controls the jobs.
 
 
 def install(name):
-    """The folder of a tool."""
+    """Installs a tool if necessary, and returns its folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(cache, "trainspan", "rivals", "%s-%d.%d" % (name.replace(" ", "-"), *sys.version_info[:2]))
     made = os.path.join(folder, ".made-from")
@@ -289,14 +288,14 @@ def install(name):
 
 
 def until(condition, seconds=60):
-    """Waits for a condition, or as long."""
+    """Waits for a condition, at most the given seconds."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)
 
 
 class Job:
-    """A job that waits for its turns."""
+    """A process that trains a number of steps on request."""
 
     def __init__(self, name, size):
         self.name, self.folder = name, tempfile.mkdtemp(prefix="rivals-")
@@ -310,7 +309,7 @@ class Job:
             command = [os.environ.get("TRAINSPAN", "trainspan"), "run", "--quiet", "--dir", out, "--", *command]
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(path), DFTRACER_ENABLE="1" if name.startswith("DFTracer") else "", OMP_NUM_THREADS="1")
         self.out, self.beside = out, None
-        if name.startswith("TraceML"):  # its launcher needs a PyTorch with libuv, which Debian's is without
+        if name.startswith("TraceML"):  # its launcher needs a PyTorch with libuv, which Debian's lacks
             self.beside = subprocess.Popen([sys.executable, path[0] + "/bin/traceml", "serve", "--logs-dir", out], env=env, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             until(lambda: glob.glob(out + "/**/telemetry", recursive=True))
         with Listener(address) as listener:
@@ -329,7 +328,7 @@ class Job:
         return self.side.recv()
 
     def end(self, count=0):
-        """Bytes on disk, and steps on record."""
+        """Ends the job. Returns its bytes on disk and the number of recorded steps."""
         self.side.send(count)
         with contextlib.suppress(EOFError):
             self.side.recv()

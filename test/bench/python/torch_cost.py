@@ -1,22 +1,21 @@
-"""What watching PyTorch costs:
+"""Measures the cost of the hooks in PyTorch:
 
     trainspan run --quiet -- python3 test/bench/python/torch_cost.py [ROW...] [CLIENT]
 
 Models train on the CPU in one process. Blocks of steps with the hooks and without
-alternate, so that what else the machine does meets both. Times are those of the
-processor; the ratio is the median over pairs of neighbouring blocks, with the interval
-of 95 % of a bootstrap.
-Memory is that of two processes after the same steps. CLIENT is a folder with
-another version of the client, as integrations/python has it: its hooks alternate
-with the others. ROWs are the first words of what is printed; all by default.
+alternate, so that other load on the machine affects both. Times are CPU times; the ratio is the
+median over pairs of neighbouring blocks, with a 95 % bootstrap interval. Memory is compared
+between two processes after the same steps. CLIENT is a folder with another version of the
+client, with the layout of integrations/python: its hooks alternate with the others. ROWs are
+the first words of the printed rows; all by default.
 
-Beside the client stand two wrappers around the same functions of a step or around the
-collective: one that only passes its call on, and one that stores a time before it and one
-after it. Whoever watches from Python pays as much. "profile" prints where the client's
-share goes, by cProfile, which makes all of it dearer: the order counts.
+Two wrappers around the same functions of a step, or around the collective, serve as lower
+bounds for any hook in Python: "passed on" only calls the function, and "two times" stores the
+time before and after the call. "profile" prints the client's time by function. It uses
+cProfile, which increases all times, so only their order is meaningful.
 
-"lines" is what it adds to look at the lines of the program around the hooks, in 2 of 64 steps, which is as
-often as it is ever done: the same hooks, with that and without.
+"lines" is the cost of sampling the program's lines around the hooks in 2 of 64 steps, the
+maximum rate: it compares the same hooks with and without sampling.
 """
 
 import atexit
@@ -63,7 +62,7 @@ def trainer(width, layers, batch):
 
 
 def plain(put):
-    """What a client has put its hook around."""
+    """Returns the function that a client's hook wraps."""
     if type(put).__module__.startswith("trainspan"):
         return put.plain
     if isinstance(put, dict):  # hooks of optimizers
@@ -74,7 +73,7 @@ def plain(put):
 
 
 def watched():
-    """What a client has put into PyTorch: owners, names and values."""
+    """Returns the values that a client has set in PyTorch, by owner and name."""
     torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)  # 1.13 wraps the step of a class with its first instance
     owners = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "torch" and module]
     owners += [nn.Module, OPTIMIZERS.Optimizer, torch.optim.SGD, DataLoader, _BaseDataLoaderIter]
@@ -83,7 +82,7 @@ def watched():
         for name, put in list(vars(owner).items()):
             if (type(put) is types.FunctionType or name == "__call__") and plain(put) not in (put, None):
                 found[owner, name] = put
-    for name in "_global_optimizer_pre_hooks", "_global_optimizer_post_hooks":  # of torch 2
+    for name in "_global_optimizer_pre_hooks", "_global_optimizer_post_hooks":  # in torch 2
         if getattr(OPTIMIZERS, name, None):
             found[OPTIMIZERS, name] = getattr(OPTIMIZERS, name)
     return found
@@ -95,8 +94,8 @@ def put(hooks):
 
 
 def clients():
-    """What PyTorch has without a client, with the one that is installed, and with the
-    one of the folder that was named."""
+    """Returns PyTorch's functions without a client, with the installed client, and with that of
+    the folder in the arguments."""
     found = [watched()]
     folder = [a for a in sys.argv[1:] if os.path.isdir(a)]
     if folder:
@@ -141,7 +140,7 @@ def stores(fn):
 
 
 def floors(found, where):
-    """The clients, and what every watcher of some functions pays."""
+    """Returns found with two lower bounds: wrappers of the functions that where selects."""
     without = found[""]
     keys = [key for key in without if where(*key)]
     return {**found, **{name: {**without, **{key: wrap(without[key]) for key in keys}} for name, wrap in (("passed on", passes), ("two times", stores))}}
@@ -153,8 +152,8 @@ def of_step(owner, name):
 
 
 def block(steps, skip=SKIP, count=STEPS, clock=time.process_time_ns):
-    """Microseconds of the processor for a step, in the mean: hooks do some things in a few
-    steps only."""
+    """Returns the mean CPU time of a step in microseconds. The mean includes work that hooks do
+    only in a few steps."""
     for _ in range(skip):
         next(steps)
     start = clock()
@@ -169,8 +168,8 @@ def wanted(name):
 
 
 def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
-    """Steps with each client against those without. Of those that each client has
-    its own of, there is a list."""
+    """Compares steps with each client with those without. steps is a list if each client
+    needs separate steps."""
     if not wanted(name.split()[0].rstrip(",")):
         return
     names, hooks = list(found), list(found.values())
@@ -183,7 +182,7 @@ def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
             took = block(steps[on], *size) / calls
             if i >= 0:
                 times[on].append(took)
-    put(found["watched"])  # as it was
+    put(found["watched"])  # the initial state
     if dist.is_initialized() and dist.get_rank():
         return
     rng = random.Random(1)
@@ -200,7 +199,7 @@ def compare(name, steps, found, calls=1, pairs=PAIRS, size=(SKIP, STEPS)):
 
 
 def profile(name, steps, count=2000):
-    """Where the client's time in a step goes, by its functions."""
+    """Prints the client's time in a step by function."""
     for _ in range(100):
         next(steps)
     watch = cProfile.Profile(time.thread_time)
@@ -217,7 +216,7 @@ def profile(name, steps, count=2000):
 
 
 def looks():
-    """The hooks without a look at the lines around them, and with one in each 64 steps."""
+    """Returns hooks that never sample lines, and hooks that do so in 2 of 64 steps."""
     code = sys.modules["trainspan_torch.hooks"]._loop.code
 
     def again(step):
@@ -227,15 +226,16 @@ def looks():
     return {"": {(code, "due"): lambda step: False}, "watched": {(code, "due"): again}}
 
 
-CALLS = 50  # collectives of a step, where those are measured
+CALLS = 50  # collectives per step, for their measurement
 
 
 def grouped(found, steps):
-    """Steps in groups that were made with each client's hooks: groups have some too."""
+    """Yields steps in groups that were created with each client's hooks, because groups have
+    hooks too."""
     for name, hooks in found.items():
         put(hooks)
         group = dist.new_group()
-        if name in ("passed on", "two times") and hasattr(group, "register_pre_hook"):  # what no function asks for is seen by these only
+        if name in ("passed on", "two times") and hasattr(group, "register_pre_hook"):  # only these hooks see collectives without a Python call
             group.register_pre_hook(1, bool)
             group.register_post_hook(1, bool)
             atexit.register(group.unregister_post_hook, 1)  # PyTorch crashes when it frees them itself
@@ -244,7 +244,7 @@ def grouped(found, steps):
 
 
 def collectives(group):
-    """All-reduces of one number, in a group of one process."""
+    """Calls all-reduces of one number, in a group of one process."""
     x = torch.zeros(1)
     while True:
         for _ in range(CALLS):
@@ -253,7 +253,7 @@ def collectives(group):
 
 
 def sharded(group):
-    """A model of 64 layers, each sharded by FSDP2."""
+    """Trains a model of 64 layers, each sharded by FSDP2."""
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.fsdp import fully_shard
 
@@ -269,7 +269,7 @@ def sharded(group):
 
 
 def rank():
-    """One of two, that train a sharded model together: both do the same blocks."""
+    """Runs one of two ranks that train a sharded model together. Both run the same blocks."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     found = clients()
@@ -286,7 +286,7 @@ def ranks():
 
 
 def memory():
-    """KiB in use after 500 steps."""
+    """Prints the KiB in use after 500 steps."""
     steps = trainer(64, 2, 8)
     for _ in range(500):
         next(steps)
@@ -295,8 +295,8 @@ def memory():
 
 
 def start():
-    """Milliseconds of a process that does nothing, and how much longer it takes with
-    the client on its path."""
+    """Prints the milliseconds of an empty process, and the additional time with the client on
+    its path."""
     plain, apart = [], []
     for _ in range(60):
         times = []

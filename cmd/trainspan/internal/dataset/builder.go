@@ -2,9 +2,9 @@
 // of each job, as Parquet files for database engines:
 // docs/reference/parquet.md.
 //
-// Events may come in any order. They are kept on disk if they do not fit in
-// memory, and written by rank and time once all are known. A data set appears
-// under its name when it is complete.
+// Events may be added in any order. They are stored on disk if they do not fit
+// in memory, and written by rank and time when all are known. A data set
+// appears under its name when it is complete.
 package dataset
 
 import (
@@ -33,9 +33,10 @@ type Builder struct {
 	hashes map[string]string // names of files, by hash
 }
 
-// New returns a Builder that keeps about memory bytes of rows, 64 MiB for zero,
-// and the others in a temporary file in dir, by default the system's. Names of
-// spans, process groups and files are kept in addition, each once.
+// New returns a Builder that keeps about memory bytes of rows in memory (64 MiB
+// if 0) and the others in a temporary file in dir (the system's folder if
+// empty). In addition it keeps each name of a span, a process group or a file
+// once.
 func New(memory int, dir string) *Builder {
 	if memory <= 0 {
 		memory = defaultMemory
@@ -82,7 +83,7 @@ func (b *Builder) flush() error {
 	return nil
 }
 
-// newPlace returns a number for an hour of a process.
+// newPlace returns the number of a new place: an hour of a process.
 func (b *Builder) newPlace() uint32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,19 +105,19 @@ type Job struct {
 	Name string // of its folders
 	Job  *job.Job
 
-	// Part means that the Job is some ranks of a job, which are added to the
-	// existing others. Its files replace those of the same ranks when all of them
-	// are written; that of the index comes last.
+	// Part means that the Job has only some ranks of a job, which are added to the
+	// existing ones. When all its files are written, they replace those of the same
+	// ranks; the file of the index is last.
 	Part bool
 
-	Ledger *account.Ledger // nil leaves the table out
+	Ledger *account.Ledger // if nil, the table is omitted
 
 	// Steps, if not nil, calls its function with each row of the table steps, by
 	// attempt, step and rank.
 	Steps func(func(*Step) error) error
 }
 
-// Written counts what was written for a run.
+// Written has the numbers of rows and folders that were written for a run.
 type Written struct {
 	Events  int64
 	Ledger  int64 // rows
@@ -125,7 +126,7 @@ type Written struct {
 	Bytes   int64
 }
 
-// batchRows is how many rows are passed to the file at a time.
+// batchRows is the number of rows that are passed to the file at a time.
 const batchRows = 4096
 
 // batch is rows to be written to a file, with the memory that they point to.

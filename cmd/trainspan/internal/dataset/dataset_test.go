@@ -131,8 +131,8 @@ func writeRank(t *testing.T, dir string, rank, n int, start int64) {
 	}
 }
 
-// The rows of each file are sorted and complete, and self times are those of
-// the summary, whether or not the rows fit in memory.
+// TestRows checks that the rows of each file are sorted and complete, and self
+// times are those of the summary, whether or not the rows fit in memory.
 func TestRows(t *testing.T) {
 	traces := t.TempDir()
 	const ranks, events = 3, 4000
@@ -182,7 +182,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// Row groups have the bounds of rank and time by which an engine skips them.
+// TestStatistics checks that row groups have the bounds of rank and time by
+// which an engine skips them.
 func TestStatistics(t *testing.T) {
 	traces := t.TempDir()
 	for rank := range 2 {
@@ -224,8 +225,8 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// Arguments with a column are not among the other arguments; values that are
-// not numbers stay there.
+// TestColumns checks that arguments with a column are not among the other
+// arguments; values that are not numbers stay there.
 func TestColumns(t *testing.T) {
 	traces := t.TempDir()
 	rank := 5

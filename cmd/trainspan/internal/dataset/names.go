@@ -25,8 +25,8 @@ func stepsDir(run string) string { return filepath.Join("steps", "run="+run) }
 
 func indexDir(run string) string { return filepath.Join("runs", "run="+run) }
 
-// ranksPerFile is how many ranks share a file. It counts ranks, not rows, so
-// that the names of a part do not depend on its size.
+// ranksPerFile is the number of ranks that share a file. It counts ranks, not
+// rows, so that the names of a part do not depend on its size.
 const ranksPerFile = 32
 
 // IsPart reports whether a file of a data set has a name that Write uses, or
@@ -38,7 +38,7 @@ var partName = regexp.MustCompile(`^(attempt-(\d+|none)\.ranks-(\d+-\d+|none-[0-
 // fileKey identifies the processes that share a file.
 type fileKey struct {
 	attempt int
-	block   int64 // rank / ranksPerFile, -1 without
+	block   int64 // rank / ranksPerFile, -1 without a rank
 }
 
 func (k fileKey) compare(o fileKey) int {
@@ -52,8 +52,8 @@ func keyOf(p *job.Process) fileKey {
 	return fileKey{p.Attempt, int64(p.Rank) / ranksPerFile}
 }
 
-// attempts returns the processes of a job with events, by attempt; helpers
-// without one are in attempt 0.
+// attempts returns the processes of a job that have events, by attempt. Helper
+// processes without an attempt are in attempt 0.
 func (b *Builder) attempts(j *Job) map[int][]*job.Process {
 	out := make(map[int][]*job.Process)
 	for _, p := range slices.Concat(j.Job.Processes, j.Job.Helpers) {

@@ -14,10 +14,10 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// Spans of one thread that overlap without nesting: a file without parents or
-// levels, as DFTracer writes it, of interleaved tasks. Each instant counts
-// once, for the span that began last, in the summary, in the columns of the
-// table and in the accounts.
+// TestOwnTimeOfSpansThatOverlap checks spans of one thread that overlap without
+// nesting, in a file of interleaved tasks without parents or levels, as
+// DFTracer writes it. Each instant counts once, for the span that began last:
+// in the summary, in the columns of the table and in the accounts.
 func TestOwnTimeOfSpansThatOverlap(t *testing.T) {
 	type span struct {
 		cat, name  string
@@ -32,7 +32,7 @@ func TestOwnTimeOfSpansThatOverlap(t *testing.T) {
 			[]span{{"mine", "a", 10, 60}, {"mine", "b", 40, 90}, {"pipeline", "train", 0, 100}},
 			map[string]int64{"train": 20, "a": 30, "b": 50},
 		},
-		"a wait outlasts a save": { // although an interruption of the training has precedence if threads compete
+		"a wait outlasts a save": { // between threads, an interruption such as a save would take precedence
 			[]span{{"checkpoint", "capture", 10, 60}, {"dataloader", "fetch.iter", 40, 90}, {"pipeline", "train", 0, 100}},
 			map[string]int64{"train": 20, "capture": 30, "fetch.iter": 50},
 		},

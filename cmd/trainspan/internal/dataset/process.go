@@ -19,7 +19,7 @@ const (
 
 const (
 	usPerHour = 3600 * 1_000_000 // microseconds per folder
-	heldRows  = 128              // rows per process, before the others are asked to wait
+	heldRows  = 128              // rows per process that are collected without the Builder's lock
 )
 
 // Process adds the events of one process. It is not safe for concurrent use;
@@ -37,8 +37,9 @@ type Process struct {
 	rows   []row
 }
 
-// Add adds an event, or the name of a file behind a hash. It keeps only strings
-// of it. An error means that the temporary file cannot be written.
+// Add adds an event, or the name of a file for a hash. It keeps no reference to
+// ev except for its strings. An error means that the temporary file cannot be
+// written.
 func (p *Process) Add(ev *dftracer.Event) error {
 	if ev.Phase == dftracer.PhaseMetadata {
 		if ev.Name == tracefile.NameFileHash {
@@ -76,7 +77,7 @@ func (p *Process) Add(ev *dftracer.Event) error {
 	return nil
 }
 
-// flush passes the rows on.
+// flush passes the rows to the Builder.
 func (p *Process) flush() error {
 	err := p.to.add(p.rows)
 	p.rows = p.rows[:0]
@@ -159,15 +160,16 @@ type lanes struct {
 	taken []taken
 }
 
-// taken is how much of a span's time belongs to another span.
+// taken is the part of a span's time that belongs to another span.
 type taken struct {
 	name uint64
 	us   int64
 }
 
-// begin opens the span of a row, in the order of its lane. It returns the name
-// of the innermost open span that contains the whole row, 0 without one, and
-// the spans that the row outlasts, which are valid until the next call.
+// begin opens the span of a row. Rows must be in the order of their lane. It
+// returns the name of the innermost open span that contains the whole row, or
+// 0, and the spans that the row outlasts. The slice is valid until the next
+// call.
 func (l *lanes) begin(r *row) (outer uint64, outlasted []taken) {
 	if l.last == nil || l.tid != r.tid {
 		if l.open == nil {

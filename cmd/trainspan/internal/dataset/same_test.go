@@ -25,7 +25,8 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// The same traces give the same files, whichever pooled writer is used.
+// TestSameFiles checks that the same traces give the same files, with a new or
+// a reused writer.
 func TestSameFiles(t *testing.T) {
 	traces := t.TempDir()
 	for rank := range 80 {

@@ -17,18 +17,18 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
-// groupRows is how many rows a row group has, for which statistics are kept and
-// which an engine gives to one of its threads.
+// groupRows is the number of rows of a row group. A row group has statistics,
+// and an engine processes it in one thread.
 const groupRows = 1 << 17
 
-// output is the files of a Job.
+// output holds the files of a Job.
 type output struct {
 	dir string
 	job *Job
 
 	mu      sync.Mutex
 	written Written
-	drafts  []*fswrite.Draft // complete files, of a Job that is a part
+	drafts  []*fswrite.Draft // complete files without their names, if the Job is a part
 
 	events sync.Pool // writers of events, whose memory is reused for the next file
 }
@@ -89,8 +89,8 @@ func (w countedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// close ends the file, or discards it if err is why it is not complete, and
-// counts its rows.
+// close ends the file and counts its n rows, or discards it if err is not nil,
+// which means that it is incomplete.
 func (t *tableFile[T]) close(rows *int64, n int64, err error) error {
 	if err == nil {
 		err = t.Close()
@@ -115,8 +115,9 @@ func (t *tableFile[T]) close(rows *int64, n int64, err error) error {
 	return err
 }
 
-// publish names the files of a part, or discards them. An existing file is from
-// an earlier conversion of the same ranks.
+// publish gives the files of a part their names, or discards them if err is not
+// nil. It replaces existing files, which are from an earlier conversion of the
+// same ranks.
 func (o *output) publish(err error) error {
 	for _, d := range o.drafts {
 		if err == nil {
@@ -138,8 +139,8 @@ func isParquet(f *os.File) error {
 	return nil
 }
 
-// row is an event that waits to be sorted. Numbers stand for what many rows
-// share.
+// row is an event that is not sorted yet. Values that many rows share are
+// numbers of tables.
 type row struct {
 	place   uint32 // process and hour
 	ts, dur int64
@@ -235,7 +236,7 @@ func (t *table[K]) idOf(k K) uint64 {
 // value returns the value of a number.
 func (t *table[K]) value(id uint64) *K { return &t.list[id-1] }
 
-// spanName is what spans of one kind share.
+// spanName holds the values that spans of one kind share.
 type spanName struct {
 	cat, name string
 	phase     dftracer.Phase

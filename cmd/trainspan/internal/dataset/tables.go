@@ -107,7 +107,8 @@ func writeSteps(ctx context.Context, out *output, attempts map[int][]*job.Proces
 	return end(err)
 }
 
-// writeIndex writes what was written of each attempt, in a separate file.
+// writeIndex writes the table runs, which lists the contents of each attempt,
+// in a separate file.
 func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error {
 	optional := func(s string) *string {
 		if s == "" {
@@ -149,8 +150,9 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error
 	return nil
 }
 
-// Overlap returns an error that names the index of a part in dir which has
-// ranks of the Job under another name: their events would exist twice.
+// Overlap returns an error if a part in dir with another name has ranks of the
+// Job, whose events would then exist twice. The error names the index of that
+// part.
 func (b *Builder) Overlap(dir string, j *Job) error {
 	folder := filepath.Join(dir, indexDir(j.Name))
 	files, err := os.ReadDir(folder)
@@ -189,8 +191,8 @@ func (b *Builder) Overlap(dir string, j *Job) error {
 	return nil
 }
 
-// ErrOverlap is returned for a part of whose ranks some already exist in a part
-// with other ranks.
+// ErrOverlap is returned for a part if some of its ranks already exist in a
+// part with other ranks.
 var ErrOverlap = errors.New("already exists")
 
 // Version is the version of the schema. It changes when a column changes its
@@ -224,7 +226,7 @@ type event struct {
 	Args      *string `parquet:"args"`
 }
 
-// part is how much of a span's time counts for a span with another name.
+// part is the part of a span's time that counts for a span with another name.
 type part struct {
 	Cat  string `parquet:"cat,dict"`
 	Name string `parquet:"name,dict"`
@@ -262,8 +264,8 @@ type stretch struct {
 	Dur      int64  `parquet:"dur_ns"`
 }
 
-// indexed is one row of the table runs: what one conversion wrote of an
-// attempt.
+// indexed is one row of the table runs: the data that one conversion wrote for
+// an attempt.
 type indexed struct {
 	Attempt    *int32   `parquet:"attempt"`
 	Ranks      []int32  `parquet:"ranks,list"` // the known ones, sorted

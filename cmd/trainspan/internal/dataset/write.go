@@ -17,19 +17,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// RanksPerFolder is how many ranks share a folder of events.
+// RanksPerFolder is the number of ranks that share a folder of events.
 const RanksPerFolder = 128
 
-// folder is the events of some ranks in an hour.
+// folder holds the events of some ranks in one hour.
 type folder struct {
 	group int64 // first rank, -1 for processes without one
 	hour  int64
 	files map[fileKey][]*Process
 }
 
-// Write puts the tables of a job below dir, which must exist; its folders in
-// [Tables] must not exist, unless the Job is a part. What it wrote before an
-// error stays, except for a part.
+// Write writes the tables of a job below dir, which must exist. The folders in
+// [Tables] must not exist, unless the Job is a part. After an error the files
+// written so far remain, except for a part.
 func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error) {
 	out := &output{dir: dir, job: j}
 	if err := b.flush(); err != nil {
@@ -143,7 +143,7 @@ func (b *Builder) events(ctx context.Context, out *output, name string, hour int
 	return err
 }
 
-// rank passes on the rows of one rank's processes in an hour.
+// rank passes the rows of one rank's processes in an hour to q.
 func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int64) (n int64, err error) {
 	places := make([]uint32, len(procs))
 	who := make(map[uint32]*identity, len(procs))
@@ -171,8 +171,8 @@ func (b *Builder) rank(ctx context.Context, q *queue, procs []*Process, hour int
 	return n, it.Err()
 }
 
-// queue writes batches on its own goroutine, so that rows are sorted while
-// others are encoded.
+// queue writes batches in a separate goroutine, so that sorting and encoding
+// run in parallel.
 type queue struct {
 	batch *batch // being filled
 	free  chan *batch
@@ -210,14 +210,14 @@ func (q *queue) failed() error {
 	return q.err
 }
 
-// flush passes the batch on.
+// flush passes the batch to the writing goroutine.
 func (q *queue) flush() error {
 	q.full <- q.batch
 	q.batch = <-q.free
 	return q.failed()
 }
 
-// close writes the rest and returns the first error.
+// close writes the remaining rows and returns the first error.
 func (q *queue) close() error {
 	q.full <- q.batch
 	close(q.full)

@@ -1,7 +1,7 @@
-// Package launch runs a command in place of this process: with its terminal,
-// streams and environment, with the signals that it gets, and with its exit
-// status. The command is observed by a separate process, so that no error there
-// can affect the command or its status.
+// Package launch runs a command in place of this process: the command has this
+// process's terminal, streams and environment, receives its signals, and
+// determines its exit status. A separate process observes the command, so that
+// errors there cannot affect the command or its status.
 //
 //	trainspan run ── starts ──> the telemetry process: files, receiver, report
 //	      │                          (Helper; the same program, same process group)

@@ -19,7 +19,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// Options set what is run.
+// Options describe the command and how to run it.
 type Options struct {
 	Path string   // of the program
 	Args []string // its arguments, including the program's name
@@ -39,13 +39,12 @@ type Options struct {
 	Note func(format string, args ...any)
 	Out  io.Writer
 	// Terminal describes the terminal of Out. It is called when the command has
-	// ended, because a window may change its size meanwhile. Nil means that there
-	// is none.
+	// ended, because a window may change its size meanwhile. Nil means no terminal.
 	Terminal func() Terminal
 
-	// Prepare bounds how long the telemetry process may take before the command
-	// starts, Finish how long it may take after the end of the command. 0 means 10
-	// s and 60 s.
+	// Prepare is the maximum time of the telemetry process before the command
+	// starts, Finish that after the end of the command. 0 means 10 s for Prepare
+	// and 60 s for Finish.
 	Prepare, Finish time.Duration
 }
 
@@ -55,8 +54,8 @@ const (
 	defaultFinish  = time.Minute
 )
 
-// echo is for how long after the end of the command a signal counts as the one
-// that ended it.
+// echo is the time after the end of the command in which a signal counts as the
+// one that ended it.
 const echo = time.Second
 
 // launcher is one run of a command.
@@ -146,8 +145,8 @@ func statusOf(err error) int {
 	return StatusNotExecutable
 }
 
-// startHelper starts the telemetry process and returns its process id, 0 if
-// there is none.
+// startHelper starts the telemetry process and returns its process id, or 0 if
+// no process was started.
 func (l *launcher) startHelper() int {
 	if len(l.o.Helper) == 0 {
 		close(l.done)
@@ -200,7 +199,7 @@ func (l *launcher) helper() (pid int, err error) {
 
 func (l *launcher) send(m *Message) {
 	if l.to != nil {
-		_ = l.to.Send(m) // it is gone, which listen notices
+		_ = l.to.Send(m) // if the process is gone, listen detects it
 	}
 }
 
@@ -243,7 +242,7 @@ func (l *launcher) listen(from *os.File) {
 }
 
 // environment waits for the telemetry process and returns the variables of the
-// command. Signals that come meanwhile are kept.
+// command. It stores signals that arrive meanwhile.
 func (l *launcher) environment(signals <-chan os.Signal) []string {
 	timeout := time.NewTimer(l.o.Prepare)
 	defer timeout.Stop()
@@ -284,7 +283,8 @@ func (l *launcher) alone() []string {
 	return withVariables(l.o.Env, r)
 }
 
-// withVariables replaces variables of the same name.
+// withVariables returns env with the variables of r in place of those with the
+// same names.
 func withVariables(env []string, r *Ready) []string {
 	gone := make(map[string]bool, len(r.Unset))
 	for _, name := range r.Unset {
@@ -345,8 +345,8 @@ func (l *launcher) wait(pid int, helper *int, signals <-chan os.Signal) Status {
 	}
 }
 
-// later returns how to import what the telemetry process has not written to the
-// traces.
+// later returns a text that explains how to import the records that the
+// telemetry process has not written to traces.
 func (l *launcher) later() string {
 	if l.dir == "" {
 		return ""
@@ -361,9 +361,9 @@ func (s *Status) describe() string {
 	return fmt.Sprintf("status %d", s.Code)
 }
 
-// waitForHelper lets the telemetry process complete its files and report. It
-// would continue alone, but not below process 1, whose end kills everything. A
-// signal ends the waiting, not the process.
+// waitForHelper waits until the telemetry process has completed its files and
+// reported. The process could continue alone, except below process 1, whose end
+// kills all processes. A signal ends the waiting, not the process.
 func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
 	timeout := time.NewTimer(l.o.Finish)
 	defer timeout.Stop()

@@ -16,8 +16,8 @@ import (
 
 const texts = 500
 
-// TestMain is also the telemetry process of a test: it sends much text and ends
-// at once.
+// TestMain defines the commands that the scripts in testdata/script run as
+// separate processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "helper" {
 		line := launch.NewLine(os.NewFile(4, "the launcher"))
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// slowTerminal accepts nothing before the telemetry process, whose id is the
-// first text, is gone.
+// slowTerminal accepts no text until the telemetry process has ended. The first
+// text is the id of that process.
 type slowTerminal struct {
 	pid  int
 	text strings.Builder
@@ -42,7 +42,7 @@ func (s *slowTerminal) Write(p []byte) (int, error) {
 	if s.pid == 0 {
 		s.pid, _ = strconv.Atoi(string(p))
 		for syscall.Kill(s.pid, 0) == nil {
-			time.Sleep(time.Millisecond) // until the launcher has waited for it, which is not visible otherwise
+			time.Sleep(time.Millisecond) // until the launcher has reaped it, which nothing else shows
 		}
 		return len(p), nil
 	}
@@ -50,8 +50,8 @@ func (s *slowTerminal) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// TestAllIsSaid checks that everything the telemetry process sent before it
-// ended reaches the terminal, however late the launcher reads it.
+// TestAllIsSaid checks that all output that the telemetry process sent before
+// it ended reaches the terminal, however late the launcher reads it.
 func TestAllIsSaid(t *testing.T) {
 	var out slowTerminal
 	code := launch.Run(launch.Options{

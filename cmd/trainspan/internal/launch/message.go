@@ -11,27 +11,28 @@ import (
 	"time"
 )
 
-// Message is one line between the launcher and the telemetry process. One of
-// its fields is set.
+// Message is one line between the launcher and the telemetry process. Exactly
+// one of its fields is set.
 type Message struct {
-	// From the launcher, in this order. The pipe ends after Exited, or when the
-	// launcher was killed.
+	// The launcher sends Settings, Started and Exited, in this order. The pipe ends
+	// after Exited, or when the launcher is killed.
 	Settings json.RawMessage `json:"settings,omitempty"`
 	Started  *Started        `json:"started,omitempty"`
 	Exited   *Exited         `json:"exited,omitempty"`
 	// Got is a signal for the command, at any time before Exited.
 	Got syscall.Signal `json:"got,omitempty"`
-	// Asked may be sent at any time, to ask for signals that the telemetry process
-	// got. The answer is Answered with the same number, after these signals.
+	// Asked may be sent at any time, to ask for the signals that the telemetry
+	// process received. It sends these signals, and then Answered with the same
+	// number.
 	Asked int `json:"asked,omitempty"`
 
 	// From the telemetry process.
 	Ready    *Ready         `json:"ready,omitempty"`
-	Signal   syscall.Signal `json:"signal,omitempty"` // a signal that the telemetry process got: it was sent to the whole process group
+	Signal   syscall.Signal `json:"signal,omitempty"` // a signal that the telemetry process received, which was sent to the whole process group
 	Answered int            `json:"answered,omitempty"`
-	// Say is text for the terminal, which only the launcher uses because the
-	// telemetry process may outlive it. It is already sanitized and coloured. Told
-	// ends it.
+	// Say is text for the terminal, already sanitized and coloured. Only the
+	// launcher writes to the terminal, because the telemetry process may outlive
+	// it. Told marks the end of the text.
 	Say  Bytes `json:"say,omitempty"`
 	Told bool  `json:"told,omitempty"`
 }
@@ -41,13 +42,13 @@ type Message struct {
 type Ready struct {
 	Env   map[string]Bytes `json:"env,omitempty"`
 	Unset []string         `json:"unset,omitempty"`
-	// Dir is where the files are. If the telemetry process ends early, trainspan
-	// trace import completes them.
+	// Dir is the folder of the files. If the telemetry process ends early,
+	// trainspan trace import completes them.
 	Dir Bytes `json:"dir,omitempty"`
 }
 
-// Bytes is a text of the system, such as a path or the value of a variable,
-// with any bytes except 0. JSON strings would replace invalid UTF-8.
+// Bytes is a text of the system, such as a path or the value of a variable. It
+// may have any bytes except 0; a plain JSON string would replace invalid UTF-8.
 type Bytes string
 
 // MarshalText implements [encoding.TextMarshaler].
@@ -93,7 +94,7 @@ type Line struct {
 // NewLine returns a Line for a pipe.
 func NewLine(w io.Writer) *Line { return &Line{enc: json.NewEncoder(w)} }
 
-// Send writes a message. An error means that the other side is gone.
+// Send writes a message. An error means that the other side has ended.
 func (l *Line) Send(m *Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// passed are the signals that are passed on: all that a launcher or a user may
-// send to a job, except those of job control, which the terminal sends to the
-// whole process group.
+// passed lists the signals that are passed on: all signals that a launcher or a
+// user may send to a job, except those of job control, which the terminal sends
+// to the whole process group.
 var passed = []syscall.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGXCPU, syscall.SIGIO, sigPwr,
@@ -44,13 +44,14 @@ func Passed() []os.Signal {
 }
 
 const (
-	// answering is how long the telemetry process may take to report whether it got
-	// a signal too, on a busy machine.
+	// answering is the maximum time in which the telemetry process reports whether
+	// it received a signal too, on a busy machine.
 	answering = 3 * time.Second
-	// heardBefore is how old its report may be, because it may get a signal first.
+	// heardBefore is the maximum age of its report: it may receive a signal before
+	// the launcher.
 	heardBefore = time.Second
-	// together is for how long its report also covers more signals of the same
-	// kind, because the system merges signals that come together.
+	// together is the time in which its report also covers further signals of the
+	// same kind, because the system merges simultaneous signals.
 	together = 100 * time.Millisecond
 )
 
@@ -63,7 +64,7 @@ type relay struct {
 	deaf    <-chan struct{} // closed when no more reports come
 	lately  map[syscall.Signal]word
 	asked   int
-	pending []syscall.Signal // from before the start of the command
+	pending []syscall.Signal // received before the start of the command
 }
 
 // word is a report that a signal was sent to the group.
@@ -87,7 +88,7 @@ func newRelay(deaf <-chan struct{}, ask func(int)) *relay {
 // signal directly.
 func (r *relay) reached(s syscall.Signal, pid int) bool {
 	if group, err := syscall.Getpgid(pid); err != nil || group != syscall.Getpgrp() {
-		return false // it moved to another group
+		return false // the command moved to another group
 	}
 	r.asked++
 	r.ask(r.asked)

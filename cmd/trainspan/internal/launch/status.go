@@ -21,22 +21,22 @@ const (
 	StatusNotFound      = 127
 )
 
-// signalBase is what a shell adds to the number of the signal that ended a
-// command.
+// signalBase is the number that a shell adds to the number of the signal that
+// ended a command.
 const signalBase = 128
 
 // Status is how a command ended.
 type Status struct {
 	Code   int            `json:"code"`             // its exit status; meaningless after a signal
-	Signal syscall.Signal `json:"signal,omitempty"` // that ended it, or 0
+	Signal syscall.Signal `json:"signal,omitempty"` // the signal that ended it, or 0
 	Core   bool           `json:"core,omitempty"`   // the system wrote a core file
 	User   time.Duration  `json:"user"`             // processor time of the command and of the children it waited for
 	System time.Duration  `json:"system"`
 	MaxRSS int64          `json:"max_rss"` // bytes of the largest process among these
 }
 
-// ExitCode returns the exit status for it: that of the command, or 128 and the
-// number of the signal.
+// ExitCode returns the exit status: that of the command, or 128 plus the number
+// of the signal.
 func (s *Status) ExitCode() int {
 	if s.Signal != 0 {
 		return signalBase + int(s.Signal)
@@ -57,8 +57,8 @@ func newStatus(ws syscall.WaitStatus, ru *syscall.Rusage) Status {
 	return s
 }
 
-// Find looks a program up as shells do. If it cannot be run, status is
-// [StatusNotFound] or [StatusNotExecutable].
+// Find looks up a program as shells do. It returns its path, or if it cannot be
+// run the status [StatusNotFound] or [StatusNotExecutable].
 func Find(name string) (path string, status int, err error) {
 	path, err = exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
@@ -93,8 +93,8 @@ func Find(name string) (path string, status int, err error) {
 // shell runs a script that does not name its interpreter, as in execvp.
 const shell = "/bin/sh"
 
-// firstLine is how many bytes of a file shells read to distinguish a script
-// from a program for another machine.
+// firstLine is the number of bytes that shells read from a file to distinguish
+// a script from a program for another machine.
 const firstLine = 80
 
 // Script returns the program and the arguments that run a file which the system

@@ -49,7 +49,7 @@ func (q *Filter) Flags(f *pflag.FlagSet) {
 // NumberFlags adds the flags that do not depend on the names of spans.
 func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	q.until = "to"
-	if f.Lookup(q.until) != nil { // if that is the format to convert to
+	if f.Lookup(q.until) != nil { // the flag may exist as the format to convert to
 		q.until = "until"
 	}
 	f.StringSliceVar(&q.rank, "rank", nil, "only these ranks: 0,3 or 0-7")
@@ -59,7 +59,8 @@ func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	f.StringVar(&q.To, q.until, "", "only spans that start before this time: a time (UTC), or +10m after the start")
 }
 
-// Prepare validates the flags and reads the files as far as the flags need it.
+// Prepare validates the flags, and reads the files to the extent that the flags
+// require.
 func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {
 	ranks, err := parseNumbers("--rank", q.rank)
 	if err != nil {
@@ -144,10 +145,11 @@ func (q *Filter) times() error {
 	return nil
 }
 
-// All reports whether nothing is left out.
+// All reports whether the filter selects all events.
 func (q *Filter) All() bool { return !q.narrow && q.Window.all() }
 
-// Has reports whether an event of a file is selected. Metadata always is.
+// Has reports whether the filter selects an event of a file. It selects all
+// metadata.
 func (q *Filter) Has(path string, ev *dftracer.Event) bool {
 	if ev.Phase == dftracer.PhaseMetadata {
 		return true
@@ -180,11 +182,11 @@ func (q *Filter) hasRank(path string, ev *dftracer.Event) bool {
 	return q.Ranks[RankText(q.Who.File(path).Of(ev))]
 }
 
-// look reads a file for what filters must know first, and returns when its
-// first span began, or 0.
+// look reads the data of a file that filters need in advance, and returns the
+// start of its first span, or 0.
 func (q *Filter) look(ctx context.Context, path string) (start int64) {
 	who := q.Who.File(path)
-	_ = Judging(func(judge *filetime.Judge) error { // errors are reported when it is read again
+	_ = Judging(func(judge *filetime.Judge) error { // errors are reported when the file is read again
 		start = 0
 		var mu sync.Mutex
 		note := func(ev *dftracer.Event) error {

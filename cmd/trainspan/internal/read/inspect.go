@@ -49,7 +49,7 @@ type FileInfo struct {
 	Missing   []string `json:"missing,omitempty"`
 	Damaged   string   `json:"damaged,omitempty"`
 	DamagedAt int64    `json:"damaged_at,omitempty"` // byte of the file
-	Part      bool     `json:"part,omitempty"`       // filters left something out
+	Part      bool     `json:"part,omitempty"`       // filters omitted events
 	Aligned   bool     `json:"line_aligned"`         // every member ends at a line end
 	Members   []Member `json:"members"`
 }
@@ -108,7 +108,7 @@ func (info *FileInfo) describe(t *tally) *FileInfo {
 	return info
 }
 
-// missing returns what a complete trace would have.
+// missing describes the parts that the trace lacks.
 func (t *tally) missing(info *FileInfo) []string {
 	var out []string
 	if !t.ended {
@@ -187,8 +187,8 @@ func Inspect(ctx context.Context, a *ui.App, path string, bar *ui.Progress) (*Fi
 	return info.describe(t), nil
 }
 
-// InspectPart returns what filters leave of a trace, and the contents of JSON
-// lines.
+// InspectPart returns the contents of a trace after filtering, or of a file of
+// JSON lines.
 func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui.Progress) (*FileInfo, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -227,9 +227,9 @@ func InspectPart(ctx context.Context, a *ui.App, path string, q *Filter, bar *ui
 	return info, nil
 }
 
-// Expand returns the trace files for the arguments, resolved by [Resolve], each
-// once, in the order of the arguments: named files, whatever they contain, and
-// in folders those with a trace, or with a trace's name.
+// Expand returns the trace files for the arguments, which [Resolve] resolves,
+// each once, in the order of the arguments: named files, with any contents, and
+// in folders the files that contain a trace or have the name of one.
 func Expand(ctx context.Context, args []string) ([]string, error) {
 	args, err := ResolvePaths(ctx, args)
 	if err != nil {
@@ -261,8 +261,9 @@ func Expand(ctx context.Context, args []string) ([]string, error) {
 	return files, nil
 }
 
-// ExpandTraces is [Expand] for commands that work on the lines of traces: it refuses files that
-// surely hold something else, whose lines may look like those of a damaged trace.
+// ExpandTraces is [Expand] for commands that work on the lines of traces. It
+// returns an error for files that certainly have another format, whose lines
+// could look like those of a damaged trace.
 func ExpandTraces(ctx context.Context, args []string) ([]string, error) {
 	files, err := Expand(ctx, args)
 	for _, path := range files {
@@ -273,7 +274,8 @@ func ExpandTraces(ctx context.Context, args []string) ([]string, error) {
 	return files, err
 }
 
-// Profiles returns the profiles that an argument stands for, if it stands for no trace.
+// Profiles returns the profiles that an argument refers to, if it does not
+// refer to a trace.
 func Profiles(arg string) (out []string, err error) {
 	found, err := WalkFiles(arg)
 	if err != nil {
@@ -295,7 +297,7 @@ func Profiles(arg string) (out []string, err error) {
 	return out, nil
 }
 
-// WalkFiles is fsread.Walk for arguments of a command line.
+// WalkFiles calls fsread.Walk for arguments of a command line.
 func WalkFiles(args ...string) ([]fsread.Found, error) {
 	found, err := fsread.Walk(args...)
 	if errors.Is(err, fsread.ErrNoMatch) || errors.Is(err, filepath.ErrBadPattern) {
@@ -304,7 +306,7 @@ func WalkFiles(args ...string) ([]fsread.Found, error) {
 	return found, err
 }
 
-// onlyTraces leaves out files in folders that are not traces.
+// onlyTraces returns found without files in folders that are not traces.
 func onlyTraces(found []fsread.Found) (out []fsread.Found) {
 	is := make([]bool, len(found))
 	var g errgroup.Group

@@ -59,8 +59,8 @@ func scanRecords(ctx context.Context, a *ui.App, path string, bar *ui.Progress, 
 	return nil
 }
 
-// WarnOfDamage reports defects of the files of processes, and files that were
-// left out. It sets the exit status 1 of all commands that read jobs.
+// WarnOfDamage reports defects of the files of processes, and skipped files.
+// For all commands that read jobs, such a report sets the exit status 1.
 func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	for _, s := range skipped {
 		a.Problem("%s: skipped: %s; see "+helptopic.NotATrace, s.Path, ui.Explain(s.Err))
@@ -76,9 +76,9 @@ func WarnOfDamage(a *ui.App, skipped []*job.FileError, procs []*job.Process) {
 	}
 }
 
-// ReadRecords calls fn with the spans of a file of JSON lines as events, one
-// process after the other, each after its rank and its start. Those of OTLP
-// come in their order, as in the trace of a receiver.
+// ReadRecords calls fn with the spans of a file of JSON lines as events,
+// process by process. Events with the rank and the start of a process precede
+// its spans. Spans of OTLP keep their order, as in the trace of a receiver.
 func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) error) ([]*job.Process, error) {
 	set, err := job.Open(path)
 	if err == nil && len(set.Skipped) > 0 {
@@ -130,7 +130,7 @@ func ReadRecords(ctx context.Context, path string, fn func(*dftracer.Event) erro
 // recordSink converts the spans of a process to events.
 type recordSink struct {
 	proc   *job.Process
-	ctx    context.Context //nolint:containedctx // of one call
+	ctx    context.Context //nolint:containedctx // used during one call
 	fn     func(*dftracer.Event) error
 	failed *error
 	args   *[]dftracer.Arg
@@ -207,8 +207,7 @@ func (s *recordSink) Span(sp *job.Span) {
 	s.give(ev)
 }
 
-// Event implements job.Sink: of instant events only those about steps are
-// passed on.
+// Event implements job.Sink. It passes on only instant events about steps.
 func (s *recordSink) Event(e *job.Event) {
 	if e.Name == spans.EventTrainingMetricsUpdate {
 		s.begin()
@@ -219,5 +218,5 @@ func (s *recordSink) Event(e *job.Event) {
 // Close implements job.Sink.
 func (s *recordSink) Close() error { return nil }
 
-// ErrEnough ends a reading that has found everything.
+// ErrEnough ends a reading that has found all that it needs.
 var ErrEnough = errors.New("enough")

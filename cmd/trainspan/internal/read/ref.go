@@ -17,7 +17,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Ref is what an argument of a reading command stands for: a run below
+// Ref is the target of an argument of a reading command: a run below
 // trainspan-runs, or files.
 type Ref struct {
 	Run   string   // id of the run, as in trainspan runs; empty for files
@@ -27,19 +27,19 @@ type Ref struct {
 // Name returns the name for messages and reports.
 func (r *Ref) Name() string { return cmp.Or(r.Run, strings.Join(r.Paths, " ")) }
 
-// Latest is the reference to the newest run; running ones come first.
+// Latest refers to the newest run. Runs that are still running take precedence.
 const Latest = "latest"
 
-// Resolve returns what the arguments of a command stand for. It is the only
-// place that decides this:
+// Resolve returns the targets of a command's arguments. It is the only place
+// with these rules:
 //
-//	(nothing), latest   the newest run, running ones first
+//	(empty), latest     the newest run, running ones first
 //	train               the newest run of the job train
 //	train.3             the run with attempt 3 of it
 //	latest~1, train~1   the run before the newest
 //	anything else       a file, a folder or a pattern
 //
-// A file or folder with the name of a run wins.
+// A file or folder with the name of a run takes precedence.
 func Resolve(ctx context.Context, args []string) ([]Ref, error) {
 	if len(args) == 0 {
 		args = []string{Latest}
@@ -76,7 +76,7 @@ func ResolvePaths(ctx context.Context, args []string) ([]string, error) {
 
 func resolve(ctx context.Context, arg string) (*Ref, error) {
 	if _, err := os.Lstat(arg); err == nil || strings.ContainsAny(arg, "*?["+string(filepath.Separator)) {
-		return &Ref{Paths: []string{arg}}, nil // errors are reported when it is read
+		return &Ref{Paths: []string{arg}}, nil // errors are reported when the file is read
 	}
 	all := rundir.Attempts(time.Now(), rundir.Roots()...)
 	stem, back := arg, 0
@@ -114,8 +114,8 @@ func resolve(ctx context.Context, arg string) (*Ref, error) {
 	return nil, unknown(arg, all)
 }
 
-// elsewhere finds a run by its id in records below a root, but not in the
-// folder of an attempt, as with trainspan run --dir. It reads all records
+// elsewhere finds a run by its id if its records are below a root but not in
+// the folder of an attempt, as with trainspan run --dir. It reads all records
 // there.
 func elsewhere(ctx context.Context, id string) *Ref {
 	roots := slices.DeleteFunc(rundir.Roots(), func(dir string) bool { _, err := os.Stat(dir); return err != nil })
@@ -175,7 +175,7 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return alone, nil //nolint:nilerr // the command that reads it reports what is wrong
+		return alone, nil //nolint:nilerr // the command that reads the files reports the error
 	}
 	for _, j := range jobs {
 		numbers := make(map[int]bool)

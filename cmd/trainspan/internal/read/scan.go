@@ -14,7 +14,7 @@ import (
 )
 
 // Scan calls fn with the events of one file in order and reports its defects.
-// It returns an error if the file is not a trace at all.
+// It returns an error if the file is not a trace.
 func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func(*dftracer.Event) error) (dftracer.ReadStats, *tracefile.Hashes, error) {
 	bar.File(path, 0)
 	hashes := new(tracefile.Hashes)
@@ -29,7 +29,7 @@ func Scan(ctx context.Context, a *ui.App, path string, bar *ui.Progress, fn func
 	return st, hashes, warnOfSkipped(a, path, &st)
 }
 
-// warnOfSkipped reports what was skipped.
+// warnOfSkipped reports skipped lines and members of a file.
 func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	if st.Events == 0 {
 		if IsRecords(path) {
@@ -55,8 +55,8 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 	return nil
 }
 
-// Refuse is the error of commands for paths that hold nothing that they read. It is about the
-// first of them.
+// Refuse returns the error for paths without files that a command can read. It
+// is about the first path.
 func Refuse(paths []string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -70,8 +70,9 @@ func Refuse(paths []string) error {
 	return ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(paths, ", "))
 }
 
-// RefuseFiles is [Refuse] for commands that wait for telemetry: the error is nil unless all paths
-// are files that hold something else. An empty file may become a trace.
+// RefuseFiles is [Refuse] for commands that wait for telemetry. It returns nil
+// unless all paths are files of another format. An empty file may become a
+// trace.
 func RefuseFiles(paths []string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -86,7 +87,7 @@ func RefuseFiles(paths []string) error {
 	return Refuse(paths)
 }
 
-// refuse is the error for a file.
+// refuse returns the error for a file.
 func refuse(path string) error {
 	kind, err := fsread.KindOf(path)
 	if err != nil {
@@ -99,9 +100,9 @@ func notTrace(path, why string) error {
 	return ui.Usage("%s: not a trace: %s; see "+helptopic.NotATrace, path, why)
 }
 
-// refuseFolder is the error for a folder.
+// refuseFolder returns the error for a folder.
 func refuseFolder(dir string) error {
-	found, _ := WalkFiles(dir) // what cannot be read is refused alike
+	found, _ := WalkFiles(dir) // unreadable files get the same error
 	for i := range found {
 		f := &found[i]
 		kind, err := fsread.KindOf(f.Path)
@@ -116,12 +117,13 @@ func refuseFolder(dir string) error {
 	return ui.Usage("%s: no trace is in this directory; name another one", dir)
 }
 
-// Look notes the times of the first events of a file, for a command that shows what
-// it reads: a clock that was not set at first is known then.
+// Look stores the times of the first events of a file, for a command that
+// prints events as it reads them: it can then detect a clock that was not set
+// at first.
 func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	const most = 4096
 	if IsRecords(path) {
-		return // they are judged as they are read
+		return // the times are judged during the reading
 	}
 	var times []int64
 	n := 0
@@ -138,10 +140,10 @@ func (j *TimeJudge) Look(ctx context.Context, path string, q *Filter) {
 	j.first = map[string][]int64{path: times}
 }
 
-// Judged reads files. It calls file for each of them, take with each event with
+// Judged reads files. It calls file for each file, take for each event with
 // possible times, and done with the hashes at the end of the file. The first
-// events of a file determine which times are possible; if the median of all of
-// them contradicts this, begin is called and all files are read again.
+// events of a file determine which times are possible. If the median of all its
+// events contradicts this, it calls begin and reads all files again.
 func Judged(ctx context.Context, a *ui.App, verb string, files []string, q *Filter, begin func(),
 	file func(path string) (take func(*dftracer.Event) error, done func(*tracefile.Hashes) error)) (err error) {
 	var times TimeJudge

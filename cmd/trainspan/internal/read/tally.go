@@ -20,7 +20,7 @@ type counts struct {
 	Categories map[string]int64 `json:"categories"`
 }
 
-// tally is what info and index know about the records of a file.
+// tally collects the data of info and index about the records of a file.
 type tally struct {
 	counts
 	member Member // current; only the counts of its records are set
@@ -28,8 +28,8 @@ type tally struct {
 	lost     int64
 	ended    bool // there is an end record
 	part     bool // it continues another file
-	repaired bool // by recover
-	unended  bool // it was made from a trace that does not show the end
+	repaired bool // recover repaired it
+	unended  bool // it was made from a trace without an end
 
 	who   *job.FileTracker
 	judge *filetime.Judge
@@ -127,7 +127,7 @@ func (t *tally) fact(ev *dftracer.Event) {
 	case tracefile.NameProcess:
 		t.who.Of(ev)
 		if key == "rank" {
-			t.proc(t.who.Key(ev)) // also one without an event
+			t.proc(t.who.Key(ev)) // includes processes without events
 		}
 	case tracefile.NameCustom:
 		t.who.Of(ev)

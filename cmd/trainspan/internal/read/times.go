@@ -10,14 +10,14 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// TimeJudge drops the events of files that are more than filetime.MaxApart from
-// the median of the times of their file, or that end before they begin. A file
-// whose median is only known at its end is read again.
+// TimeJudge drops events that are more than filetime.MaxApart from the median
+// of the times of their file, or that end before they begin. If the median is
+// known only at the end of a file, the file is read again.
 type TimeJudge struct {
-	Medians  map[string]int64   // of files that are read again
-	aside    map[string]int64   // events by file
+	Medians  map[string]int64   // medians of files that are read again
+	aside    map[string]int64   // number of dropped events by file
 	relative []string           // files near time 0
-	first    map[string][]int64 // times found in advance
+	first    map[string][]int64 // times by file, found by Look
 	Again    bool
 }
 
@@ -46,7 +46,7 @@ func (j *TimeJudge) Judge(path string) *FileJudge {
 	return f
 }
 
-// Counts reports whether an event has possible times.
+// Counts reports whether the times of an event are possible.
 func (f *FileJudge) Counts(ev *dftracer.Event) bool {
 	f.spans = f.spans || ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer
 	if !CanBe(f.Judge, ev) {
@@ -82,11 +82,11 @@ func (j *TimeJudge) File(path string, fn func(*dftracer.Event) error) (take func
 	return take, func() { j.End(path, f) }
 }
 
-// NearZero is the year 2000, in microseconds: a clock with an earlier time does
-// not count from the Unix epoch.
+// NearZero is the year 2000, in microseconds since the Unix epoch. Times before
+// it are from a clock that does not count from the Unix epoch.
 const NearZero = 946684800e6
 
-// WarnOfTimes reports what was dropped.
+// WarnOfTimes reports the dropped events.
 func WarnOfTimes(a *ui.App, j *TimeJudge) {
 	const most = 8
 	var paths []string

@@ -22,7 +22,8 @@ func (w Window) has(ev *dftracer.Event) bool {
 // HasTime reports whether the window contains a time in microseconds.
 func (w Window) HasTime(us int64) bool { return w.all() || us >= w.From && us < w.To }
 
-// parseMoment parses a time as people, RFC 3339 and this program write it.
+// parseMoment parses a time in the format of RFC 3339, or a date with an
+// optional time in UTC, as this program prints it.
 func parseMoment(text string) (time.Time, bool) {
 	text = strings.TrimSuffix(text, " UTC")
 	for _, layout := range [...]string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
@@ -54,8 +55,8 @@ func JudgeBy(median int64, known bool) *filetime.Judge {
 	return filetime.New(time.Microsecond)
 }
 
-// Judging calls pass with a judge of the times of a trace, and again if the
-// median of all times differs from that of the first ones.
+// Judging calls pass with a judge of the times of a trace, and a second time if
+// the median of all times differs from that of the first ones.
 func Judging(pass func(*filetime.Judge) error) error {
 	judge := JudgeBy(0, false)
 	err := pass(judge)

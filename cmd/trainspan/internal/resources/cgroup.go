@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Cgroup is the control group of a process, of version 2 or 1. For a nil Cgroup
-// nothing is known.
+// Cgroup is the control group of a process, of version 2 or 1. A nil Cgroup
+// means an unknown group: all its values are unknown.
 type Cgroup struct {
 	dir string // of memory; empty if there is no such controller
 	cpu string // of the CPU; empty if there is no such controller
@@ -21,9 +21,9 @@ type Cgroup struct {
 type Limits struct {
 	Memory, MemoryLimit int64   // bytes
 	Cores               float64 // CPU cores
-	Throttled           int64   // microseconds in which it was throttled, in total
-	// Periods are the periods of the CPU limit, Held those in which the group was
-	// throttled.
+	Throttled           int64   // total microseconds in which the group was throttled
+	// Periods is the number of periods of the CPU limit, Held the number of those
+	// in which the group was throttled.
 	Periods, Held int64
 }
 
@@ -77,8 +77,8 @@ func firstWith(file string, dirs ...string) string {
 	return ""
 }
 
-// OOMKills returns how many processes of the group the out-of-memory killer has
-// ended so far, negative if unknown.
+// OOMKills returns the number of processes of the group that the out-of-memory
+// killer has ended so far, negative if unknown.
 func (c *Cgroup) OOMKills() int64 {
 	if c == nil || c.dir == "" {
 		return -1

@@ -14,18 +14,19 @@ import (
 // device is the GPU on which a process computes.
 type device struct {
 	index   string // the number in nvidia-smi; empty if unknown
-	several bool   // the evidence names several
+	several bool   // the evidence names several GPUs
 	asked   bool   // the environment of the process was read
 	written string // the value in the trace
 }
 
-// note adds evidence, which must agree.
+// note adds evidence for the GPU with the index. Contradicting evidence sets
+// several.
 func (d *device) note(index string) {
 	d.several = d.several || d.index != "" && d.index != index
 	d.index = index
 }
 
-// deviceEvery is how often nvidia-smi lists the computing processes.
+// deviceEvery is the interval at which nvidia-smi lists the computing processes.
 const deviceEvery = 10 * time.Second
 
 // readProcesses calls each with a process and the UUID of a GPU on which it
@@ -48,7 +49,7 @@ func inInitialNamespace(root string) bool {
 	return err == nil && name == initialNamespace
 }
 
-// computes notes that a process computes on the GPU with a UUID.
+// computes records that a process computes on the GPU with a UUID.
 func (s *Sampler) computes(pid int, uuid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +73,7 @@ func (s *Sampler) indexOf(name string) (index string) {
 	return index
 }
 
-// device writes on which GPU a process computes, once that is known: from the
+// device writes the GPU on which a process computes, when it is known: from the
 // driver's list of processes, or because the process was started with one
 // visible GPU. The n-th rank of a host need not use the n-th GPU.
 func (s *Sampler) device(p *Process, now time.Time) {

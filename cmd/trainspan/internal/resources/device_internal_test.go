@@ -10,8 +10,8 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// The GPU of a process is recorded if the driver lists it or one GPU is visible
-// to it, and all of that agrees.
+// TestDevice checks that the GPU of a process is recorded if the driver lists
+// it or exactly one GPU is visible to the process, and this evidence agrees.
 func TestDevice(t *testing.T) {
 	for name, c := range map[string]struct {
 		environment string
@@ -64,8 +64,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// nvidia-smi is called again without the newer fields, and for the computing
-// processes.
+// TestReadGPUs checks that nvidia-smi is called again without the newer fields,
+// and for the computing processes.
 func TestReadGPUs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
 	if err := os.WriteFile(path, []byte(`#!/bin/sh

@@ -11,17 +11,17 @@ import (
 
 // Thresholds for evidence.
 const (
-	leastSeconds = 30.0     // of samples
+	leastSeconds = 30.0     // seconds of samples
 	leastGrowth  = 1 << 20  // bytes per minute
 	leastFit     = 0.7      // share of the variance that a line must explain
 	leastRate    = 10 << 20 // bytes per second
-	nearLimit    = 0.9      // of the limit of memory or processors
+	nearLimit    = 0.9      // share of the limit of memory or processors
 	leastCPU     = 5.0      // seconds of samples of the processors
 	idleGPU      = 50.0     // percent
 )
 
-// Evidence describes what is unusual in the samples in words, most important
-// first. It may be empty.
+// Evidence describes unusual samples in words, the most important ones first.
+// It may be empty.
 func (s *Sampler) Evidence() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Sampler) growth() []string {
 // together, other processes individually.
 func (s *Sampler) transfers() []string {
 	if s.group.seconds() < leastSeconds {
-		return nil // that is the start: programs and libraries are read
+		return nil // the command still starts and reads programs and libraries
 	}
 	type group struct {
 		name        string
@@ -90,7 +90,7 @@ func (s *Sampler) transfers() []string {
 		}
 		g.n++
 		if span := s.group.seconds(); u.workers && span > seconds {
-			seconds = span // they come and go
+			seconds = span // such processes start and end
 		}
 		g.read += float64(u.read) / seconds
 		g.wrote += float64(u.wrote) / seconds

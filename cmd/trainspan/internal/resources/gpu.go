@@ -22,8 +22,9 @@ type GPUs struct {
 	Path, Only string
 }
 
-// FindGPUs looks for nvidia-smi. visible is CUDA_VISIBLE_DEVICES, and local the
-// rank on this machine, negative if unknown: then this process uses one GPU.
+// FindGPUs looks for nvidia-smi. visible is CUDA_VISIBLE_DEVICES. local is the
+// rank on this machine, or negative if unknown; with a rank this process uses
+// one GPU.
 func FindGPUs(visible string, local int) *GPUs {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -40,7 +41,7 @@ func FindGPUs(visible string, local int) *GPUs {
 		g.Only = strings.Join(list, ",")
 	}
 	if strings.HasPrefix(g.Only, "MIG-") {
-		g.Only = "" // it is requested through the GPU that it is a part of
+		g.Only = "" // a part of a GPU is requested through the whole GPU
 	}
 	return g
 }
@@ -66,9 +67,9 @@ type gpuSample struct {
 	slowed        int64   // reasons for a lower clock: bits of NVML, negative as above
 }
 
-// The fields requested from nvidia-smi. A version that does not know one of
-// them ends at once; then only the first ones are requested, which all versions
-// know.
+// Fields that are requested from nvidia-smi. A version that does not know one
+// of them ends at once; then only the first fields are requested, which all
+// versions know.
 const (
 	gpuFields     = "index,uuid,utilization.gpu,memory.used,memory.total,power.draw"
 	gpuMoreFields = gpuFields + ",temperature.gpu,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active"
@@ -79,7 +80,8 @@ const (
 // power brake.
 const slowdowns = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
-// read runs the program until stop is closed. If it ends, only the samples end.
+// read runs the program until stop is closed. If the program ends earlier, the
+// samples end.
 func (g *GPUs) read(stop <-chan struct{}, each func(gpuSample, time.Time)) {
 	for _, fields := range [...]string{gpuMoreFields, gpuFields} {
 		n := 0
@@ -122,7 +124,7 @@ func (g *GPUs) query(stop <-chan struct{}, what string, every time.Duration, eac
 		for lines.Scan() {
 			each(lines.Text())
 		}
-		_, _ = io.Copy(io.Discard, out) // a line that is too long
+		_, _ = io.Copy(io.Discard, out) // the line is too long
 	}()
 	select {
 	case <-stop:

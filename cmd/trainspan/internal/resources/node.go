@@ -22,9 +22,9 @@ type Member struct {
 	GPUs string
 }
 
-// Node coordinates the sampling of the ranks of one start on one node, in a
+// Node coordinates the sampling of the ranks of one start on one node. It uses a
 // folder in the node's memory, invisible to other nodes. One process at a time
-// samples for all; when it ends in any way, another one takes over.
+// samples for all; when it ends or is killed, another one takes over.
 type Node struct {
 	dir  string
 	lock *os.File
@@ -37,7 +37,7 @@ type Node struct {
 const nodePrefix = "trainspan-node-"
 
 // Meet joins the processes of the start with a key, in a folder of this node.
-// After an error each process samples for itself.
+// If it returns an error, each process must sample for itself.
 func Meet(in, key string, m Member) (n *Node, err error) {
 	space, _ := os.Readlink("/proc/self/ns/pid") // process ids are only valid in their namespace
 	sum := sha256.Sum256([]byte(key + "\x00" + space))
@@ -65,7 +65,7 @@ func (n *Node) Leads() bool {
 
 // Members returns the running commands.
 func (n *Node) Members() (all []Member) {
-	entries, _ := os.ReadDir(n.dir) // without them there are no others
+	entries, _ := os.ReadDir(n.dir) // if it fails, there are no other members
 	for _, e := range entries {
 		if m, ok := memberOf(e.Name()); ok && proc.Alive(m.Command, 0) {
 			all = append(all, m)
@@ -76,7 +76,7 @@ func (n *Node) Members() (all []Member) {
 
 // Leave lets another process sample. The last one removes the folder.
 func (n *Node) Leave() {
-	_ = fswrite.Remove(n.mine, n.ours) // a command that has ended is not sampled
+	_ = fswrite.Remove(n.mine, n.ours) // commands that have ended are not sampled
 	_ = n.lock.Close()
 	if len(n.Members()) == 0 {
 		_ = fswrite.RemoveDir(n.dir, func(path string) bool { // later processes sample for themselves
@@ -88,8 +88,8 @@ func (n *Node) Leave() {
 
 const lockName = "lock"
 
-// name encodes a member in the name of an empty file, so it is never
-// incomplete.
+// name encodes a member as the name of an empty file, which other processes
+// never see incomplete.
 func (m *Member) name() string {
 	return fmt.Sprintf("%d-%d-%d-%s", m.Command, m.Base, m.Exclude, hex.EncodeToString([]byte(m.GPUs)))
 }

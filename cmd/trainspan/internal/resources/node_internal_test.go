@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// One process samples for all of a start on a node; when it ends another one
-// does, and the last one leaves nothing behind.
+// TestNode checks that one process samples for all processes of a start on a
+// node, that another one takes over when it ends, and that the last one removes
+// all files.
 func TestNode(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it is not known which processes live")
@@ -39,7 +40,7 @@ func TestNode(t *testing.T) {
 	if gpusOf(append(members, Member{})) != "" {
 		t.Error("a process with all GPUs was skipped, want it sampled")
 	}
-	_ = all[1].lock.Close() // as when it ends, also by a kill
+	_ = all[1].lock.Close() // as at the end of the process, even by a kill
 	if !all[2].Leads() || all[0].Leads() {
 		t.Error("want exactly one successor")
 	}
@@ -63,7 +64,8 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// The processes of all commands are sampled, and each has its own in run.json.
+// TestTreeOfMembers checks that the processes of all commands are sampled, and
+// that each command has its own processes in run.json.
 func TestTreeOfMembers(t *testing.T) {
 	tr := newTree("", Member{Command: 11, Base: 10, Exclude: 12})
 	tr.foreign[21] = true

@@ -42,8 +42,9 @@ func (s *system) gone(pid int) {
 	}
 }
 
-// The tree has the command, its descendants and orphans, and nothing else;
-// reused process ids are other processes.
+// TestTree checks that the tree contains the command, its descendants and
+// orphans, and nothing else, and that a reused process id counts as another
+// process.
 func TestTree(t *testing.T) {
 	s := newSystem(t)
 	now := time.Unix(1000, 0)
@@ -209,15 +210,15 @@ func TestParseGPU(t *testing.T) {
 	}
 }
 
-// TestCPU: how long all processors that a command may use were in use, by its affinity or the
-// limit of its control group; of a few seconds nothing is said.
+// TestCPU checks the reported time in which all processors that a command may use were in use,
+// limited by its affinity or its control group. Less than a few seconds of samples give no report.
 func TestCPU(t *testing.T) {
 	for name, c := range map[string]struct {
-		cores    float64 // that are used
+		cores    float64 // used
 		affinity int
 		limit    float64
 		seconds  int
-		allowed  float64 // 0 where nothing is said
+		allowed  float64 // 0 without a report
 		full     float64
 	}{
 		"half":           {cores: 2, affinity: 4, seconds: 20, allowed: 4},

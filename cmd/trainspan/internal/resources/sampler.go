@@ -1,7 +1,7 @@
-// Package resources samples what the processes of a command use and wait for,
-// from outside: CPU, memory, I/O, page faults, the limits of their control
-// groups, the load of the system, and GPUs. It runs no code in them and needs
-// only the rights of their user.
+// Package resources samples the resources that the processes of a command use
+// and wait for: CPU, memory, I/O, page faults, the limits of their control
+// groups, the load of the system, and GPUs. It samples from outside: it runs no
+// code in the processes and needs only the rights of their user.
 package resources
 
 import (
@@ -25,21 +25,21 @@ const Category = "resources"
 type Options struct {
 	// Member is the command.
 	Member
-	// Node coordinates the processes of the same start on the same node; may be
-	// nil. A process that does not sample for the others only samples its own
+	// Node coordinates the processes of the same start on the same node; it may be
+	// nil. A process that does not sample for the others samples only its own
 	// processes, every few seconds, and has no evidence.
 	Node *Node
-	// Open returns the writer of the counter events: those of a process have its
-	// id, those of the control group and the GPUs have Base. It is called when
-	// there is something to write; with nil nothing is written.
+	// Open returns the writer of the counter events. Events of a process have its
+	// id, those of the control group and the GPUs have Base. Open is called once,
+	// when this process begins to sample for all. If it is nil, nothing is written.
 	Open func() *dftracer.Writer
 	// Interval is the time between two samples; 0 means 1 s.
 	Interval time.Duration
 	// Cgroup is the control group; nil if unknown.
 	Cgroup *Cgroup
-	// Proc is the path of /proc and Sys of /sys; empty means these.
+	// Proc is the path of /proc, Sys that of /sys. Empty means these paths.
 	Proc, Sys string
-	// Sampled samples the GPUs; nil if there are none.
+	// Sampled samples the GPUs. Nil means that no GPUs are sampled.
 	Sampled *GPUs
 }
 
@@ -114,11 +114,12 @@ func (s *Sampler) run() {
 	}
 }
 
-// apart is how many times less often a process samples if another one samples
-// for it.
+// apart is the factor by which the interval of a process is longer if another
+// process samples for it.
 const apart = 5
 
-// turn samples if it is this process's turn, the n-th since the start.
+// turn samples at the n-th interval since the start, unless another process
+// samples for this one and the interval is skipped.
 func (s *Sampler) turn(now time.Time, n int) {
 	members := []Member{s.o.Member}
 	leads := s.o.Node == nil
@@ -140,7 +141,7 @@ func (s *Sampler) turn(now time.Time, n int) {
 	s.sample(now)
 }
 
-// lead opens what only the leading process has.
+// lead opens the resources that only the leading process needs.
 func (s *Sampler) lead(members []Member) {
 	if !s.leads && s.o.Open != nil {
 		w := s.o.Open()
@@ -163,13 +164,13 @@ func (s *Sampler) lead(members []Member) {
 	s.leads = true
 }
 
-// sample reads everything once.
+// sample takes one sample of all values.
 func (s *Sampler) sample(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var rss int64
 	var cores float64
-	children := make(map[int]int) // that run the program of their parent
+	children := make(map[int]int) // number of children that run the program of their parent
 	s.readGroups()
 	s.tree.look(now, func(p *Process, st *stat) {
 		if s.writer != nil {
@@ -200,17 +201,18 @@ func (s *Sampler) sample(now time.Time) {
 	s.limits(now)
 	s.system(now)
 	allowed := proc.AllowedCores(s.o.Proc, s.tree.own.Command)
-	if n := s.host.last.Cores; n > 0 { // an affinity may name processors that are not there
+	if n := s.host.last.Cores; n > 0 { // an affinity may include processors that do not exist
 		allowed = min(allowed, n)
 	}
 	s.cpu.note(cores, allowed, now)
 }
 
-// cpuUsage is how long the processes together used all processors that they may use.
+// cpuUsage measures the time in which the processes together used all
+// processors that they may use.
 type cpuUsage struct {
 	at            time.Time
-	limit         float64 // of the control group, 0 without one
-	allowed       float64 // at the last sample
+	limit         float64 // cores of the control group, 0 without a limit
+	allowed       float64 // cores at the last sample
 	sampled, full float64 // seconds
 }
 
@@ -232,7 +234,8 @@ func (c *cpuUsage) note(cores float64, affinity int, now time.Time) {
 	}
 }
 
-// CPU returns what the samples say of the processors, nil if they are too few or another one samples.
+// CPU returns a summary of the CPU samples, or nil if there are too few samples
+// or another process samples.
 func (s *Sampler) CPU() *rundir.CPU {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +274,7 @@ func subtract(a, b uint64) uint64 {
 	return a - b
 }
 
-// counters writes what a process used since the last sample.
+// counters writes the resources that a process used since the last sample.
 func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
 	seconds := now.Sub(p.at).Seconds()
 	if s.writer == nil || seconds <= 0 {
@@ -301,7 +304,7 @@ func (s *Sampler) counters(p *Process, st *stat, now time.Time) {
 	}
 }
 
-// limits writes what the control group uses.
+// limits writes the usage and the limits of the control group.
 func (s *Sampler) limits(now time.Time) {
 	if s.o.Cgroup == nil || s.aside {
 		return
@@ -338,8 +341,8 @@ func (s *Sampler) counter(name string, now time.Time, args ...dftracer.Arg) {
 	}
 }
 
-// Processes returns the current and ended processes of the command, and how
-// many more there were.
+// Processes returns the current and ended processes of the command, and the
+// number of further processes that were not kept.
 func (s *Sampler) Processes() (list []Process, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +354,7 @@ func (s *Sampler) Processes() (list []Process, more int) {
 	return list, s.tree.missed
 }
 
-// usage summarizes what a process used.
+// usage summarizes the resources that a process used.
 type usage struct {
 	cpu         float64 // seconds
 	first, last time.Time
@@ -365,15 +368,15 @@ type usage struct {
 
 func (u *usage) seconds() float64 { return u.last.Sub(u.first).Seconds() }
 
-// trend keeps samples, and fits a line to those of the second half of the time.
+// trend keeps samples, and fits a line to those in the second half of the time.
 type trend struct {
 	samples [][2]float64
-	every   int // one of this many is kept
+	every   int // one of this number of samples is kept
 	n       int
 }
 
-// maxTrend bounds the samples that are kept. Above it every second one is
-// dropped.
+// maxTrend is the maximum number of samples. When it is reached, every second
+// sample is dropped.
 const maxTrend = 256
 
 func (t *trend) add(x, y float64) {
@@ -395,8 +398,9 @@ func (t *trend) add(x, y float64) {
 	t.samples = append(t.samples, [2]float64{x, y})
 }
 
-// line returns the slope of the line, how much of the variance it explains, and
-// the length of the second half: what a program needs to start is not growth.
+// line returns the slope of the line, the share of the variance that it
+// explains, and the length of the second half. The first half is ignored,
+// because the memory that a program needs to start is not growth.
 func (t *trend) line() (slope, fit, span float64) {
 	if len(t.samples) == 0 {
 		return 0, 0, 0
@@ -418,7 +422,7 @@ func (t *trend) line() (slope, fit, span float64) {
 	return c / vx, math.Min(c*c/(vx*vy), 1), last - half[0][0]
 }
 
-// last returns the value at the end.
+// last returns the last value.
 func (t *trend) last() float64 { return t.samples[len(t.samples)-1][1] }
 
 // tick is 10 ms, the unit of processor time in /proc on every Linux system.
@@ -433,7 +437,8 @@ type stat struct {
 	group  *groupUsage
 }
 
-// ioStat is what a process read and wrote: by calls, and from and to storage.
+// ioStat has the bytes that a process read and wrote: by calls, and from and to
+// storage.
 type ioStat struct {
 	known                  bool
 	chars, written         uint64 // bytes by calls, including those served from caches

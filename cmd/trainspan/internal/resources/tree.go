@@ -16,13 +16,13 @@ type tree struct {
 	foreign map[int]bool // processes of others
 	checked time.Time    // when foreign was last cleared, because ids are reused
 	gone    []*Process
-	missed  int // processes above the bound
+	missed  int // number of ended processes that were not kept
 }
 
-// forget is how long a process id counts as foreign.
+// forget is the time for which a process id counts as foreign.
 const forget = 15 * time.Second
 
-// maxGone bounds the ended processes that are remembered.
+// maxGone is the maximum number of ended processes that are kept.
 const maxGone = 512
 
 // Process is a process of the command.
@@ -31,10 +31,10 @@ type Process struct {
 	Program     string // the system's name, at most 15 characters
 	First, Seen time.Time
 
-	base    int // of its member
+	base    int // Base of its member
 	started uint64
 	last    stat
-	at      time.Time // of last
+	at      time.Time // time of last
 	usage   usage
 	device  device
 }
@@ -65,7 +65,7 @@ func (t *tree) memberOf(pid, parent int) *Member {
 	return nil
 }
 
-// isForeign reports whether a process belongs to no command.
+// isForeign reports whether a process does not belong to any of the commands.
 func (t *tree) isForeign(pid int) bool {
 	return slices.ContainsFunc(t.members, func(m Member) bool { return pid == m.Base || pid == m.Exclude })
 }
@@ -95,13 +95,13 @@ func (t *tree) look(now time.Time, each func(p *Process, s *stat)) {
 			continue // it has ended, but its parent has not waited for it
 		}
 		s.io = readIO(t.root, pid)
-		p.Seen, p.Program = now, s.Program // it may have become another program
+		p.Seen, p.Program = now, s.Program // exec may have changed it
 		each(p, &s)
 		p.last, p.at = s, now
 	}
 }
 
-// end removes processes that have ended, or whose id belongs to another
+// end removes processes that have ended, or whose id now belongs to another
 // process.
 func (t *tree) end(found map[int]stat) {
 	for pid, p := range t.ours {

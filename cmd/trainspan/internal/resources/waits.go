@@ -18,10 +18,10 @@ type hostUsage struct {
 type groupUsage struct {
 	of       *Cgroup
 	was, now Limits
-	used     bool // by a process of the last sample
+	used     bool // a process of the last sample is in it
 }
 
-// readGroups reads the groups of the last sample again.
+// readGroups updates the groups of the last sample.
 func (s *Sampler) readGroups() {
 	for dir, g := range s.groups {
 		if !g.used {
@@ -53,8 +53,8 @@ func (s *Sampler) groupOf(pid int) *groupUsage {
 	return g
 }
 
-// longestDelay returns the share of the time in which the thread that waited
-// longest was runnable without a CPU, negative if unknown.
+// longestDelay returns the share of the time in which the thread with the
+// longest delay was runnable without a CPU. It is negative if unknown.
 func longestDelay(now, before map[int]uint64, seconds float64) float64 {
 	most := -1.0
 	for tid, ns := range now {
@@ -65,7 +65,8 @@ func longestDelay(now, before map[int]uint64, seconds float64) float64 {
 	return min(most, 1)
 }
 
-// waits writes what kept a process from running since the last sample.
+// waits writes the times for which a process could not run since the last
+// sample, by cause.
 func (s *Sampler) waits(p *Process, st *stat, now time.Time) {
 	seconds := now.Sub(p.at).Seconds()
 	if s.writer == nil || seconds <= 0 {

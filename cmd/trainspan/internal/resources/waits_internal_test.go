@@ -11,8 +11,9 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 )
 
-// Waits are recorded for each process and for the system. The texts are from a
-// kernel 6.18 with a version-1 group limited to a fifth of a CPU.
+// TestWaits checks that waits are recorded for each process and for the system.
+// The texts are from a kernel 6.18 with a version-1 group limited to a fifth of
+// a CPU.
 func TestWaits(t *testing.T) {
 	s := newSystem(t)
 	file := filepath.Join(t.TempDir(), "resources.pfw")
@@ -82,7 +83,7 @@ func samples(t *testing.T, file string) map[string][]float64 {
 	}
 }
 
-// The cost of a sample of one process: this one, with its threads.
+// BenchmarkSample measures a sample of one process: this one, with its threads.
 func BenchmarkSample(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "resources.pfw")
 	w, err := dftracer.Create(file, nil)

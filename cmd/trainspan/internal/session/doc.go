@@ -1,7 +1,7 @@
-// Package session is the telemetry process of trainspan run: it collects the
-// telemetry and resource use of a command and its processes, writes the files
-// of the start, and reports at the end. It runs beside the command (package
-// launch) and outlives it until the files are complete.
+// Package session implements the telemetry process of trainspan run. It
+// collects the telemetry and resource use of a command and its processes,
+// writes the files of the start, and reports at the end. It runs in parallel
+// to the command (package launch) and ends when the files are complete.
 package session
 
 import (
@@ -24,10 +24,10 @@ const (
 )
 
 // RemoveFolder deletes the folder that a start made for ring buffers: the
-// folder itself, or the one around it, which also has the client. It must
-// belong to this user and be private, and have only what a start leaves: the
-// client, and the names of ring buffers that were read. Otherwise nothing is
-// deleted.
+// folder itself, or its parent, which also contains the client. The folder must
+// belong to this user, be private, and contain only files that a start leaves:
+// the client, and the names of ring buffers that were read. Otherwise nothing
+// is deleted.
 func RemoveFolder(rings string) error {
 	dir := filepath.Clean(rings)
 	if filepath.Base(dir) == folderRings {
@@ -43,7 +43,7 @@ func RemoveFolder(rings string) error {
 	return fswrite.RemoveDir(dir, isOwn)
 }
 
-// isOwn reports whether a file in such a folder is its own.
+// isOwn reports whether a start creates files with this name in its folder.
 func isOwn(name string) bool {
 	if client, ok := strings.CutPrefix(name, folderClient+"/"); ok {
 		return pyclient.IsClient(client)

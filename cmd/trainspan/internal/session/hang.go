@@ -35,11 +35,12 @@ type hangs struct {
 }
 
 const (
-	// The files are read if no span has come for this long: the shortest hang.
+	// silence is the shortest hang: the files are read if no span was recorded for
+	// this long.
 	silence = 30 * time.Second
-	// The time limit of each way to get a stack.
+	// taking is the time limit of each method to get a stack.
 	taking = 10 * time.Second
-	// The maximum number of ranks, if all wait.
+	// mostAsked is the maximum number of ranks whose stacks are stored if all wait.
 	mostAsked = 8
 )
 
@@ -70,8 +71,8 @@ func (h *hangs) follow(ctx context.Context) {
 	}
 }
 
-// due reports whether the job may hang: it has trained, and no span has come
-// for long.
+// due reports whether the job may hang: it has trained, and no span was
+// recorded for the time silence.
 func (h *hangs) due(now time.Time, spans int64) bool {
 	if spans != h.spans {
 		h.spans, h.since, h.taken = spans, now, false
@@ -97,7 +98,7 @@ func (h *hangs) look(ctx context.Context) error {
 	for _, j := range state.Jobs() {
 		if len(j.Job.Processes) > 0 {
 			for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
-				h.taken = true // also if there are none: a second attempt would not help
+				h.taken = true // even without stacks: a second attempt would not help
 				if err := h.take(ctx, p); err != nil {
 					return err
 				}
@@ -108,9 +109,9 @@ func (h *hangs) look(ctx context.Context) error {
 	return nil
 }
 
-// asked returns the processes of this node whose stacks show where a hang is:
-// those of the ranks that the others wait for or, if these are unknown, the
-// first ones.
+// asked returns the processes of this node whose stacks show the location of a
+// hang: those of the ranks that the others wait for or, if these are unknown,
+// the first mostAsked processes.
 func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Process) {
 	n := len(r.Attempts)
 	if n == 0 || !r.Attempts[n-1].Running {
@@ -129,7 +130,7 @@ func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Proces
 }
 
 // take stores the stacks of a process that recorded into a ring buffer of this
-// start. It returns nil if there are none.
+// start. It returns nil if no stacks are available.
 func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	pid := int(p.PID)
 	if !h.isOurs(pid) {
@@ -137,7 +138,7 @@ func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	}
 	text, err := stacks.Take(ctx, pid, taking, filepath.SplitList(h.python.rings)...)
 	if err != nil {
-		return nil //nolint:nilerr // the line is missing on the screen
+		return nil //nolint:nilerr // the screen lacks the line
 	}
 	path := filepath.Join(h.dir, fmt.Sprintf("stacks-rank%d-%d.txt", p.Rank, pid))
 	_, err = fswrite.NextFree(1, func(n int) error {
@@ -147,9 +148,9 @@ func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	return err
 }
 
-// isOurs reports whether a process was started below this trainspan run,
-// because the id of a process on another machine or in a container may belong
-// to any process here.
+// isOurs reports whether a process is a descendant of this trainspan run. The
+// id of a process on another machine or in a container may belong to any
+// process here.
 func (h *hangs) isOurs(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return err == nil && pid > 0 && slices.Contains(strings.Split(string(text), "\x00"), environ.Run+"="+h.token)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestHangIsDue checks that the records are read when nothing was recorded for
-// long, and not after the stacks are taken, until the job continues.
+// TestHangIsDue checks that the records are read if nothing was recorded for
+// long, and after the stacks are taken only when the job has continued.
 func TestHangIsDue(t *testing.T) {
 	begun := time.Unix(1_700_000_000, 0)
 	h := &hangs{since: begun}

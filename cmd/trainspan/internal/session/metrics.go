@@ -19,18 +19,19 @@ type jobMetrics struct {
 	done   chan struct{}
 }
 
-// The files are read at most every readEvery, and reading takes at most a
-// fiftieth of the time, so that it does not slow training on the same machine.
+// Limits of reading: the files are read at most every readEvery, and reading
+// takes at most a fiftieth of the time, so that it does not slow training on
+// the same machine.
 const (
 	readEvery = 5 * time.Second
 	readShare = 50
 )
 
-// startMetrics starts serving the metrics of the job. Of a launcher's ranks
-// only the first one does: it reads the files of the others.
+// startMetrics starts serving the metrics of the job. Among the ranks of a
+// launcher only the first one serves them: it reads the files of the others.
 func startMetrics(s *start) (*jobMetrics, error) {
 	if s.set.Metrics == "" || s.ranks.Rank.Or(0) > 0 {
-		return nil, nil //nolint:nilnil // nobody asked
+		return nil, nil //nolint:nilnil // not requested
 	}
 	if err := jobmetrics.Check(s.set.Metrics); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (m *jobMetrics) read(dir string) error {
 	state, err := report.Load(stopped, dir)
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry), errors.Is(err, errStopped):
-		return nil // no longer, or not yet
+		return nil // there is no telemetry yet, or the serving ends
 	case err != nil:
 		return err
 	}

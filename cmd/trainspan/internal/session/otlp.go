@@ -51,7 +51,7 @@ type forwarded struct {
 func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	o := &otlpSide{dir: s.dir}
 	if s.set.Forward != "" {
-		if err := o.forwardTo(s); err != nil { // they are in the files anyway
+		if err := o.forwardTo(s); err != nil { // the files contain the spans anyway
 			s.problem("cannot forward spans: %v; see "+helptopic.Delivery, err)
 		}
 	}
@@ -91,7 +91,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 	if token == "" {
 		ready.Unset = append(ready.Unset, varHeaders)
 	} else {
-		// The headers for all signals stay as without these variables.
+		// The headers for all signals are the same as without these variables.
 		headers, _ := os.LookupEnv("OTEL_EXPORTER_OTLP_HEADERS")
 		if headers = strings.TrimSpace(headers); headers != "" {
 			headers += ","
@@ -102,7 +102,7 @@ func startOTLP(s *start, ready *launch.Ready) (*otlpSide, error) {
 }
 
 // otlpToken returns the token that senders must send: a random one, or that of
-// the user's file. Empty means none.
+// the user's file. It returns "" if no token is required.
 func (s *start) otlpToken() (string, error) {
 	path := string(s.set.TokenFile)
 	switch {
@@ -156,7 +156,7 @@ func (o *otlpSide) forwardTo(s *start) error {
 	}
 	options := exporter.Delivery()
 	options.MaxQueue = max(options.MaxQueue, forwardQueue)
-	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // each cause once: run.json counts them
+	options.OnLoss = func(cause delivery.Cause, _ int64, err error) { // called once for each cause: run.json has the counts
 		s.problem("spans were not forwarded: %v (%v); see "+helptopic.Delivery, cause, err)
 	}
 	options.Clean, options.Spill = nil, nil
@@ -168,7 +168,7 @@ func (o *otlpSide) forwardTo(s *start) error {
 	return nil
 }
 
-// forwardQueue is how many spans may wait for the backend.
+// forwardQueue is the maximum number of spans that wait for the backend.
 const forwardQueue = 1 << 15
 
 // take is the receiver's sink. Spans that will be sent again are not forwarded
@@ -199,8 +199,8 @@ type peerSeen struct {
 	at  time.Time
 }
 
-// remember is for how long a port counts as the same connection, and maxPeers
-// how many are cached.
+// Bounds of the cache: remember is the time for which a port counts as the same
+// connection, maxPeers the maximum number of entries.
 const (
 	remember = time.Minute
 	maxPeers = 1024
@@ -257,8 +257,9 @@ func (o *otlpSide) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// replay adds the contents of journals in the directory: of an earlier start
-// whose processes were killed, or of this one if trace files were not complete.
+// replay adds the contents of journals in the directory: those of an earlier
+// start whose processes were killed, or of this start if its trace files are
+// not complete.
 func (o *otlpSide) replay(ctx context.Context) error {
 	left, _ := otlpreceiver.FindJournals(o.dir)
 	if len(left) == 0 {
@@ -274,7 +275,7 @@ func (o *otlpSide) replay(ctx context.Context) error {
 	return nil
 }
 
-// describe adds the counts.
+// describe adds the counts to run.json.
 func (o *otlpSide) describe(r *rundir.Run) {
 	if o == nil {
 		return

@@ -68,15 +68,15 @@ func machine() string {
 	return fmt.Sprintf("%d-%.8s", stat.Ino, boot)
 }
 
-// sweep deletes the folders of this user's starts whose processes were all
-// killed, and that have no ring buffer; those with one are kept for trainspan
-// trace import.
+// sweep deletes folders of this user's starts if all their processes were
+// killed and they have no ring buffer. It keeps folders with a ring buffer for
+// trainspan trace import.
 func sweep(in ...string) {
 	for _, up := range in {
-		dirs, _ := filepath.Glob(filepath.Join(up, folderPrefix+"*")) // of a pattern in up: nothing is found
+		dirs, _ := filepath.Glob(filepath.Join(up, folderPrefix+"*")) // if up contains pattern characters, nothing is found
 		for _, dir := range dirs {
 			if abandoned(dir) {
-				_ = RemoveFolder(dir) // a foreign folder, or one with a ring buffer, stays
+				_ = RemoveFolder(dir) // it keeps foreign folders, and folders with a ring buffer
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func abandoned(dir string) bool {
 			return false
 		}
 		if name != fmt.Sprintf("%d-%d-%s", pid, started, here) || proc.Alive(pid, started) {
-			return false // also for a process in another container or on another machine, which cannot be checked
+			return false // this includes processes in other containers or on other machines, which cannot be checked
 		}
 	}
 	f, err := os.Open(dir)

@@ -23,8 +23,8 @@ func ended(t *testing.T) string {
 	return ownerName(cmd.Process.Pid)
 }
 
-// A folder is deleted when all its owners have ended, as far as this process
-// can see, and nothing in it waits for an import.
+// TestSweep checks that a folder is deleted when all its owners have ended, as
+// far as this process can see, and nothing in it waits for an import.
 func TestSweep(t *testing.T) {
 	dead, alive := ended(t), ownerName(os.Getpid())
 	elsewhere := fmt.Sprintf("owner-%d-1-1-other.names", os.Getpid())
@@ -81,8 +81,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A start's folder for Python is not swept while the start lives, and is
-// removed at its end.
+// TestFolderHasAnOwner checks that a start's folder for Python is not swept
+// while the start lives, and is removed at its end.
 func TestFolderHasAnOwner(t *testing.T) {
 	up := t.TempDir()
 	p := &pythonSide{owner: os.Getpid()}

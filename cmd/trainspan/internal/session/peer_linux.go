@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// peerPID returns the process at the other end of a loopback connection, or 0,
-// because SDKs do not always send a process id. It reads the system's tables of
-// sockets and the open files of processes of the same user.
+// peerPID returns the id of the process at the other end of a loopback
+// connection, or 0 if it is unknown. It is needed because SDKs do not always
+// send a process id. It reads the system's tables of sockets and the open files
+// of processes of the same user.
 func peerPID(from net.Addr) int {
 	addr, ok := from.(*net.TCPAddr)
 	if !ok {
@@ -73,7 +74,7 @@ func ownerOf(socket string) int {
 	for _, dir := range names {
 		fds, err := os.ReadDir(dir + "/fd")
 		if err != nil {
-			continue // of another user
+			continue // a process of another user
 		}
 		for _, fd := range fds {
 			if to, err := os.Readlink(dir + "/fd/" + fd.Name()); err == nil && to == socket {

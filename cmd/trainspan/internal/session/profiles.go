@@ -16,7 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
-// profiles imports what PyTorch's profiler writes to a directory.
+// profiles imports the files that PyTorch's profiler writes to a directory.
 type profiles struct {
 	s      *start
 	before map[string]fs.FileInfo // existing files
@@ -31,12 +31,13 @@ type profiles struct {
 // lookEvery is the time between two scans of the directory.
 const lookEvery = 2 * time.Second
 
-// newProfiles notes which files exist before the command.
+// newProfiles returns a profiles that records which files exist before the
+// command.
 func newProfiles(s *start) *profiles {
 	return &profiles{s: s, before: filesIn(string(s.set.Profile)), done: make(chan struct{})}
 }
 
-// start begins to watch. The command may create the directory later.
+// start begins to watch the directory, which the command may create later.
 func (p *profiles) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -55,7 +56,7 @@ func (p *profiles) start() {
 	}()
 }
 
-// scan scans once.
+// scan imports the finished files of the directory once.
 func (p *profiles) scan(ctx context.Context) {
 	p.s.try("the import of profiles", func() error {
 		if p.watch == nil {
@@ -127,11 +128,11 @@ func (p *profiles) watcher() (*torch.Watcher, error) {
 	})
 }
 
-// settle is how long a file must be unchanged to count as finished.
+// settle is the time for which a file must be unchanged to count as finished.
 const settle = 200 * time.Millisecond
 
-// close imports the rest. A file counts as finished if two scans saw it
-// unchanged.
+// close imports the remaining files. A file counts as finished if two scans
+// find it unchanged.
 func (p *profiles) close(ctx context.Context) error {
 	if p.cancel == nil { // the command did not start
 		return nil

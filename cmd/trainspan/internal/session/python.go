@@ -40,7 +40,7 @@ type pythonSide struct {
 	rings string // folders of ring buffers, as in PATH
 
 	versions   []string // of Python interpreters that have loaded the client, such as 3.11
-	frameworks []string // that were imported: rundir.Run has them
+	frameworks []string // imported frameworks, as in rundir.Run
 	other      string   // a file of an installed client that differs from the command's
 	serves     bool     // the configuration has an address for metrics
 }
@@ -50,10 +50,11 @@ const varPythonPath = "PYTHONPATH"
 // sharedMemory is the best place for ring buffers, because it is not on a disk.
 const sharedMemory = "/dev/shm"
 
-// startPython puts the client into PYTHONPATH and begins to read the ring
-// buffers. These are in shared memory or, if that is full or missing, in the
-// folder for temporary files of this node. The client is in that folder or, if
-// it is not writable, in shared memory or the directory of the start.
+// startPython adds the client to PYTHONPATH and begins to read the ring
+// buffers. The buffers are in shared memory or, if that is full or missing, in
+// this node's folder for temporary files. The client is in the folder for
+// temporary files or, if that is not writable, in shared memory or in the
+// directory of the start.
 func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	p := &pythonSide{owner: s.set.PID}
 	defer func() {
@@ -69,7 +70,7 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	if err := os.Mkdir(rings[0], 0o700); err != nil {
 		return nil, err
 	}
-	if filepath.Dir(client) != sharedMemory { // where it is only if no other folder works
+	if filepath.Dir(client) != sharedMemory { // the client is there only if no other folder works
 		if shm, err := p.folder(sharedMemory); err == nil {
 			rings = append([]string{shm}, rings...)
 		}
@@ -83,7 +84,7 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	})
 	if errors.Is(err, errors.ErrUnsupported) {
 		p.remove()
-		return nil, nil //nolint:nilnil // there are no rings here
+		return nil, nil //nolint:nilnil // ring buffers are not supported here
 	}
 	if err != nil {
 		return nil, err
@@ -93,17 +94,17 @@ func startPython(s *start, ready *launch.Ready) (_ *pythonSide, err error) {
 	return p, nil
 }
 
-// sending returns the configuration for sending the telemetry of Python
-// processes, as for a Go program, the form of their traces, and the span that
-// the job belongs to. Errors are reported once; nil sends nothing. It notes
-// whether there is an address for metrics.
+// sending returns a function that configures the sending of the telemetry of
+// Python processes, as for a Go program, the form of their traces, and the span
+// that the job belongs to. A nil function sends nothing. Errors are reported
+// once. It sets *serves if there is an address for metrics.
 func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error), *dftracer.Options, trace.SpanContext) {
 	parent, err := settings.Parent(os.LookupEnv)
 	if err != nil {
 		s.problem("%v; see "+helptopic.Variable, err)
 	}
 	load := func(code config.Config) (config.Config, error) {
-		if !code.SessionTag.IsSet() { // as the command gets it
+		if !code.SessionTag.IsSet() { // the value that the command gets
 			code.SessionTag = config.Value(s.tag())
 		}
 		cfg, err := config.Load(config.LoadOptions{Code: code, Partial: true})
@@ -111,7 +112,7 @@ func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error
 	}
 	cfg, err := load(config.Config{})
 	if err == nil {
-		whole := config.Clone(&cfg) // with what a program adds
+		whole := config.Clone(&cfg) // includes the values that a program adds
 		whole.ApplicationName, whole.Training, whole.Ranks = cmp.Or(cfg.ApplicationName, s.set.Name), nil, config.Ranks{}
 		err = whole.Validate()
 	}
@@ -128,8 +129,8 @@ func (s *start) sending(serves *bool) (func(config.Config) (config.Config, error
 	return load, form, parent
 }
 
-// withoutLauncherProblems removes problems of the launcher's variables: they
-// were reported already, and a ring buffer has the place of its process.
+// withoutLauncherProblems removes problems of the launcher's variables, which
+// were reported already: a ring buffer has the rank of its process.
 func (s *start) withoutLauncherProblems(err error) error {
 	var all, place *config.ValidationError
 	_, placeErr := config.DetectRanks(os.LookupEnv)
@@ -156,7 +157,7 @@ func (p *pythonSide) client(ready *launch.Ready, dir ...string) (string, error) 
 	if err := pyclient.Unpack(search); err != nil {
 		return "", err
 	}
-	if path := os.Getenv(varPythonPath); path != "" { // an empty folder in it is the working directory, at its end too
+	if path := os.Getenv(varPythonPath); path != "" { // an empty entry, even at the end, is the working directory
 		search += string(filepath.ListSeparator) + path
 	}
 	ready.Env[varPythonPath] = launch.Bytes(search)
@@ -186,7 +187,7 @@ func (p *pythonSide) folder(in ...string) (dir string, err error) {
 
 func (p *pythonSide) remove() {
 	for _, dir := range p.dirs {
-		_ = RemoveFolder(dir) // if it has anything else, it stays
+		_ = RemoveFolder(dir) // it keeps a folder with other files
 	}
 	for _, f := range p.locks {
 		_ = f.Close() // nothing was written
@@ -194,8 +195,8 @@ func (p *pythonSide) remove() {
 	p.locks = nil
 }
 
-// started adds the command as an owner of the folders, and deletes folders that
-// others have left.
+// started adds the command as an owner of the folders, and deletes abandoned
+// folders of other starts.
 func (p *pythonSide) started(pid int) {
 	if p == nil {
 		return
@@ -206,7 +207,7 @@ func (p *pythonSide) started(pid int) {
 	sweep(os.TempDir(), sharedMemory)
 }
 
-// close reads the rest of the ring buffers. If that fails they are left for
+// close reads the rest of the ring buffers. If that fails, it leaves them for
 // trainspan trace import.
 func (p *pythonSide) close(ctx context.Context) error {
 	folders := filepath.SplitList(p.rings)
@@ -214,7 +215,7 @@ func (p *pythonSide) close(ctx context.Context) error {
 	for _, path := range frameworks {
 		p.frameworks = append(p.frameworks, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "framework-"), ".names"))
 	}
-	notes, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "python-*.names")) // of its sitecustomize
+	notes, _ := filepath.Glob(filepath.Join(folders[len(folders)-1], "python-*.names")) // written by its sitecustomize
 	for _, path := range notes {
 		p.versions = append(p.versions, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "python-"), ".names"))
 		if installed, err := os.ReadFile(path); err == nil && len(installed) > 0 {
@@ -232,7 +233,7 @@ func (p *pythonSide) close(ctx context.Context) error {
 	return err
 }
 
-// unsent describes what was lost before a backend, or returns "".
+// unsent describes the telemetry that was not sent to a backend, or returns "".
 func (p *pythonSide) unsent() string {
 	d := p.drain.Stats().Delivery
 	if d.Lost == 0 {
@@ -241,15 +242,15 @@ func (p *pythonSide) unsent() string {
 	return fmt.Sprintf("%d of %d spans of Python processes were not sent: %s", d.Lost, d.Spans, strings.Join(slices.Sorted(maps.Keys(d.Causes)), ", "))
 }
 
-// unserved reports whether Python processes should serve their own metrics, but
-// none can: these need one-logger's callbacks.
+// unserved reports whether Python processes should serve their own metrics but
+// none can: such metrics need one-logger's callbacks.
 func (p *pythonSide) unserved() bool {
 	st := p.drain.Stats()
 	return p.serves && st.Spans > 0 && st.Calls == 0
 }
 
-// missing describes what no file has, and the remedy if there is one, or
-// returns "".
+// missing describes telemetry that no file contains, with a remedy if one
+// exists, or returns "".
 func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
@@ -263,8 +264,8 @@ func (p *pythonSide) missing(dir string) string {
 }
 
 // unseen describes why nothing was recorded of a command that has run Python,
-// as far as known, and the remedy. It returns "" if something was recorded, if
-// no Python ran, or if the command ended badly (bad) and nothing else is known.
+// as far as known, with a remedy. It returns "" if something was recorded, if
+// no Python ran, or if the command failed (bad) and no other reason is known.
 func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	isPython := func(program string) bool { return strings.HasPrefix(program, "python") }
 	ran := p != nil && (len(p.versions) > 0 || isPython(r.Program) || strings.HasSuffix(r.Script, ".py") || slices.ContainsFunc(r.Processes, func(q rundir.Process) bool { return isPython(q.Program) }))
@@ -298,7 +299,7 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	return "it trained nothing with PyTorch and records no spans"
 }
 
-// describe adds the counts.
+// describe adds the counts to run.json.
 func (p *pythonSide) describe(r *rundir.Run) {
 	if p == nil {
 		return

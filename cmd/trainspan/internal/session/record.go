@@ -16,18 +16,18 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
-// record is run.json, and the messages about telemetry for the user at the
-// terminal.
+// record writes run.json, and messages about telemetry to the user's terminal.
 type record struct {
 	out *display.Writer // for the user
 
 	mu   sync.Mutex // guards the fields below
 	run  rundir.Run
 	file *rundir.File
-	said int // problems that were printed
+	said int // number of printed problems
 }
 
-// try runs a part of the start. A part that fails, or panics, is left out.
+// try runs a part of the start. If the part fails or panics, it is recorded as
+// a problem and the start continues without it.
 func (r *record) try(what string, f func() error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -42,9 +42,9 @@ func (r *record) try(what string, f func() error) {
 // maxProblems bounds the list in run.json.
 const maxProblems = 50
 
-// problem records a telemetry problem, each once. Before the command has
-// started it is printed at once; later the terminal belongs to the command, and
-// it is printed at the end.
+// problem records a telemetry problem; duplicates are ignored. Before the
+// command starts it is printed at once, later at the end, because the terminal
+// belongs to the command.
 func (r *record) problem(format string, args ...any) {
 	text := ui.OneLine(fmt.Sprintf(format, args...))
 	r.mu.Lock()
@@ -62,8 +62,8 @@ func (r *record) problem(format string, args ...any) {
 	}
 }
 
-// lack is problem for what the files lack: it comes first and, without a
-// report, is printed anyway.
+// lack records a problem like problem, for data that the files lack. Such
+// problems come first, and are printed even without a report.
 func (r *record) lack(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.mu.Lock()
@@ -95,7 +95,7 @@ func (h problemHandler) Handle(_ context.Context, l slog.Record) error {
 	return nil
 }
 
-// alive records in run.json that the command lives.
+// alive records in run.json that the command is running.
 func (r *record) alive(now time.Time) {
 	r.mu.Lock()
 	err := r.file.Beat(now)
@@ -103,7 +103,7 @@ func (r *record) alive(now time.Time) {
 	r.failed(err)
 }
 
-// write updates run.json with the changes of describe.
+// write updates run.json with the changes that describe makes.
 func (r *record) write(describe func(*rundir.Run)) {
 	r.mu.Lock()
 	describe(&r.run)

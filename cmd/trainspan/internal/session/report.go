@@ -20,12 +20,13 @@ import (
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// reading bounds how long trainspan run waits for the report of all starts.
+// reading is the maximum time that trainspan run waits for the report of all
+// starts.
 const reading = 10 * time.Second
 
 // report reads all starts of the job, writes the page, prints the first screen
-// for the terminal, and calls told. Of a launcher's ranks only the first one
-// does: it reads the files of the others.
+// for the terminal, and calls told. Among the ranks of a launcher only the
+// first one reports: it reads the files of the others.
 func (s *Session) report(terminal launch.Terminal, told func()) {
 	if s.ranks.Rank.Or(0) > 0 {
 		return
@@ -62,16 +63,17 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 	<-done
 }
 
-// page is the file of the report.
+// page is the file name of the report.
 const page = "report.html"
 
-// read reads all starts of the job, and compares it with the previous run of
-// the same name. If no process of this attempt trains it returns its other processes.
+// read reads all starts of the job, and compares the run with the previous one
+// of the same name. If no process of this attempt trains, it returns the other
+// processes of the attempt.
 func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error) {
 	began := time.Now()
 	set, err := job.Open(s.where.Job)
 	if err != nil {
-		return nil, nil, nil, nil //nolint:nilerr // no telemetry is in the folder, which the summary says
+		return nil, nil, nil, nil //nolint:nilerr // the folder has no telemetry, which the summary reports
 	}
 	found, err := report.Read(set)
 	if err != nil || len(found) == 0 {
@@ -89,13 +91,13 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 	}
 	r := report.Build(found[0])
 	if time.Since(began) > reading/4 {
-		return r, nil, nil, nil // comparing takes as long again, and the user waits for the screen
+		return r, nil, nil, nil // comparing would double the time, and the user waits for the screen
 	}
 	return r, withEarlier(r, found), nil, nil
 }
 
-// isOfAttempt reports whether a process recorded something in the attempt of this start. If
-// starts share one folder all do.
+// isOfAttempt reports whether a process recorded something in the attempt of
+// this start. If starts share a folder, it is true for all processes.
 func (s *Session) isOfAttempt(p *job.Process) bool {
 	if s.where.Job == s.where.Dir {
 		return true
@@ -121,13 +123,13 @@ func withEarlier(r *report.Report, runs []*report.Job) *compare.Result {
 }
 
 // writePage writes the page of a report and returns its path. If a foreign file
-// has that name, the next free one is taken.
+// has that name, it uses the next free name.
 func writePage(path string, r *report.Report) (string, error) {
 	n, err := fswrite.NextFree(1, func(n int) error { return report.WritePage(fswrite.Run(path, n), r) })
 	return fswrite.Run(path, n), err
 }
 
-// maxSaid bounds the problems that are printed at the end.
+// maxSaid is the maximum number of problems that are printed at the end.
 const maxSaid = 4
 
 // problems prints the problems that were not printed yet.
@@ -144,8 +146,9 @@ func (s *Session) problems() {
 	}
 }
 
-// summary prints what the screen does not have: where the page and the files
-// are or, if there is no report, why not and how the command ended.
+// summary prints information that the screen does not have: the paths of the
+// page and the files or, without a report, the reason and how the command
+// ended.
 func (s *Session) summary(r *report.Report, before *compare.Result, written string, procs []*job.Process) {
 	s.problems()
 	if r != nil {
@@ -182,7 +185,7 @@ func (s *Session) summary(r *report.Report, before *compare.Result, written stri
 	s.say("%s", s.end(procs))
 }
 
-// end returns how the command ended, and where the files are.
+// end returns how the command ended, and the folder of the files.
 func (s *Session) end(procs []*job.Process) string {
 	s.mu.Lock()
 	run := s.run

@@ -12,8 +12,8 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// A completed run is compared with the latest completed earlier run of its
-// name.
+// TestRunIsComparedWithTheEarlierOne checks that a completed run is compared
+// with the latest completed earlier run of its name.
 func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		runs []simjob.Attempt // oldest first; one with a Tag has injected delays

@@ -100,8 +100,8 @@ func (t terminal) Write(p []byte) (int, error) {
 	return len(p), t.line.Send(&launch.Message{Say: launch.Bytes(p)})
 }
 
-// unrecorded does what is possible if nothing can be recorded: a program that
-// imports the client must find it, and signals are still reported.
+// unrecorded replaces a session if nothing can be recorded: programs can still
+// import the client, and signals are still reported.
 func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 	ready, remove := Alone()
 	defer remove()
@@ -126,7 +126,7 @@ func unrecorded(line *launch.Line, messages <-chan launch.Message) {
 func Alone() (*launch.Ready, func()) {
 	client, ready := &pythonSide{owner: os.Getppid()}, launch.Ready{Env: map[string]launch.Bytes{environ.Torch: "0"}}
 	if _, err := client.client(&ready); err != nil {
-		ready.Env = nil // such a program has it elsewhere, or fails
+		ready.Env = nil // the program has the client elsewhere, or fails
 	}
 	return &ready, client.remove
 }
@@ -161,7 +161,7 @@ func waitFor(pid int) {
 }
 
 // asked records the first signal that asks the command to end. Later signals
-// may be a kill of all processes here.
+// are ignored: they may be a kill of all processes of this machine.
 func (s *Session) asked(sig syscall.Signal, at time.Time) {
 	switch sig {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
@@ -183,8 +183,8 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 const closing = 20 * time.Second
 
 // finish completes the files and reports. It calls told when it has nothing
-// more to print or write, except for a page that takes long. Nil means that the
-// command's end was not observed.
+// more to print or write, except for a page that takes long. A nil message
+// means that the command's end was not observed.
 func (s *Session) finish(m *launch.Exited, told func()) {
 	s.outcome(m)
 	close(s.stopBeat)
@@ -266,12 +266,12 @@ func (s *Session) outcome(m *launch.Exited) {
 	}
 }
 
-// maxElastic bounds how much of an error file is read.
+// maxElastic is the maximum number of bytes that are read from an error file.
 const maxElastic = 1 << 20
 
-// elasticError returns the exception's line that a worker of torchelastic left
-// in the file path, or "" if the file is missing or older than began, the
-// start.
+// elasticError returns the line of the exception that a worker of torchelastic
+// wrote to the file path, or "" if the file is missing or older than began, the
+// time of the start.
 func elasticError(path string, began time.Time) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxElastic || info.ModTime().Before(began.Truncate(time.Second)) {

@@ -26,11 +26,12 @@ type Session struct {
 	oomAt    int64 // kills before the command
 	beating  sync.WaitGroup
 	stopBeat chan struct{}
-	runID    string // as trainspan runs lists it; empty where the files are in a folder that was named
+	runID    string // id in trainspan runs; empty if the user named the folder of the files
 }
 
-// open makes the directory and starts what must exist before the command. What
-// does not start is left out and reported; without a directory nothing starts.
+// open makes the directory and starts the parts that must exist before the
+// command. A part that does not start is omitted and reported; without a
+// directory no part starts.
 func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	begun, err := begin(set, out)
 	if err != nil {
@@ -50,16 +51,16 @@ func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	return s, ready, nil
 }
 
-// beat is how often run.json records that the command lives. Its whole contents
-// are updated after this time, then after twice as long and so on up to
-// slowest, because each update is a new file, and a large job has a thousand of
-// them on one file system.
+// beat is the interval at which run.json records that the command is running.
+// Its whole contents are updated after this time, then after twice as long and
+// so on up to slowest, because each update is a new file, and a large job has a
+// thousand of them on one file system.
 const (
 	beat    = 5 * time.Second
 	slowest = 5 * time.Minute
 )
 
-// started starts what needs the command's processes.
+// started starts the parts that need the command's processes.
 func (s *Session) started(m *launch.Started) {
 	s.mu.Lock()
 	s.run.CommandPID, s.run.Started, s.run.Seen = m.PID, m.At, m.At

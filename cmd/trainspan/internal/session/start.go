@@ -64,7 +64,8 @@ const (
 	varHeaders  = "OTEL_EXPORTER_OTLP_TRACES_HEADERS"
 )
 
-// Variables that trainspan run sets as a launcher.
+// varJob and varAttempt are variables that trainspan run sets, as a launcher
+// does.
 var varJob, varAttempt = identity.Job.Word(identity.Environment), identity.Attempt.Word(identity.Environment)
 
 // Nested reports whether this process runs under a living trainspan run of the
@@ -78,13 +79,13 @@ func Nested() bool {
 }
 
 // mayRun reports whether a process may be a trainspan run. Process ids are
-// reused, and what outlives its trainspan run keeps its variables.
+// reused, and a process that outlives its trainspan run keeps its variables.
 func mayRun(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err != nil || slices.Contains(strings.Split(string(text), "\x00"), "run")
 }
 
-// start is one start of a command: its settings, and where its files are.
+// start is one start of a command: its settings and the paths of its files.
 type start struct {
 	*record
 	set   Settings
@@ -116,7 +117,7 @@ func begin(set Settings, out *display.Writer) (*start, error) {
 	}
 	dir := string(set.Dir)
 	if dir == "" && os.Getenv(environ.Run) == "" {
-		dir = os.Getenv(environ.Dir) // the user's; below another trainspan run it is that one's
+		dir = os.Getenv(environ.Dir) // set by the user, or by an outer trainspan run
 	}
 	want.Dir = dir
 	s.where, err = want.Make()
@@ -167,7 +168,7 @@ func (s *start) environment() launch.Ready {
 		environ.Dir: launch.Bytes(s.dir), environ.Run: launch.Bytes(s.token), environ.Tag: launch.Bytes(s.tag()),
 		varAttempt: launch.Bytes(strconv.Itoa(s.where.Attempt)),
 	}
-	if s.ranks.Run == "" { // so that all processes of the command have the same
+	if s.ranks.Run == "" { // all processes of the command must have the same id
 		if s.run.Job = s.job; s.run.Job == "" {
 			var id [8]byte
 			_, _ = rand.Read(id[:]) // never fails
@@ -192,8 +193,8 @@ func (s *start) environment() launch.Ready {
 }
 
 // inject passes the delays to the Python client and reports them, once for all
-// ranks of a launcher. Without any, those in the user's environment are
-// cleared, because they would not be reported.
+// ranks of a launcher. Without delays it clears those in the user's
+// environment, because they would not be reported.
 func (s *start) inject(env map[string]launch.Bytes) {
 	if len(s.set.Inject) == 0 {
 		if os.Getenv(environ.Inject) != "" {

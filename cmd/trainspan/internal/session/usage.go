@@ -33,8 +33,8 @@ func startUsage(s *start, pid int, cgroup *resources.Cgroup) *usage {
 	if gpus != nil {
 		own.GPUs = gpus.Only
 	}
-	if s.ranks.LocalRank.IsSet() || s.ranks.Rank.IsSet() { // there may be others on this node
-		job, err := filepath.Abs(s.where.Job) // as all processes on this node know it
+	if s.ranks.LocalRank.IsSet() || s.ranks.Rank.IsSet() { // this node may have other ranks
+		job, err := filepath.Abs(s.where.Job) // the same path for all processes on this node
 		if err != nil {
 			job = s.where.Job
 		}
@@ -58,7 +58,7 @@ func (u *usage) open() *dftracer.Writer {
 		OnError: func(err error) { u.problem("resources: %v; see "+helptopic.File, err) },
 	})
 	if err != nil {
-		u.problem("resources: %v; see "+helptopic.File, err) // the evidence is reported anyway
+		u.problem("resources: %v; see "+helptopic.File, err) // the evidence does not need the trace
 		w = nil
 	}
 	u.counters = w
@@ -68,7 +68,7 @@ func (u *usage) open() *dftracer.Writer {
 // maxProcesses bounds the list in run.json.
 const maxProcesses = 256
 
-// describe records which processes ran, and what they used.
+// describe adds the processes and the resources that they used to run.json.
 func (u *usage) describe(r *rundir.Run) {
 	if u == nil {
 		return
@@ -84,7 +84,8 @@ func (u *usage) describe(r *rundir.Run) {
 	r.Evidence, r.CPU, r.GPUs = u.sampler.Evidence(), u.sampler.CPU(), u.sampler.GPUs()
 }
 
-// close ends the sampling: another process samples for the rest.
+// close ends the sampling. Another process of the node continues it for the
+// others.
 func (u *usage) close(ctx context.Context) error {
 	u.sampler.Stop()
 	if u.node != nil {

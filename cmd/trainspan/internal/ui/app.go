@@ -1,6 +1,6 @@
-// Package ui is what all commands share: the streams of a run of the program,
-// tables and colours, progress, errors with their exit statuses, files that are
-// written atomically, and flags.
+// Package ui provides what all commands share: the streams of a run of the
+// program, tables and colours, progress bars, errors with their exit statuses,
+// files that are written atomically, and flags.
 package ui
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams is what a command may use of its process.
+// Streams holds the streams and the environment that a command may use.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -26,11 +26,11 @@ type Streams struct {
 // App is one run of the program.
 type App struct {
 	Streams        Streams
-	Stdout, Stderr *display.Writer // for all output; only what draws on a terminal uses the streams
+	Stdout, Stderr *display.Writer // for all output; only code that draws on a terminal uses the streams
 	NoBar          bool
 	Color          string          // one of Colours, empty for auto
 	Problems       int             // problems reported so far; they make the status 1
-	told           map[string]bool // messages that were printed, because a file may be read again
+	told           map[string]bool // messages that were printed: a file may be read twice
 }
 
 // New returns the App with these streams.
@@ -43,8 +43,8 @@ func New(s Streams) *App {
 	return a
 }
 
-// Paint returns the painter for w. Unless --color is set, colours are for
-// terminals whose user has not set NO_COLOR or a TERM without colours.
+// Paint returns the painter for w. Unless --color is set, only terminals get
+// colours, and only if neither NO_COLOR nor a TERM without colours is set.
 func (a *App) Paint(w *display.Writer) Painter {
 	switch a.Color {
 	case "always":
@@ -103,9 +103,9 @@ func (a *App) Printf(format string, args ...any) { _, _ = display.Fprintf(a.Stdo
 // PrintJSON prints a value as JSON.
 func (a *App) PrintJSON(v any) error { return PrintJSON(a.Stdout, v) }
 
-// Words sets the words to which a flag completes.
+// Words sets the completions of a flag.
 func Words(cmd *cobra.Command, flag string, list ...string) {
-	// The only error is a flag that does not exist, which a test would show.
+	// The only error is a flag that does not exist, which a test would detect.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -115,8 +115,8 @@ type Choice struct {
 	words []string
 }
 
-// NewChoice returns a flag whose value, at first the first word, is put into
-// to.
+// NewChoice returns a flag that stores its value in *to. The default is the
+// first word.
 func NewChoice(to *string, words ...string) *Choice {
 	*to = words[0]
 	return &Choice{to, words}

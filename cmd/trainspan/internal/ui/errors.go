@@ -29,19 +29,19 @@ type StatusError struct {
 func (e *StatusError) Error() string { return e.Err.Error() }
 func (e *StatusError) Unwrap() error { return e.Err }
 
-// Usage returns an error of the user. Its text has the remedy.
+// Usage returns an error for wrong use. Its text must have the remedy.
 func Usage(format string, args ...any) error {
 	return &StatusError{Status: StatusUse, Err: fmt.Errorf(format, args...)}
 }
 
-// BadData returns an error about the contents of a file. Its text has the
+// BadData returns an error about the contents of a file. Its text must have the
 // remedy.
 func BadData(format string, args ...any) error {
 	return &StatusError{Status: StatusData, Err: fmt.Errorf(format, args...)}
 }
 
-// Problem reports a defect that does not stop the command, once, because some
-// files are read twice.
+// Problem reports a defect that does not stop the command. It reports each
+// message once, because some files are read twice.
 func (a *App) Problem(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if a.told[text] {
@@ -55,7 +55,7 @@ func (a *App) Problem(format string, args ...any) {
 	a.Note("%s", text)
 }
 
-// Note prints a message that is not about the result itself.
+// Note prints a message to standard error that is not about the result itself.
 func (a *App) Note(format string, args ...any) {
 	p := a.Paint(a.Stderr)
 	_, _ = display.Fprintf(a.Stderr, "%s %s\n", p.Amber("trainspan:"), fmt.Sprintf(format, args...)) // best effort
@@ -108,8 +108,8 @@ var oneLine = strings.NewReplacer(":\n  ", ": ", "\n  ", "; ", "\n", "; ")
 // OneLine returns an error with several lines on one line.
 func OneLine(text string) string { return oneLine.Replace(text) }
 
-// Each calls fn for each file in turn. A file that fails is reported and
-// skipped; it is an error if none is left.
+// Each calls fn for each file in turn. It reports and skips files that fail,
+// and returns an error if all fail.
 func (a *App) Each(ctx context.Context, files []string, fn func(path string) error) error {
 	var failed []error
 	for _, path := range files {

@@ -17,13 +17,13 @@ type OutputFile struct {
 	ours   fswrite.Proof
 	draft  *fswrite.Draft // nil for a pipe or a device
 	device *os.File
-	// interrupted returns why writing to a device may have ended.
+	// interrupted returns the reason if writing to a device may have ended early.
 	interrupted func() error
 }
 
-// CreateOutput begins a file. An existing one is an error unless force is set.
-// Pipes and devices are written directly; a pipe waits for its reader until the
-// context ends.
+// CreateOutput begins a file. An existing file is an error unless force is set.
+// It writes pipes and devices directly, and waits for the reader of a pipe
+// until the context ends.
 func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, error) {
 	if err := CheckOutput(path, force, nil); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func CreateOutput(ctx context.Context, path string, force bool) (*OutputFile, er
 	return o, nil
 }
 
-// forced returns a Proof that accepts any regular file with --force, and none
-// without.
+// forced returns a Proof that accepts any regular file if force is set, and
+// otherwise no file.
 func forced(force bool) fswrite.Proof {
 	if !force {
 		return nil
@@ -55,8 +55,8 @@ func forced(force bool) fswrite.Proof {
 	return func(*os.File) error { return nil }
 }
 
-// Finish ends the file: under its name if err is nil, otherwise it is removed.
-// A file that has appeared under that name meanwhile is not changed.
+// Finish ends the file: it gets its name if err is nil, otherwise it is
+// removed. A file that has appeared under that name meanwhile is not changed.
 func (o *OutputFile) Finish(err error) error {
 	switch {
 	case o.draft == nil:
@@ -77,7 +77,7 @@ func (o *OutputFile) Finish(err error) error {
 	return err
 }
 
-// CheckOutput refuses an output that would destroy something.
+// CheckOutput returns an error if writing the output would destroy data.
 func CheckOutput(path string, force bool, inputs []string) error {
 	for _, in := range inputs {
 		if sameFile(path, in) {
@@ -106,15 +106,15 @@ func CheckOutput(path string, force bool, inputs []string) error {
 	return nil
 }
 
-// IsSystem reports whether the system refused something, as opposed to a file
-// with wrong contents.
+// IsSystem reports whether err is from a system call, as opposed to one about
+// the contents of a file.
 func IsSystem(err error) bool {
 	var at *os.PathError
 	var link *os.LinkError
 	return errors.As(err, &at) || errors.As(err, &link)
 }
 
-// sameFile reports whether two paths are one file.
+// sameFile reports whether two paths name the same file.
 func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)

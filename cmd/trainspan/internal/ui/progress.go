@@ -9,8 +9,8 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// Progress shows how far a command is, on a terminal only. A nil Progress shows
-// nothing.
+// Progress shows the progress of a command, on a terminal only. A nil Progress
+// shows nothing.
 type Progress struct {
 	Bar  *progressbar.ProgressBar
 	done int64 // bytes of finished files
@@ -62,7 +62,7 @@ func (p *Progress) Step() {
 	}
 }
 
-// Bytes sets how much of the current file was read.
+// Bytes sets the number of bytes that were read from the current file.
 func (p *Progress) Bytes(n int64) {
 	if p != nil {
 		_ = p.Bar.Set64(p.done + min(n, p.Size))

@@ -87,15 +87,15 @@ func PrintJSON(to *display.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// CsvWriter writes rows of RFC 4180 whose cells stay on one line. A cell that a
-// spreadsheet would interpret as a formula is not changed, because other
-// readers would not remove a prefix and would get a wrong name.
+// CsvWriter writes rows in the format of RFC 4180, with each cell on one line.
+// It does not change cells that a spreadsheet would interpret as formulas,
+// because other readers would not remove a prefix and would get a wrong name.
 type CsvWriter struct{ *csv.Writer }
 
 // NewCSV returns a CsvWriter.
 func NewCSV(w io.Writer) *CsvWriter { return &CsvWriter{csv.NewWriter(w)} }
 
-// Row writes a row, and changes cells.
+// Row writes a row. It overwrites the elements of cells.
 func (w *CsvWriter) Row(cells []string) error {
 	for i, c := range cells {
 		cells[i] = display.Text(c)

@@ -66,7 +66,7 @@ for batch in ai.dataloader.fetch(args={"shard": 5}).iter(range(1)):
 with ai.data.io.read, ai.other.log, ai.checkpoint.io.close:
     pass
 ai.compute.disable()
-forward(1)  # has its own arguments, and so is no part of the tree
+forward(1)  # has its own arguments, so it is not part of the tree
 with ai.compute.step, ai.compute.step(enable=True, step=2):
     pass
 ai.compute.enable()

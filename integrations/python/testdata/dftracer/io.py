@@ -1,4 +1,4 @@
-"""What a program does with files, below the folder that it names and elsewhere."""
+"""Uses files in all ways of a program, below the traced folder and elsewhere."""
 
 import mmap
 import os
@@ -14,7 +14,7 @@ a, b = root + "/in/a", root + "/in/b"
 with ai.data.item:
     with open(a, "w") as f:
         f.write("x" * 5000)
-with open(a, "rb", 4096) as f:  # newer versions of Python read more at once by themselves
+with open(a, "rb", 4096) as f:  # newer versions of Python use a larger buffer by default
     f.read(10)
     f.seek(0, 2)
 with open(a, "rb", 0) as f:
@@ -44,7 +44,7 @@ try:
     open(root + "/in/none")
 except FileNotFoundError:
     pass
-read, write = os.pipe()  # it may have the number of a file that was open
+read, write = os.pipe()  # it may reuse the descriptor of a closed file
 os.write(write, b"1")
 os.read(read, 1)
 if os.fork() == 0:

@@ -3,11 +3,11 @@ record by record.
 
     python3 side.py --original VENV/bin/python --trainspan PATH [--seeds 50] [--seed 0] [PROGRAM.py ...]
 
-The original is pydftracer 2.0.6 with dftracer 2.2.0, in an environment of its own. A
-program imports `dftracer.python` or `dftracer.logger`; for ours `trainspan.` goes before.
-Besides the given programs it runs those of random_program, one for each seed; what they print
-is compared too. What may
-differ is in RULES and in docs/reference/formats.md; all else is a defect, and the status is 1.
+The original is pydftracer 2.0.6 with dftracer 2.2.0, in a separate environment. A program
+imports `dftracer.python` or `dftracer.logger`; for trainspan's API the prefix `trainspan.` is
+added. Besides the given programs it runs those of random_program, one for each seed, and also
+compares their output. RULES and docs/reference/formats.md have the permitted differences; any
+other difference is a defect, and the exit status is 1.
 """
 
 import argparse
@@ -29,11 +29,11 @@ NODES = "compute.forward compute.backward compute.step data.preprocess data.item
 
 
 def random_program(seed):
-    """A program that nests, decorates, iterates, updates and switches at random, and does
-    I/O. It leaves out what the original loses: see docs/reference/formats.md."""
+    """Returns a program that nests, decorates, iterates, updates and switches at random, and does
+    I/O. It omits what the original does not record: see docs/reference/formats.md."""
     r = random.Random(seed)
     lines = ["import os", "from dftracer.python import ai, dft_fn, dftracer", "D = os.getcwd() + '/data/'", "log = dftracer.initialize_log('out.pfw', D[:-1], -1)"]
-    # Nodes that are derived later have not all arguments of updates before.
+    # Nodes that are derived later do not have all arguments of earlier updates.
     lines.append("for node in (%s): node.init(), node.derive('x'), node.derive('y')" % ", ".join("ai." + node for node in NODES))
     count = 0
 
@@ -46,8 +46,8 @@ def random_program(seed):
         lines.append("    " * depth + text)
 
     def statement(depth, free):
-        """One of the API. free are the nodes that no statement around it uses: the
-        original has one clock for each."""
+        """Adds a random statement of the API. free are the nodes that no enclosing statement
+        uses: the original has one clock for each node."""
         kind = r.choice("with with start decorated log init static iter fn_iter update fn_update metadata meta switch fn_with file".split())
         node = r.choice(free) if free else None
         rest = [n for n in free if n != node]
@@ -118,7 +118,7 @@ def random_program(seed):
 
 
 def run(program, ours, options):
-    """What a program prints, and the records of its trace."""
+    """Returns the output of a program, and the records of its trace."""
     folder = tempfile.mkdtemp(prefix="originals-")
     try:
         os.mkdir(os.path.join(folder, "data"))
@@ -146,7 +146,7 @@ def run(program, ours, options):
         shutil.rmtree(folder)
 
 
-# What is the same under another name or form. Each is a difference of docs/reference/formats.md.
+# Equivalent names and forms. docs/reference/formats.md lists each of these differences.
 RULES = {
     "pread64": "calls on files have the names that DFAnalyzer adds up",
     "pwrite64": "the same",
@@ -155,7 +155,7 @@ HASHES = ("fhash", "newpath_hash")
 
 
 def comparable(records, folder, ours):
-    """Records by what both say alike, and how often."""
+    """Returns the number of records by the values that both libraries must agree on."""
     paths = {r["args"]["value"]: r["args"]["name"].replace(folder, ".") for r in records if r["name"] == "FH"}
     found = collections.Counter()
     for r in records:
@@ -169,20 +169,20 @@ def comparable(records, folder, ours):
             continue
         args.update((k, paths.get(args[k], "?")) for k in HASHES if k in args)
         if cat == "POSIX":
-            # Where the position of a file is asked for, and what an inner part of the interpreter does.
+            # Calls that ask for the position in a file, and calls inside of the interpreter.
             if name == "lseek64" and args.get("whence") == 1 or name in ("mmap64",) and not ours and "f" not in args.get("fhash", ""):
                 continue
             name = name[:-2] if name in RULES else name
             if args.get("ret") == 0 and name == "read":
-                continue  # the end of the file: a part of the read before
+                continue  # the end of the file: a part of the previous read
             if name == "read":
-                args.pop("count")  # of the rest of a file the original asks for one byte more
+                args.pop("count")  # for the rest of a file the original requests one byte more
         else:
             if not name.endswith((".iter", ".block", ".yield")) and not re.match("i[0-9]", name):
-                args.pop("count", None)  # the original keeps that of the last iterator
+                args.pop("count", None)  # the original keeps the value of the last iterator
             else:
                 for key in [key for key in args if key not in ("count", "step", "k")] + ["step"] * ("count" in args):
-                    args.pop(key, None)  # of updates: when the body ends, and not when it begins
+                    args.pop(key, None)  # arguments of updates: recorded at the end of the body, not at its begin
             if "relations" in args:
                 args["relations"] = json.dumps(args["relations"], sort_keys=True)
         found["%s %s %s" % (cat, name, " ".join("%s=%s" % item for item in sorted(args.items())))] += 1

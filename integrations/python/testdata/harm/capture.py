@@ -1,5 +1,5 @@
-"""While a graph is captured nothing is asked of the device and nothing recorded there, on
-no thread; nor before the program has begun to use it."""
+"""During the capture of a graph no thread queries the device or records events there, nor does
+any before the program uses the device."""
 
 import gc
 import sys

@@ -1,4 +1,4 @@
-"""How deep modules may lie in modules."""
+"""Prints how deeply modules may be nested."""
 
 import sys
 

@@ -1,5 +1,5 @@
-"""A loop that catches what a handler of a signal raises, about every millisecond, and
-counts: as many arrive as were raised. `signals.py ai` records by the API, `signals.py
+"""A loop that catches the exceptions of a signal handler, one about every millisecond, and
+prints the numbers of caught and raised ones. `signals.py ai` records with the API, `signals.py
 torch` trains."""
 
 import signal
@@ -15,7 +15,7 @@ class Alarm(Exception):
 
 def handler(signum, frame):
     global raised
-    if frame.f_code.co_filename.startswith("<frozen importlib"):  # what is raised in its weak references is lost, with us and without
+    if frame.f_code.co_filename.startswith("<frozen importlib"):  # exceptions in its weak references are lost, with the client and without
         signal.setitimer(signal.ITIMER_REAL, 0.0005)
         return
     raised += 1
@@ -61,7 +61,7 @@ else:
                 break
 
 
-turn()  # opens the ring: what is opened for longer than the alarms are apart is interrupted each time, and tried again
+turn()  # opens the ring buffer: if this takes longer than the interval of the alarms, each attempt is interrupted
 signal.signal(signal.SIGALRM, handler)
 
 

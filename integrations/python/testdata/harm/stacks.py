@@ -1,9 +1,9 @@
-"""Trains two steps, and says what the client did with a signal.
+"""Trains two steps, and prints how the client used a signal.
 
-stacks.py free        the stacks come in its file when the signal is sent
+stacks.py free        the client writes the stacks to its file when the signal is sent
 stacks.py taken       the program has handlers for all candidates before it trains
 stacks.py later       the program sets a handler after the first step, and gets the signal itself
-stacks.py forked      a child that trains has a file of its own
+stacks.py forked      a child that trains has a separate file
 stacks.py blocked     the candidates are blocked, as for a thread that waits for them
 """
 

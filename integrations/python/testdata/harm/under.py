@@ -1,4 +1,4 @@
-"""Runs a program under a condition in which telemetry must not be in its way:
+"""Runs a program under a condition in which telemetry must not affect it:
 
     under.py CONDITION PROGRAM [ARGUMENT...]
 """
@@ -16,7 +16,7 @@ sys.path[0] = os.path.dirname(sys.argv[0])
 
 
 class Cuda:
-    """A build of PyTorch for a device, of which nothing may be asked."""
+    """A build of PyTorch for a device that must not be queried."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch.cuda":
@@ -46,11 +46,11 @@ elif condition == "address space":
 elif condition == "file size":
     import signal
 
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, a program may not
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, but a program need not
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
 elif condition == "locked":
     assert ctypes.CDLL(None, use_errno=True).mlockall(1 | 2) == 0, os.strerror(ctypes.get_errno())
-elif condition == "found before":  # as libraries look whether there is PyTorch
+elif condition == "found before":  # like libraries that check whether PyTorch is installed
     assert importlib.util.find_spec("torch") and importlib.util.find_spec("torch")
 elif condition == "no rights":
     os.setgroups([])

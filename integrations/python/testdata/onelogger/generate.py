@@ -1,9 +1,9 @@
-"""Prints a scenario, a random program that uses one-logger's API: the same one for the same seed.
+"""Prints a scenario: a random program that uses one-logger's API, determined by the seed.
 
     python3 generate.py SEED
 
-It is a training as programs have it, with custom spans, events and errors anywhere, some
-times that are given, and now and then a call that is wrong."""
+It is a typical training with custom spans, events and errors at any place, some explicit times,
+and occasional wrong calls."""
 
 import json
 import random
@@ -13,7 +13,7 @@ SEED = int(sys.argv[1])
 r = random.Random(SEED)
 EPOCH = 1760000000000
 now = EPOCH
-steps, custom = [], []  # custom: the open spans of the program's own
+steps, custom = [], []  # custom: the open spans that the program starts itself
 
 
 def step(call, save_as=None, **args):
@@ -26,7 +26,7 @@ def step(call, save_as=None, **args):
 
 
 def at(key):
-    """Sometimes a time, a little before that of the call and after the one before."""
+    """Returns an explicit time or nothing. The time is shortly before the call and after the previous one."""
     return {key: now + 125} if r.random() < 0.2 else {}
 
 
@@ -39,8 +39,8 @@ def attributes():
 
 
 def anything(scoped=False):
-    """What may come anywhere. In a scope, a context of Go's leaves no doubt of the parent
-    where the callbacks of Python look at what is open: there are no further scopes."""
+    """Adds a step that is allowed at any place, but no scopes inside of a scope: there Go takes
+    the parent from its context, and Python from the open spans."""
     for _ in range(r.choice((0, 0, 0, 1, 2))):
         kind = r.random()
         if kind < 0.3 or not custom:
@@ -70,7 +70,7 @@ def timed():
 
 
 def wrong():
-    """A call that is refused, and changes nothing."""
+    """Adds a call that is refused and changes nothing."""
     call = r.choice(("on_app_start", "on_model_init_end", "on_testing_end", "on_load_checkpoint_end", "on_save_checkpoint_end", "on_optimizer_init_end"))
     step(call)
 

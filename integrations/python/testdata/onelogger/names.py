@@ -1,9 +1,9 @@
-"""Prints the public names of a library with one-logger's API, one a line, with their
-signatures: without annotations, defaults as they print.
+"""Prints the public names of a library with one-logger's API, one per line, with their
+signatures, without annotations. Defaults are printed by repr.
 
     python3 names.py PREFIX
 
-names.txt is what it prints of the original, nv_one_logger 2.3.1."""
+names.txt is its output for the original, nv_one_logger 2.3.1."""
 
 import enum
 import importlib
@@ -27,7 +27,7 @@ def default(value):
 
 
 def signature(f):
-    """Its parameters: their names, kinds and defaults."""
+    """Returns the parameters of f: their names, kinds and defaults."""
     parts, star = [], False
     for p in inspect.signature(f).parameters.values():
         if p.kind is p.KEYWORD_ONLY and not star:
@@ -39,7 +39,7 @@ def signature(f):
 
 
 def members(kind):
-    """What a class has beside its constructor, without what it inherits from others."""
+    """Returns the members of a class, without its constructor and inherited members."""
     for name in sorted(n for n in dir(kind) if not n.startswith("_")):
         owner = next((c for c in kind.__mro__ if name in vars(c)), None)
         if owner is None or not owner.__module__.startswith(PREFIX) or name.startswith("model_") or name == "dict":

@@ -1,10 +1,10 @@
-"""Runs a scenario through the Python API of a library and says what became of it.
+"""Runs a scenario through the Python API of a library and writes the result.
 
     python3 replay.py PREFIX SCENARIO FOLDER
 
-PREFIX is that of the imports: trainspan.onelogger, or nv_one_logger for the original.
-FOLDER gets result.json and telemetry.jsonl, in the format of the recorded scenarios: a
-held clock, a step after the other, whatever a step raises."""
+PREFIX is the prefix of the imports: trainspan.onelogger, or nv_one_logger for the original.
+It writes result.json and telemetry.jsonl to FOLDER, in the format of the recorded scenarios.
+The clock is fixed, and all steps run in order, even if one raises."""
 
 import contextlib
 import functools
@@ -26,7 +26,7 @@ def module(name):
 
 
 class Clock:
-    """Stands for module time in the library: both clocks are held."""
+    """Replaces the module time in the library. Both clocks are fixed."""
 
     def __init__(self, held):
         self.base, self.perf = held["epoch_msec"], held.get("perf_base_sec", 1000.0)
@@ -49,7 +49,7 @@ own = {}
 
 
 def enum_name(text):
-    """A member of an enum of texts, as programs name their spans."""
+    """Returns a member of an enum of texts, which programs use as names of spans."""
     for kind in (module("training_telemetry.api.spans").StandardTrainingJobSpanName, module("core.span").StandardSpanName):
         for member in kind:
             if member.value == text:
@@ -60,7 +60,7 @@ def enum_name(text):
 
 
 def decoded(pairs):
-    """An object of JSON, or what it stands for."""
+    """Returns the value that a JSON object encodes, or the object itself."""
     value = dict(pairs)
     if len(value) == 1:
         (key, inner), = value.items()
@@ -86,7 +86,7 @@ def attributes(values):
 
 
 def exception(given):
-    """An exception of the program, raised and caught."""
+    """Returns an exception of the program that was raised and caught."""
     if given is None:
         return None
     kind = getattr(__builtins__, given["type"], None) or type(given["type"], (Exception,), {})
@@ -143,7 +143,7 @@ class Run:
         return module("api.one_logger_provider").OneLoggerProvider.instance()._recorder
 
     def drain(self):
-        """Waits for exporters that are called on a thread of their own."""
+        """Waits for exporters that are called on a separate thread."""
         outlet = getattr(self.recorder(), "_outlet", None)
         if outlet is not None:
             outlet.wait()
@@ -247,7 +247,7 @@ class Run:
 
 
 def scripted(args):
-    """An exporter that fails on order."""
+    """Returns an exporter that fails on request."""
     fail, calls = args.get("fail", {}), {}
 
     def method(name):

@@ -1,4 +1,4 @@
-"""What the hooks must leave as it was. Fails when something is not."""
+"""Checks the behaviour of PyTorch that the hooks must not change. Fails if one of them does."""
 
 import copy
 import inspect
@@ -33,7 +33,7 @@ class Net(nn.Module):
 net, x = Net(), torch.randn(3, 4)
 y = net(x)
 
-# pickle and copies: by name, and to the same thing
+# Pickling and copying work by name, and return the same object.
 for f in (torch.save, torch.load, getattr(torch.autograd, "_engine_run_backward", torch.autograd.backward), torch.optim.Optimizer.zero_grad, torch.distributed.all_reduce, DataLoader.__iter__):
     assert pickle.loads(pickle.dumps(f)) is f, f
     assert copy.deepcopy(f) is f, f
@@ -46,7 +46,7 @@ buffer.seek(0)
 whole = {"weights_only": False} if "weights_only" in inspect.signature(torch.load).parameters else {}
 assert torch.equal(torch.load(buffer, **whole)(x), y)
 
-# compilers
+# Compilers.
 assert torch.allclose(torch.jit.script(Net())(x), torch.zeros(3, 2), atol=10)
 assert torch.allclose(torch.jit.trace(net, x)(x), y)
 graph = torch.fx.symbolic_trace(net)
@@ -65,7 +65,7 @@ if hasattr(torch, "compile"):
 if hasattr(torch, "export"):
     assert torch.allclose(torch.export.export(net, (x,)).module()(x), y)
 
-# optimizers: pickled, copied, with a closure, with hooks of others
+# Optimizers: pickled, copied, with a closure, with hooks of other code.
 optimizer = torch.optim.Adam(net.parameters())
 net(x).sum().backward()
 optimizer.step()
@@ -73,7 +73,7 @@ copied = copy.deepcopy(optimizer)
 assert pickle.loads(pickle.dumps(optimizer)).state_dict().keys() == copied.state_dict().keys()
 assert optimizer.step(lambda: torch.tensor(3.0)) == 3
 
-# errors pass through, and what comes after them works
+# Errors reach the program, and later calls work.
 for bad in (lambda: net(x[:, :2]), lambda: torch.autograd.backward(x), lambda: torch.load("/none")):
     try:
         bad()
@@ -101,7 +101,7 @@ for workers in (0, 1):
     else:
         raise AssertionError("no error")
 
-# functions keep what they give
+# Functions return the same values.
 work = TensorDataset(torch.arange(8.0))
 assert [b[0].tolist() for b in DataLoader(work, batch_size=4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 iterator = iter(DataLoader(work, batch_size=4))

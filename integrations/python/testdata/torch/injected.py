@@ -1,5 +1,5 @@
-"""A training on two ranks over gloo, with a checkpoint and an evaluation now and then. Nothing
-in it is slow by itself."""
+"""A training on two ranks over gloo, with checkpoints and evaluations. Without injected delays
+it has no slow part."""
 
 import os
 import sys

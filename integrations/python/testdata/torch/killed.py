@@ -1,4 +1,4 @@
-"""A rank that is killed inside of a collective to which the other one never comes."""
+"""A rank that is killed inside of a collective that the other rank never enters."""
 
 import os
 import signal

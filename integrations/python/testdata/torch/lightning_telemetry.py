@@ -1,5 +1,5 @@
-"""A training that Lightning runs, with one-logger's callback in the way that the argument
-says, and what its file exporter wrote: records by their names."""
+"""Trains with Lightning and one-logger's callback, installed as the argument says, and prints
+the names of the records that the file exporter wrote."""
 
 import collections
 import json

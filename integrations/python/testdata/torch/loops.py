@@ -1,5 +1,5 @@
-"""Loops as people write them, each in a process of its own. Its name and process
-id are printed. Each batch has 8 of 32 samples."""
+"""Typical loops, each in a separate process. It prints the name and the process id
+of each. Each batch has 8 of 32 samples."""
 
 import multiprocessing
 import sys
@@ -176,7 +176,7 @@ def failing():
 
 
 def tried():
-    """The process that forks this one has tried the model before."""
+    """Trains in a forked process whose parent has run the model before."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:
         optimizer.zero_grad()
@@ -185,7 +185,7 @@ def tried():
 
 
 class Batch:
-    """A batch whose size is no number of samples."""
+    """A batch whose size is not its number of samples."""
 
     def __init__(self, rows):
         self.x, self.y = torch.utils.data.default_collate(rows)
@@ -213,7 +213,7 @@ many = TensorDataset(torch.randn(128, 8), torch.randint(0, 2, (128,)))
 
 
 def same_iterator():
-    """An evaluation that reads on from where the training has come."""
+    """Evaluates with the next batches of the training's iterator."""
     batches = iter(DataLoader(many, batch_size=8))
     for _ in range(2):
         model.train()
@@ -227,8 +227,8 @@ def same_iterator():
 
 
 def same_loop():
-    """The same in one loop: the first batch of an evaluation is asked for in training mode,
-    and the batch after it in the mode of evaluation."""
+    """Does the same in one loop: it requests the first batch of an evaluation in training mode,
+    and the batch after the evaluation in evaluation mode."""
     for i, (x, y) in enumerate(DataLoader(many, batch_size=8)):
         if i % 8 < 6:
             model.train()

@@ -1,4 +1,4 @@
-"""Collectives of more sizes than have names of their own, and of a thread beside the training."""
+"""Calls collectives of more sizes than get separate names, and others on a second thread."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""A program that records phases itself, with DFTracer's API."""
+"""A program that records phases itself with DFTracer's API."""
 
 import sys
 

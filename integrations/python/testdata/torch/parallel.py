@@ -1,4 +1,4 @@
-"""Two ranks of DistributedDataParallel: gradients that are kept, sums of several
+"""Two ranks of DistributedDataParallel: accumulated gradients, sums of several
 losses, a backward that fails."""
 
 import copy
@@ -37,7 +37,7 @@ def rank(n, port):
             model(x).sum().backward()
         y = model(x)
         loss = y.sum()
-        loss.register_hook(seen.append)  # the program's own one
+        loss.register_hook(seen.append)  # a hook of the program
         if step % 2:
             torch.autograd.backward(tensors=[loss, y.mean()], retain_graph=True)
         else:
@@ -50,8 +50,8 @@ def rank(n, port):
         raise AssertionError
     except ValueError:
         pass
-    # Tensors that the threads of gloo would free while they are waited for must
-    # outlive the model: else torch 1.13 may wait for itself.
+    # These tensors must outlive the model: if the threads of gloo freed them during a wait,
+    # torch 1.13 could deadlock.
     both, weight = [torch.zeros(2, 4), torch.zeros(2, 4)], model.module.weight.detach()
     dist.all_gather(both, weight)
     assert torch.equal(*both)

@@ -1,5 +1,5 @@
-"""Trains below PyTorch's own profiler; the argument is the file for the profile.
-This version's profile has times since its start and does not say when that was."""
+"""Trains under PyTorch's profiler; the argument is the file for the profile.
+The profile of this version has times relative to its start, without the time of the start."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-"""Two ranks that use each collective, groups, checkpoints and workers that are
-spawned."""
+"""Two ranks that use each collective, process groups, checkpoints and spawned
+workers."""
 
 import os
 import sys

@@ -47,7 +47,7 @@ class Trainer(trl.GRPOTrainer):
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
 
     def batches(self, n):
-        """Asks for a batch before it gives the one before, as accelerate does."""
+        """Requests a batch before it returns the previous one, as accelerate does."""
         it = iter(torch.utils.data.DataLoader(torch.randn(n, 8), batch_size=2))
         held = next(it)
         for batch in it:

@@ -1,4 +1,4 @@
-"""What cannot be had here: a device. The hooks meet stand-ins with the same calls."""
+"""Fakes of a device and of DistributedDataParallel, with the calls that the hooks use."""
 
 import sys
 import time
@@ -10,8 +10,8 @@ import torch.distributed as dist
 from trainspan_torch import device, hooks
 from trainspan_torch.parallel import gradients
 
-# A device: its stream works 3 ms on each forward, and begins where the host is,
-# or when the work before is done.
+# A device. Its stream takes 3 ms for each forward, which begins at the host's time or, if that
+# is later, at the end of the previous work.
 
 
 class Stream:
@@ -48,7 +48,7 @@ class Cuda:
         return False
 
     default = types.SimpleNamespace(stream_id=0)
-    side = default  # the stream that is current
+    side = default  # the current stream
 
     @staticmethod
     def current_stream():
@@ -62,7 +62,7 @@ class Net(torch.nn.Linear):
 
 
 def build(kind, cuda=None):
-    """A build of PyTorch for a kind of device."""
+    """Returns a build of PyTorch for a kind of device."""
 
     def current_accelerator():
         if kind is None:
@@ -81,7 +81,7 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
 
 class Parallel:
-    """Some model of DistributedDataParallel, which reduces gradients."""
+    """A model of DistributedDataParallel, which reduces gradients."""
 
     require_forward_param_sync = True
 

@@ -1,5 +1,5 @@
-"""Errors of the program in each phase, and what their tracebacks have: files and functions,
-the error itself, its cause and its context. It prints the same with the hooks and without."""
+"""Raises errors in each phase, and prints their tracebacks: files and functions, the error, its
+cause and its context. The output with the hooks must equal that without."""
 
 import sys
 import traceback
@@ -7,7 +7,7 @@ import traceback
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-WHERE = ""  # what fails
+WHERE = ""  # the phase that fails
 
 
 def fails(where):
@@ -79,7 +79,7 @@ torch.manual_seed(1)
 model = torch.nn.Sequential(Inner(4, 4), torch.nn.Linear(4, 4))
 optimizer = Optimizer(model.parameters(), lr=0.1)
 train(model, optimizer, 0)
-for quick in (True, False):  # in a step that is known, and where the program has a model for the first time
+for quick in (True, False):  # on the fast path, and in the first step of a model
     for WHERE in ("loader", "forward", "backward", "optimizer", "zero_grad"):
         print(WHERE)
         show(lambda: train(model, optimizer, 0))

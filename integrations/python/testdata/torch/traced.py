@@ -1,4 +1,4 @@
-"""Ways to have the operations of compiled graphs recorded."""
+"""Ways to record the operations of compiled graphs."""
 
 import sys
 
@@ -13,7 +13,7 @@ x = torch.randn(3, 4)
 net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 want = net(x)
 
-# the backend: forward and backward of what autograd makes of the model
+# The backend records forward and backward of the graphs that autograd makes of the model.
 whole = torch.compile(net, backend=dftracer_dynamo_backend)
 got = whole(x)
 assert torch.equal(got, want)
@@ -24,13 +24,13 @@ for p in net.parameters():
 net(x).sum().backward()
 assert all(torch.equal(p.grad, g) for p, g in zip(net.parameters(), gradients))
 
-# what the program called, with arguments
+# The operations that the program called, with arguments.
 torch._dynamo.reset()
 plain = torch.compile(net, backend=create_backend(name="plain", epoch=1, step=100, image_size=(224, 224), autograd=False))
 assert torch.equal(plain(x), want)
 
 
-# a decorator, with and without arguments; one that is off
+# A decorator, with and without arguments, and a disabled one.
 class Own(nn.Module):
     def __init__(self):
         super().__init__()

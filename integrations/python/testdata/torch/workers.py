@@ -1,5 +1,5 @@
 """Trains with a worker of the DataLoader that multiprocessing starts by the method argv[1]. The worker
-imports this file again, and with it calls the model below."""
+imports this file again, and so calls the model below."""
 
 import sys
 

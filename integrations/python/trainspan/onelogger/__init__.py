@@ -15,7 +15,7 @@ import sys
 
 _PREFIXES = ("nv_one_logger", "one_logger")
 
-# # The modules of the names in this module, which loads them at their first use.
+# The modules of the names in this module, which loads them at their first use.
 _HOMES = {
     "api.config": "LoggerConfig OneLoggerConfig OneLoggerErrorHandlingStrategy",
     "api.one_logger_provider": "OneLoggerProvider",

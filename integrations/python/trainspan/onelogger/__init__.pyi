@@ -20,7 +20,7 @@ from .training_telemetry.api.spans import StandardTrainingJobSpanName as Standar
 from .training_telemetry.api.training_recorder import TrainingRecorder as TrainingRecorder
 from .training_telemetry.api.training_telemetry_provider import TrainingTelemetryBuilder as TrainingTelemetryBuilder, TrainingTelemetryProvider as TrainingTelemetryProvider
 
-# A span around a body: a context manager, and a decorator.
+# A context manager and decorator that records a span around its body.
 class _Spanned(ContextDecorator):
     def __enter__(self) -> Span: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...

@@ -1,4 +1,4 @@
-"""Copies of nodes record as the nodes do."""
+"""Copies of nodes record like the nodes."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Enums: their members, their text, and what else an enum of texts can do."""
+"""Enums: their members, their text, and the other operations of an enum of texts."""
 
 import copy
 import enum

@@ -1,4 +1,4 @@
-"""Nodes as programs use objects: on stacks, by their class, as base classes, kept."""
+"""Uses nodes like other objects: on exit stacks, by their class, as base classes, stored."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ print(ai.comm.send.start(), ai.comm.send.stop(), callable(kind.start), callable(
 
 
 class Counted(DFTracerAI):
-    """Overrides what a with statement calls, and calls what it overrides."""
+    """Overrides the methods of a with statement, and calls the overridden ones."""
 
     entered = left = 0
 
@@ -70,7 +70,7 @@ ai.device.transfer.enable()
 with ai.device.transfer, ai.device:
     pass
 
-# What was on when it began and is off when it ends is not recorded, and the other way round what is on again.
+# A span whose node is enabled at its begin and disabled at its end is not recorded; if it is enabled again, it is.
 with ai.data.preprocess:
     ai.data.disable()
 ai.data.enable()

@@ -1,4 +1,4 @@
-"""Wrong types, and what they raise."""
+"""Passes wrong types, and prints the exceptions."""
 
 from dftracer.python import IO, DFTracerAI, ai, dft_fn, dftracer
 from dftracer.python.common import TagDType, TagValue

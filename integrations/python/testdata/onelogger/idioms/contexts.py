@@ -28,18 +28,18 @@ from nv_one_logger.training_telemetry.api.context import (
 from nv_one_logger.training_telemetry.api.training_telemetry_provider import TrainingTelemetryProvider
 
 try:
-    from overrides import override  # which the original demands
+    from overrides import override  # the original requires it
 except ImportError:
 
     def override(method):
         return method
 
 
-said, shown = [], []  # what the exporter got, and what the program saw
+said, shown = [], []  # the calls of the exporter, and the results of the program
 
 
 class Kept(BaseExporter):
-    """Keeps what it is told."""
+    """Stores its calls."""
 
     @override
     def export_start(self, span):

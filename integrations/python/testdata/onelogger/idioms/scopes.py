@@ -1,4 +1,4 @@
-"""Contexts in the forms in which Python programs use them, and the frames of what they raise."""
+"""Contexts in the forms in which Python programs use them, and the frames of their exceptions."""
 
 import contextlib
 import os
@@ -13,18 +13,18 @@ from nv_one_logger.exporter.exporter import BaseExporter
 from nv_one_logger.recorder.default_recorder import DefaultRecorder
 
 try:
-    from overrides import override  # which the original demands
+    from overrides import override  # the original requires it
 except ImportError:
 
     def override(method):
         return method
 
 
-said, shown = [], []  # what the exporter got, and what the program saw
+said, shown = [], []  # the calls of the exporter, and the results of the program
 
 
 class Kept(BaseExporter):
-    """Keeps what it is told."""
+    """Stores its calls."""
 
     @override
     def export_start(self, span):
@@ -152,7 +152,7 @@ def returned():
 
 
 def other_one():
-    """An exception that replaces another one."""
+    """Raises an exception that replaces another one."""
     try:
         raises(KeyError("first"))
     except KeyError:
@@ -160,7 +160,7 @@ def other_one():
 
 
 def grouped():
-    """One error object that passes twice."""
+    """Raises one exception object twice."""
     error = ValueError("again")
     for _ in range(2):
         try:

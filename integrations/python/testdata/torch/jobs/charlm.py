@@ -1,9 +1,9 @@
-"""A small language model of characters, written as its author would: no part of it
-knows that it is watched. Ranks come from a launcher.
+"""A small character-level language model, written like a user's program: it does not use
+trainspan. A launcher sets its ranks.
 
     charlm.py [--sharded] [--updates N] [--out FOLDER]
 
-Rank $SLOW_RANK has a disk that is slow, so that something is to be found.
+Rank $SLOW_RANK has a slow disk, for the report to find.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Config:
 
 
 class Corpus(Dataset):
-    """Windows of a long text, which is made up."""
+    """Windows of a long generated text."""
 
     def __init__(self, cfg, size, seed, slow=False):
         words = ["".join(random.Random(i).choices("etaoinshrdlu", k=2 + i % 7)) for i in range(200)]

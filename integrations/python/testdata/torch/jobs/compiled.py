@@ -1,5 +1,5 @@
-"""Ways to compile. The number of graphs, of breaks and of compilations is printed:
-it must be the same with the client and without."""
+"""Ways to compile. The functions print the number of graphs, graph breaks and compilations,
+which must be the same with the client and without."""
 
 import small
 import torch
@@ -7,7 +7,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 STEPS = 6
-BACKEND = "aot_eager"  # which needs no C++ compiler
+BACKEND = "aot_eager"  # it needs no C++ compiler
 
 
 class Up(nn.Module):
@@ -55,7 +55,7 @@ def whole():
 
 
 def inductor():
-    """By the backend that is used where none is named."""
+    """Compiles with the default backend."""
     model = Net()
     train(model, torch.compile(model))
 
@@ -67,14 +67,14 @@ def in_place():
 
 
 def parts():
-    """Only a layer is compiled."""
+    """Compiles only a layer."""
     model = Net()
     model.up.compile(backend=BACKEND)
     train(model, model)
 
 
 def function():
-    """A function around the model and its loss."""
+    """Compiles a function that calls the model and its loss."""
     model = Net()
     train(model, torch.compile(lambda x: model(x) * 2, backend=BACKEND))
 
@@ -85,14 +85,14 @@ def optimizer():
 
 
 def compiled_autograd():
-    """Dynamo looks at the compiler's own frames too, which are not the same each time."""
+    """Compiles backward too. Dynamo then also visits the compiler's own frames, which vary."""
     model = Net()
     torch._dynamo.config.compiled_autograd = True
     train(model, torch.compile(model, backend=BACKEND), backward=torch.compile(lambda loss: loss.backward(), backend=BACKEND), frames=False)
 
 
 def shapes():
-    """Sizes change: the graph is compiled anew, once with a size that may vary."""
+    """Changes sizes: the graph is compiled again, once with a dynamic size."""
     model = Net()
     train(model, torch.compile(model, backend=BACKEND), sizes=(8, 6, 4))
 

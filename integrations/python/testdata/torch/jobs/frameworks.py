@@ -1,4 +1,4 @@
-"""Trainers of others on one process, on small models and data that are made here."""
+"""Trainers of frameworks in one process, with small generated models and data."""
 
 import os
 import sys
@@ -40,7 +40,7 @@ def trainer(**kwargs):
         WORK, num_train_epochs=2, per_device_train_batch_size=4, per_device_eval_batch_size=4, eval_strategy="epoch", save_strategy="epoch",
         report_to=[], disable_tqdm=True, use_cpu=True, seed=7, logging_strategy="no", **kwargs)
     t = Trainer(model, arguments, train_dataset=Rows(16), eval_dataset=Rows(8))
-    t.remove_callback(PrinterCallback)  # it prints how long things took
+    t.remove_callback(PrinterCallback)  # it prints durations
     t.train()
     for entry in t.state.log_history:
         for key in ("eval_loss", "train_loss"):
@@ -110,7 +110,7 @@ def lightning_accumulates():
 
 
 def safe():
-    """What a model of transformers is saved by."""
+    """Saves as models of transformers do."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_positions=8, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=1))

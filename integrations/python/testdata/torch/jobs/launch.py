@@ -1,9 +1,9 @@
-"""A program for launchers: ranks if there are some, and four updates.
+"""A program for launchers: four updates, on several ranks if the launcher sets them.
 
-    launch.py             as whoever starts it says
+    launch.py             the launcher starts the ranks
     launch.py spawn       torch.multiprocessing starts the ranks
-    launch.py before      it forks, and PyTorch is loaded in the child
-    launch.py after       it forks when PyTorch is loaded
+    launch.py before      it forks, and the child loads PyTorch
+    launch.py after       it forks after it has loaded PyTorch
 """
 
 import os
@@ -40,7 +40,7 @@ def train(rank=None, port=None):
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
-    os.write(1, "".join(lines).encode())  # at once: ranks may share a stream
+    os.write(1, "".join(lines).encode())  # in one write: ranks may share a stream
 
 
 def forked():

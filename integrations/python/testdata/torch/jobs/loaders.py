@@ -1,4 +1,4 @@
-"""Ways to feed a loop: two epochs of four batches, where there are epochs."""
+"""Ways to feed a loop: two epochs of four batches, if there are epochs."""
 
 import itertools
 
@@ -27,7 +27,7 @@ class Stream(IterableDataset):
 
 
 class Whole(Numbers):
-    """Gives all samples of a batch at once."""
+    """Returns all samples of a batch at once."""
 
     def __getitems__(self, indices):
         return [self[i] for i in indices]
@@ -86,12 +86,12 @@ def persistent():
 
 
 def any_order():
-    """Batches come as they are ready; with one worker that is the order of always."""
+    """Returns batches as they are ready; with one worker that is the usual order."""
     plain(num_workers=1, multiprocessing_context="fork", in_order=False)
 
 
 def stateful():
-    """The loader of torchdata, whose place is kept in a checkpoint."""
+    """Uses torchdata's loader, whose position is saved in a checkpoint."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     loader = StatefulDataLoader(Numbers(), batch_size=4)
@@ -103,14 +103,14 @@ def stateful():
 
 
 def several():
-    """A loop over one loader that takes a batch of another one by the way."""
+    """Loops over one loader, and takes single batches of another one."""
     other = itertools.cycle(DataLoader(Numbers(), batch_size=2))
     train((torch.cat([x, z]), torch.cat([y, w])) for (x, y), (z, w) in zip(DataLoader(Numbers(), batch_size=4), other))
 
 
 def generator():
-    """No DataLoader at all: batches are cut out of one long text, and now and then
-    the loss is estimated on the side."""
+    """Uses no DataLoader: batches are cut out of one long text, and now and then
+    the loss is estimated on other data."""
     text = torch.arange(512) % 17
     model = nn.Sequential(nn.Embedding(17, 8), nn.Flatten(), nn.Linear(64, 17))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -140,7 +140,7 @@ def generator():
 
 
 def in_the_middle():
-    """The loss on held out data every second batch of an epoch."""
+    """Computes the loss on held-out data after every second batch of an epoch."""
     model, held_out = nn.Linear(8, 2), DataLoader(Numbers(), batch_size=8)
 
     def batches():

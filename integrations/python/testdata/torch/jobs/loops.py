@@ -1,4 +1,4 @@
-"""Loops without a DataLoader, as people write them: six updates each."""
+"""Typical loops without a DataLoader: six updates each."""
 
 import sys
 
@@ -21,7 +21,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """Its blocks' activations are kept, or made again in backward."""
+    """A model whose blocks keep their activations, or recompute them in backward."""
 
     def __init__(self, again=None):
         super().__init__()
@@ -47,7 +47,7 @@ def net(**kwargs):
 
 
 class Slow(torch.optim.SGD):
-    """An optimizer of the program's own kind."""
+    """An optimizer that the program defines."""
 
     def step(self, closure=None):
         small.slow("step")
@@ -104,7 +104,7 @@ def closure():
 
 
 def gan():
-    """The judge trains first, then the painter against it."""
+    """Trains the discriminator first, then the generator against it."""
     painter, judge = nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Sequential(nn.Linear(8, 16), nn.LeakyReLU(), nn.Linear(16, 1))
     of_painter, of_judge = torch.optim.Adam(painter.parameters(), lr=1e-3), torch.optim.Adam(judge.parameters(), lr=1e-3)
     for _ in range(STEPS):
@@ -122,7 +122,7 @@ def gan():
 
 
 def grad_only():
-    """Gradients are asked for by autograd.grad, and applied by hand."""
+    """Computes gradients with autograd.grad, and applies them itself."""
     model = net()
     for _ in range(STEPS):
         x, y = batch()
@@ -134,7 +134,7 @@ def grad_only():
 
 
 def penalty():
-    """The gradient's own size is part of the loss."""
+    """Includes the norm of the gradient in the loss."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(STEPS):
@@ -150,8 +150,8 @@ def penalty():
 
 
 def amp():
-    """Mixed precision with a scaler, and one step that it skips: its gradients are
-    not finite."""
+    """Uses mixed precision with a scaler, which skips one step because its gradients
+    are not finite."""
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = Scaler()
@@ -171,7 +171,7 @@ def Scaler():
 
 
 def own_optimizer():
-    """An optimizer that is no torch.optim.Optimizer."""
+    """Uses an optimizer that is not a torch.optim.Optimizer."""
 
     class Plain:
         def __init__(self, parameters):
@@ -198,7 +198,7 @@ def own_optimizer():
 
 
 def functional():
-    """Gradients by torch.func: no backward of a tensor."""
+    """Computes gradients with torch.func, without backward of a tensor."""
     model = net()
     parameters = dict(model.named_parameters())
 

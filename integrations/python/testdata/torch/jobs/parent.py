@@ -1,4 +1,4 @@
-"""Two workers train one model, each by itself: the parent that started them by the method argv[1] waits, and evaluates."""
+"""Two workers train a model independently. The parent, which started them by the method argv[1], waits and evaluates."""
 
 import sys
 

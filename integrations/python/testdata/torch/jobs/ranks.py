@@ -1,4 +1,4 @@
-"""Two ranks of every kind of parallel training: four updates each."""
+"""Two ranks for every kind of parallel training: four updates each."""
 
 import contextlib
 import os
@@ -56,7 +56,7 @@ def ddp(cls=Net, **kwargs):
 
 
 class Bare(nn.Module):
-    """Has no buffers that are sent around."""
+    """A model without buffers, which would be broadcast."""
 
     def __init__(self):
         super().__init__()
@@ -72,7 +72,7 @@ def plain():
 
 
 def buckets():
-    """Gradients go in many small pieces."""
+    """Reduces gradients in many small buckets."""
     train(ddp(Bare, bucket_cap_mb=0.0005))
 
 
@@ -81,7 +81,7 @@ def static_graph():
 
 
 def comm_hook():
-    """The program's own way to reduce gradients."""
+    """Reduces gradients with a hook of the program."""
 
     def halves(state, bucket):
         work = dist.all_reduce(bucket.buffer().div_(RANKS), async_op=True)
@@ -93,7 +93,7 @@ def comm_hook():
 
 
 def no_sync():
-    """Gradients of two batches are added up before they are reduced."""
+    """Accumulates the gradients of two batches before they are reduced."""
     model = ddp(Bare)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step, (x, y) in zip(range(2 * STEPS), batch()):
@@ -143,14 +143,14 @@ def fsdp2():
 
 
 def tensor_parallel():
-    """One layer by columns and one by rows: one sum in forward, one in backward."""
+    """Splits one layer by columns and one by rows: one sum in forward, one in backward."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     mesh = init_device_mesh("cpu", (RANKS,))
     model = parallelize_module(net(Bare), mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
-    torch.manual_seed(100)  # all ranks see the same
+    torch.manual_seed(100)  # all ranks have the same data
     for _ in range(STEPS):
         x, y = torch.randn(8, 8), torch.randint(0, 2, (8,))
         optimizer.zero_grad()
@@ -161,7 +161,7 @@ def tensor_parallel():
 
 
 def pipeline():
-    """Two stages and four pieces of a batch."""
+    """Uses two stages and four micro-batches."""
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
     whole = net(Bare)
@@ -184,7 +184,7 @@ def pipeline():
 
 
 def functional():
-    """Collectives that give a new tensor."""
+    """Calls collectives that return a new tensor."""
     import torch.distributed._functional_collectives as funcol
 
     model = net(Bare)
@@ -200,7 +200,7 @@ def functional():
 
 
 def mesh():
-    """Four ranks in two rows: sums along each."""
+    """Arranges four ranks in two rows, and sums along each dimension."""
     from torch.distributed.device_mesh import init_device_mesh
 
     grid = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "model"))
@@ -219,7 +219,7 @@ def mesh():
 
 
 def objects():
-    """What is sent is pickled."""
+    """Sends pickled objects."""
     model = net(Bare)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for (x, y), _ in zip(batch(), range(STEPS)):

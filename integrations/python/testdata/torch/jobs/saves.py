@@ -18,7 +18,7 @@ PATH = os.path.join(os.environ["WORK"], "step%d")
 
 
 class Late:
-    """Takes its time when it is pickled."""
+    """An object that takes long to pickle."""
 
     def __reduce__(self):
         small.slow("capture")
@@ -47,7 +47,7 @@ def path():
 
 
 def atomic():
-    """Written beside, and renamed."""
+    """Writes a temporary file, and renames it."""
 
     def save(state, path):
         torch.save(state, path + ".new")
@@ -65,7 +65,7 @@ def stream():
 
 
 def buffer():
-    """Packed in memory, and written by the program itself."""
+    """Serializes in memory; the program writes the bytes itself."""
 
     def save(state, path):
         b = io.BytesIO()
@@ -77,7 +77,7 @@ def buffer():
 
 
 def pool():
-    """In a thread of the program's own, which is waited for before the next one."""
+    """Saves in a thread of the program, and waits for it before the next save."""
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         pending = []
 

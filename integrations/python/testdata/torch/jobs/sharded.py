@@ -1,4 +1,4 @@
-"""Trainers of others on two ranks."""
+"""Trainers of frameworks on two ranks."""
 
 import os
 import sys
@@ -64,15 +64,15 @@ def accelerate_accumulates():
 
 
 def accelerate_dispatches():
-    """Rank 0 reads, and sends to the others."""
+    """Rank 0 reads the data and sends it to the other ranks."""
     accelerated(dispatch_batches=True)
 
 
 def deepspeed(stage=1):
     import deepspeed
 
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # would be compiled at the start
-    deepspeed.utils.logger.setLevel("ERROR")  # it prints with the time
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # otherwise compiled at the start
+    deepspeed.utils.logger.setLevel("ERROR")  # its messages contain the time
     model = Net()
     engine, optimizer, loader, _ = deepspeed.initialize(
         model=model, training_data=data(), config={
@@ -96,13 +96,13 @@ def deepspeed3():
 
 
 def megatron(stages=1):
-    """Its schedules: with one stage a plain loop over pieces of the batch, with two
-    they go forward and backward in turn."""
+    """Uses Megatron's schedules: with one stage a loop over micro-batches, with two
+    stages alternating forward and backward."""
     from megatron.core import ModelParallelConfig, parallel_state
     from megatron.core.enums import ModelType
     from megatron.core.pipeline_parallel import get_forward_backward_func
 
-    # It asks for CUDA by name, whatever there is.
+    # Megatron always requests CUDA by name.
     zeros = torch.zeros
     torch.zeros = lambda *size, device=None, **kwargs: zeros(*size, **kwargs)
     torch.cuda.current_device = lambda: torch.device("cpu")

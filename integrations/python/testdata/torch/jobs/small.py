@@ -1,4 +1,4 @@
-"""What the jobs share. It loads PyTorch only where it is asked for."""
+"""Functions that the jobs share. The module does not load PyTorch by itself."""
 
 import os
 import socket
@@ -6,24 +6,24 @@ import subprocess
 import sys
 import time
 
-DELAY = 0.08  # ten times what a phase of these models takes
+DELAY = 0.08  # seconds: ten times the duration of a phase of these models
 
 
 def slow(phase):
-    """Sleeps where a delay is to be found: in the phase of the rank that SLOW names."""
+    """Sleeps in the phase and on the rank that SLOW names, for the report to find."""
     if os.environ.get("SLOW") == phase + ":" + os.environ.get("RANK", "0"):
         time.sleep(DELAY)
 
 
 def say(value):
-    """Prints a number with all its bits, and the rank before it."""
+    """Prints the rank, and a number with all its bits."""
     number = value.item() if hasattr(value, "item") else float(value)
     print(os.environ.get("RANK", "0"), number.hex(), flush=True)
 
 
 def free_port():
-    """A port that nobody listens on, and that the system gives to nobody: those begin at
-    32768, and the other jobs of this machine take many."""
+    """Returns an unused port that the system does not assign itself: it assigns ports from
+    32768 on, and the other jobs of this machine use many of them."""
     while True:
         port = 10000 + int.from_bytes(os.urandom(4), "big") % 20000
         with socket.socket() as s:
@@ -35,8 +35,8 @@ def free_port():
 
 
 def launched(ranks=2, **env):
-    """Starts the program once more as each rank, and ends as they do. In a rank it
-    does nothing. What ranks print comes in their order."""
+    """Starts the program again as each rank, and exits with their status. In a rank it
+    does nothing. The output of the ranks is printed in their order."""
     if "RANK" in os.environ:
         return
     env = dict(os.environ, WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), **env)

@@ -1,4 +1,4 @@
-"""TRL's trainers, on a tiny random model and data that are made here."""
+"""TRL's trainers, with a tiny random model and generated data."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ warnings.filterwarnings("ignore")
 os.environ["HF_HUB_OFFLINE"] = "1"
 WORK = os.environ["WORK"]
 
-# What datasets hashes holds modules: only those of a site-packages by their names.
+# datasets hashes modules too: by name only if they are in a site-packages folder.
 sys.path[:] = [p for p in sys.path if not p.startswith("/opt/")]
 for name in "trl", "huggingface":
     os.mkdir(os.path.join(WORK, name))

@@ -51,7 +51,7 @@ class Span:
 
     __slots__ = ("_id", "_name", "_parent_span", "_events", "_initial", "_updated", "_running", "_hear", "_token", "_ref", "_copy", "_failed", "_ended", "__weakref__")  # fmt: skip
 
-    # # Defaults of the slots.
+    # Defaults of the slots.
     _late = {
         "_id": lambda self: uuid.uuid4(),
         "_parent_span": lambda self: None,
@@ -82,7 +82,7 @@ class Span:
             self._initial = attributes_of(span_attributes)
 
     def _known(self):
-        """Returns the events of a span of which only its times in the ring buffer are known."""
+        """Returns the events of a span for which only the times in the ring buffer are known."""
         now = TracingTimestamp.now()
 
         def event(name, at):

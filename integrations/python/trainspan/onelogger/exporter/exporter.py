@@ -7,7 +7,7 @@ from ..core.exceptions import OneLoggerError
 
 
 class ExportError(OneLoggerError):
-    """An exporter could not execute a call."""
+    """Raised when an exporter cannot execute a call."""
 
     def __init__(self, message):
         super().__init__(message)
@@ -18,27 +18,27 @@ class Exporter(ABC):
 
     @abstractmethod
     def initialize(self):
-        """Called once, before the others, during the configuration of the program."""
+        """Called once, before the other methods, during the configuration of the program."""
 
     @abstractmethod
     def export_start(self, span):
-        """A span has started."""
+        """Called when a span has started."""
 
     @abstractmethod
     def export_stop(self, span):
-        """A span has stopped."""
+        """Called when a span has stopped."""
 
     @abstractmethod
     def export_event(self, event, span):
-        """An event happened during a span."""
+        """Called when an event has happened during a span."""
 
     @abstractmethod
     def export_error(self, event, span):
-        """An error happened during a span."""
+        """Called when an error has happened during a span."""
 
     @abstractmethod
     def export_telemetry_data_error(self, error):
-        """The data has a gap."""
+        """Called when the data has a gap."""
 
     @abstractmethod
     def close(self):

@@ -44,7 +44,7 @@ class LoggerExporter(BaseJsonExporter):
         if not found:
             raise ExportError("Log string must be enclosed in square brackets: %s" % text)
         record = {}
-        # # A separator precedes a key; one inside of quotes does not.
+        # A separator precedes a key; one inside of quotes does not.
         for key, value in re.findall(r'([\w.-]+)=("(?:[^"\\]|\\.)*"|\[.*?\](?= \| |$)|[^|]*?)(?: \| |\s*\|?\s*$)', found[-1]):
             at = record
             *above, last = key.split(".")

@@ -1,1 +1,1 @@
-"""What records spans."""
+"""Recorders of spans."""

@@ -88,7 +88,7 @@ class DefaultRecorder(Recorder):
     def get_active_spans_by_name(self, span_name):
         return [span for span in list(self._open.values()) if span.name == span_name]
 
-    # # The operations without the guard, and without recording the call.
+    # The operations without the guard, and without recording the call.
 
     def _shown(self, name):
         """Returns whether spans with a name are exported."""

@@ -1,5 +1,5 @@
-"""How far a training is, and what its metrics are made of. The rules are those of the
-recorder behind the ring; docs/reference/formats.md says where they are not the original's."""
+"""The progress of a training, and the input of its metrics. The recorder behind the ring buffer
+applies the same rules; docs/reference/formats.md lists the differences from one-logger."""
 
 from ...core.time import between
 
@@ -9,8 +9,8 @@ def micros(seconds):
 
 
 class Window:
-    """The runs of one kind of span, and their time in whole microseconds: rounding seconds
-    would be most of what an iteration costs."""
+    """The number of runs of one kind of span, and their time in whole microseconds: rounding
+    seconds would be most of the cost of an iteration."""
 
     __slots__ = ("count", "sum", "least", "most")
 
@@ -18,7 +18,7 @@ class Window:
         self.count, self.sum, self.least, self.most = 0, 0, None, 0
 
     def add(self, start, end):
-        """Adds the time of a run that was counted when it started."""
+        """Adds the time of a run, which was counted when it started."""
         self.take(micros(between(start, end)))
 
     def take(self, us):
@@ -48,7 +48,7 @@ class Window:
 
 
 class Loop:
-    """What a training loop starts afresh."""
+    """The values that each training loop resets."""
 
     def __init__(self):
         self.iterations = Window()
@@ -58,36 +58,36 @@ class Loop:
 
 
 class Rates:
-    """What an iteration counts for."""
+    """The samples, tokens and FLOPs of an iteration."""
 
     def __init__(self, config, world):
-        """config is that of the training, and world gives the number of ranks."""
+        """config is that of the training; world returns the number of ranks."""
         self.batch, self.seq, self.flops, self.world = config.global_batch_size, config.seq_length, None, world
         if config.is_log_throughput_enabled:
             self.flops = self.batch * config.flops_per_sample
 
 
 class State:
-    """How far the training is."""
+    """The progress of the training."""
 
     def __init__(self):
         self.loop, self.loops = Loop(), 0
         self.loop_start = None
-        self.first = self.samples_before = 0  # of the loop: iterations and samples of earlier runs
-        self.done = self.validated = self.tested = 0  # iterations, earlier runs included: now, and at the last loop of each kind
+        self.first = self.samples_before = 0  # iterations and samples of earlier runs, at the start of the loop
+        self.done = self.validated = self.tested = 0  # iterations, including those of earlier runs: now, and at the last loop of each kind
         self.productive = 0  # microseconds of completed iterations of all loops
-        self.flops = None  # of the job
-        self.windows = {}  # by the name of the span
-        self.saves = 0  # that succeeded
+        self.flops = None  # FLOPs of the job
+        self.windows = {}  # windows by the name of the span
+        self.saves = 0  # successful saves
         self.first_save = self.last_save = None
-        self.pending = {}  # what is kept if a save succeeds, by its step
-        self.best = (0, 0, 0.0, 0.0, None)  # the largest numbers that a success reported
+        self.pending = {}  # by the step of a save: the values to keep if the save succeeds
+        self.best = (0, 0, 0.0, 0.0, None)  # the largest values of successful saves so far
 
     def window(self, name):
         return self.windows.setdefault(str(name), Window())
 
     def begin(self, at, first, samples, flops):
-        """Begins a loop. flops are those of earlier runs, None where they are not counted."""
+        """Begins a loop. flops are those of earlier runs, or None if FLOPs are not counted."""
         self.loop_start, self.first, self.samples_before = at, first, samples
         self.done = self.validated = self.tested = first
         if flops is not None:
@@ -95,15 +95,15 @@ class State:
 
     @staticmethod
     def due(done, every):
-        """Whether exporters hear of the metrics after so many iterations."""
+        """Returns whether the metrics are exported after this number of iterations."""
         return done % every == 0 and done > 1
 
     def completed(self, us, end, rates):
-        """Counts an iteration of so many microseconds that ended at a time of the wall clock.
-        False where its throughput is not known for want of time."""
+        """Counts an iteration of us microseconds that ended at end, in seconds of the wall clock.
+        Returns False if the total time is zero, so that the throughput is unknown."""
         loop = self.loop
         w = loop.iterations
-        if w.least is None or us < w.least:  # take(), written out
+        if w.least is None or us < w.least:  # take(), inlined
             w.least = us
         if us > w.most:
             w.most = us
@@ -129,15 +129,15 @@ class State:
         return True
 
     def prepare(self, step, validation):
-        """Remembers what the checkpoint of a step holds."""
+        """Stores the values that belong to the checkpoint of a step."""
         if len(self.pending) >= 1024:
             self.pending.pop(next(iter(self.pending)))
         tflops = None if self.flops is None else float(self.flops) / 10**12
         self.pending[step] = (self.done, self.samples_before + self.loop.samples, self.productive / 1e6, validation.total, tflops)
 
     def saved(self, step, at):
-        """Counts a success and gives the productive numbers, which never go down; None
-        where no save of that step is known."""
+        """Counts a successful save and returns the productive values, which never decrease, or
+        None if no save of that step is known."""
         held = self.pending.pop(step, None)
         if held is None:
             return None

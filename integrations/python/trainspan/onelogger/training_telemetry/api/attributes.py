@@ -14,7 +14,7 @@ from ...core.exceptions import OneLoggerError, assert_that
 class _Table(Attributes):
     TABLE = ""
 
-    if TYPE_CHECKING:  # what __init_subclass__ makes
+    if TYPE_CHECKING:  # __init_subclass__ defines these
 
         @classmethod
         def create(cls, *args: Any, **kwargs: Any) -> Any: ...
@@ -40,7 +40,7 @@ class _Table(Attributes):
 
         def create(cls, *args, **kwargs):
             if args or not needed <= kwargs.keys() <= cls._types.keys():
-                kwargs = signature.bind(*args, **kwargs).arguments  # which takes 50 us
+                kwargs = signature.bind(*args, **kwargs).arguments  # this takes 50 us
             attributes, get = cls(), kwargs.get
             for name, missing, nonzero in rows:
                 value = get(name)
@@ -63,7 +63,7 @@ class _Table(Attributes):
 
 
 def _flat(value):
-    """Metadata becomes a list of texts, "key:value"."""
+    """Returns metadata as a list of texts, "key:value"."""
     return ["%s:%s" % item for item in value.items()]
 
 

@@ -27,7 +27,7 @@ class StandardTrainingJobSpanName(StrEnum):
     OPTIMIZER_UPDATE = "optimizer_update"
 
 
-# # Excluded from the export by default: there are many of them.
+# Excluded from the export by default: there are many of them.
 DEFAULT_SPANS_EXPORT_BLACKLIST = [
     StandardTrainingJobSpanName.TRAINING_SINGLE_ITERATION,
     StandardTrainingJobSpanName.VALIDATION_SINGLE_ITERATION,

@@ -35,14 +35,15 @@ _new, _call, _end, _clock = object.__new__, _ring.start_call, _ring.end, time.pe
 
 
 class Iteration(Span):
-    """A span of which nothing but its times is known, until somebody asks."""
+    """The span of a training iteration. It stores only times; its other values are created at
+    their first use."""
 
-    __slots__ = ("_began",)  # by the performance counter; without it the ring knows
+    __slots__ = ("_began",)  # start by the performance counter; if unset, the ring buffer has the start
     _name, _ref = names.TRAINING_SINGLE_ITERATION, str(names.TRAINING_SINGLE_ITERATION)
 
     def _known(self):
         if self._running:
-            self._hear.__self__._touched = True  # the end belongs to these events
+            self._hear.__self__._touched = True  # from now on the slow path must end the span
         return super()._known()
 
     def _start(self):
@@ -55,8 +56,8 @@ class Iteration(Span):
 
 
 def _told(f):
-    """A callback: what it does, and then telling the ring of it, with the line of the
-    program where it was wrong."""
+    """Decorates a callback: after f the call is written to the ring buffer, if f raised with the
+    line of the program that called it."""
 
     @wraps(f)
     def call(self, *args, **kwargs):
@@ -83,7 +84,8 @@ class TrainingRecorder(DefaultRecorder):
         self._config, self._state, self._telling, self._said = config, State(), {}, {}
         self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
 
-    # Spans by hand: a standard name may be open once, and one with a window only by its callback.
+    # Spans that the program starts itself. A standard name may be open once, and only callbacks
+    # may start spans with a window.
 
     def start(self, span_name, span_attributes=None, start_event_attributes=None, start_time=None, parent_span=None):
         if span_name in STANDARD:
@@ -111,7 +113,7 @@ class TrainingRecorder(DefaultRecorder):
         super()._over(span)
 
     def _force(self, span, at):
-        """Says of a span with a window that its callback did not end it."""
+        """Counts a span with a window that its callback did not stop, and records an error on it."""
         if span.name in TIMED and id(span) in self._open:
             self._state.window(span.name).add(span.start_event.timestamp, at or TracingTimestamp.now())
             self._event(span, ErrorEvent.create(FORCED % span.name), "export_error")
@@ -125,7 +127,7 @@ class TrainingRecorder(DefaultRecorder):
             )
 
     def _the(self, name):
-        """The open span of a standard name."""
+        """Returns the open span of a standard name."""
         spans = self.get_active_spans_by_name(name)
         assert_that(len(spans) == 1, "Expected to have one and only one span named %s but found %d." % (name, len(spans)))
         return spans[0]
@@ -136,12 +138,12 @@ class TrainingRecorder(DefaultRecorder):
         return self._config.telemetry_config
 
     def _tell(self, callback, what):
-        """Tells the ring of a callback."""
+        """Writes a callback to the ring buffer."""
         self._values()
         _wire.call(callback, **what)
 
     def _values(self):
-        """Tells the ring what functions of the configuration gave meanwhile."""
+        """Writes new results of the configuration's functions to the ring buffer."""
         for part, config in (("", self._config), ("telemetry_config.", self._config.telemetry_config)):
             seen = config.seen() if hasattr(config, "seen") else {}
             fresh = {part + k: _wire.value(v) for k, v in seen.items() if self._said.get(part + k, self) != v}
@@ -194,7 +196,7 @@ class TrainingRecorder(DefaultRecorder):
         self.end()
 
     def _configured(self, span, config):
-        """Says what the training is, on the span of the application."""
+        """Records the configuration of the training as an event of the application's span."""
         if config.is_log_throughput_enabled:
             self._state.flops = 0
         self._note(span, events.UPDATE_TRAINING_TELEMETRY_CONFIG, sets.TrainingTelemetryAttributes.create(
@@ -207,7 +209,7 @@ class TrainingRecorder(DefaultRecorder):
         ))  # fmt: skip
 
     def late_config(self, config):
-        """Takes the configuration of a training that was not known at the start."""
+        """Records a configuration that was set after on_app_start."""
         found = self.get_active_spans_by_name(StandardSpanName.APPLICATION)
         assert_that(found, "Cannot update training metrics: Please call on_app_start() before calling this method.")
         self._configured(found[0], config)
@@ -267,7 +269,7 @@ class TrainingRecorder(DefaultRecorder):
             self._done(span, stop_time)
 
     def _update(self, span, every):
-        """Adds the metrics of the training, as they are now, to the span of the loop."""
+        """Adds the current metrics of the training to the span of the loop."""
         state, loop = self._state, self._state.loop
         w = loop.iterations
         self._event(span, Event.deferred(events.TRAINING_METRICS_UPDATE, sets.TrainingMetricsUpdateAttributes.create, {
@@ -288,23 +290,24 @@ class TrainingRecorder(DefaultRecorder):
         return span
 
     def _running(self, name):
-        """The open span of a name with a window."""
+        """Returns the open span of a name with a window."""
         spans = self.get_active_spans_by_name(name)
         assert_that(spans, "Cannot stop timer since it is not active")
         return spans[0]
 
     def _done(self, span, at):
-        """Stops the span of an iteration, whose end in the trace says it."""
+        """Stops the span of an iteration. The callback is not written: the end of the span in the
+        trace implies it."""
         self._values()
         self._close_phase(span, at)
         self._telling["told"] = False
 
-    # An iteration that exporters do not see, since there are none or the filter keeps it
-    # from them: what is neither the ring nor counts for their metrics is left out. Whatever
-    # is not plain goes the long way.
+    # The fast path of iterations that no exporter gets, because there is no exporter or the
+    # filter excludes them: it only writes to the ring buffer and updates the metrics. All other
+    # iterations (not plain) use the slow path.
 
     def find_plain(self):
-        """Finds out whether iterations are plain, for the callbacks."""
+        """Determines whether iterations are plain, and sets _guard.plain for the callbacks."""
         configs = (self._config, self._config.telemetry_config)
         hidden = not self._exporters or not self._shown(names.TRAINING_SINGLE_ITERATION)
         plain = hidden and all(hasattr(c, "functions") and not c.functions() for c in configs)
@@ -315,7 +318,7 @@ class TrainingRecorder(DefaultRecorder):
         _guard.plain = self if plain else None
 
     def quick_start(self):
-        """Starts an iteration, or gives None."""
+        """Starts an iteration and returns its span, or None if the slow path must start it."""
         if self._iteration is not None:
             return None
         span = _new(Iteration)
@@ -331,7 +334,7 @@ class TrainingRecorder(DefaultRecorder):
         return span
 
     def quick_end(self):
-        """Ends the iteration, or gives False."""
+        """Ends the iteration. Returns False if the slow path must end it."""
         span, state, latest = self._iteration, self._state, self._latest
         if span is None or self._touched or latest.get() is not span:
             self._touched = False
@@ -345,7 +348,7 @@ class TrainingRecorder(DefaultRecorder):
             state.done, end = done, _clock()
         else:
             began = getattr(span, "_began", None)
-            if began is None:  # there was no exporter yet
+            if began is None:  # it started when there was no exporter
                 return False
             clock = moments.time
             end = clock.perf_counter()
@@ -455,8 +458,8 @@ class TrainingRecorder(DefaultRecorder):
         )
 
 
-# The callbacks that start or stop a span and nothing else: by their key the name of the
-# span, and which of the two.
+# The callbacks that only start or stop a span: for each key the name of the span, and s
+# (start), e (end) or both.
 PLAIN = {
     "distributed_init": (names.DIST_INIT, "se"), "model_init": (names.MODEL_INIT, "se"), "dataloader_init": (names.DATA_LOADER_INIT, "se"),
     "optimizer_init": (names.OPTIMIZER_INIT, "se"), "load_checkpoint": (names.CHECKPOINT_LOAD, "se"),

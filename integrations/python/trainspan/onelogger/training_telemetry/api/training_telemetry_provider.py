@@ -64,7 +64,7 @@ class TrainingTelemetryProvider(metaclass=Single):
 
     @_building
     def with_config_override_from_json_file(self, file_path):
-        """The same from a file of JSON."""
+        """Merges a partial configuration from a JSON file, as with_config_override does."""
         try:
             config = json.loads(Path(file_path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as e:
@@ -210,8 +210,8 @@ def flat(config):
     return OneLoggerConfig(telemetry_config=config, **base)
 
 
-# What is told to the ring: a field that is a function is named, and what it gives is
-# told when that is known.
+# The form of a configuration in the ring buffer: a field that is a function has only its name
+# there; its result is written when it is known.
 
 
 def _plain(config):
