@@ -63,7 +63,7 @@ func TestFaultsAreFound(t *testing.T) {
 	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations == 0 || d[0].Iterations > 14 || d[0].LostWork <= 0 || d[0].Down <= 0 {
 		t.Errorf("disruptions: %+v", d)
 	}
-	for _, want := range []string{"Rank 2", "input", "steps repeated"} {
+	for _, want := range []string{"Rank 2", "data loading", "steps repeated"} {
 		if !strings.Contains(r.Verdict.Sentence, want) {
 			t.Errorf("%q is not in: %s", want, r.Verdict.Sentence)
 		}
