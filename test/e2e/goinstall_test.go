@@ -16,10 +16,9 @@ import (
 // docs/maintain/releasing.md says, and installs the command from it. The module cache of this
 // machine is used, so that nothing else has to be compiled again, and is left as it was.
 func TestGoInstall(t *testing.T) {
-	const (
-		root    = "github.com/trainspan/trainspan"
-		version = "v0.0.1-of-a-test"
-	)
+	const root = "github.com/trainspan/trainspan"
+	// The build cache has an index of each module by version, so that each run needs another one.
+	version := fmt.Sprintf("v0.0.1-test%d", time.Now().UnixNano())
 	n := &newcomer{t: t, dir: t.TempDir()}
 	n.environment()
 	n.paste("the command requires the version", fmt.Sprintf(`cd trainspan/cmd/trainspan
