@@ -321,7 +321,7 @@ func recordContract(t *testing.T, corpus *contractCorpus, jobs []contractJob, n 
 
 // TestContract compares the output with testdata/contract; -update records it.
 func TestContract(t *testing.T) {
-	if *anew && testing.Short() {
+	if *rewrite && testing.Short() {
 		t.Fatal("-update needs all jobs: leave out -short")
 	}
 	for _, corpus := range contractCorpora {
@@ -344,11 +344,11 @@ func TestContract(t *testing.T) {
 			if err == nil {
 				want, err = contract.Decode(data)
 			}
-			if err != nil && !(*anew && errors.Is(err, fs.ErrNotExist)) {
+			if err != nil && !(*rewrite && errors.Is(err, fs.ErrNotExist)) {
 				t.Fatal(err)
 			}
 			got := recordContract(t, &corpus, jobs, n)
-			if *anew {
+			if *rewrite {
 				got.Keep(want)
 				if err := os.WriteFile(path, got.Encode(), 0o644); err != nil {
 					t.Fatal(err)

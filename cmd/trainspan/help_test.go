@@ -124,7 +124,7 @@ func TestCommandsInDocs(t *testing.T) {
 	if string(m[2]) == rows.String() {
 		return
 	}
-	if !*anew {
+	if !*rewrite {
 		t.Errorf("%s differs from the commands: run go test . -run CommandsInDocs -update", page)
 		return
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-var anew = flag.Bool("update", false, "write docs/reference/schema from the types")
+var rewrite = flag.Bool("update", false, "write docs/reference/schema from the types")
 
 // schemas has the types of --json output; for runs, the type of each line.
 var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}
@@ -119,7 +119,7 @@ func TestSchemaFiles(t *testing.T) {
 	for name, v := range schemas {
 		want := schemaOf(t, v, false)
 		path := filepath.Join("../../docs/reference/schema", name+".json")
-		if *anew {
+		if *rewrite {
 			if err := os.WriteFile(path, want, 0o644); err != nil { //nolint:gosec // for everybody
 				t.Fatal(err)
 			}

@@ -133,7 +133,7 @@ func TestVerbsAgreeOnAttempts(t *testing.T) {
 		"not counted":               {[]int{0, 0, 0}, []int{1, 2, 3}},
 		"not recorded":              {[]int{-1, -1}, []int{1, 2}},
 		"one left nothing":          {[]int{0, 2}, []int{1, 3}},
-		"counted anew":              {[]int{0, 2, 0, 1}, []int{1, 3, 4, 5}},
+		"counted again":             {[]int{0, 2, 0, 1}, []int{1, 3, 4, 5}},
 		"always the same, not zero": {[]int{4, 4}, []int{5, 6}},
 		"some recorded":             {[]int{1, -1, 1}, []int{2, 3, 4}},
 	} {
