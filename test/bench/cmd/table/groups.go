@@ -197,8 +197,16 @@ func (t *tables) commandBeside(r row, args []string, what, path string, times fl
 	return err
 }
 
+// benchmark is a benchmark of a package of the module.
+type benchmark struct{ pkg, name string }
+
+var (
+	receiverBench = benchmark{"./internal/ingest/otlpreceiver", "^BenchmarkSpan$"}
+	ringBench     = benchmark{"./integrations/python", "^BenchmarkDrain$"}
+)
+
 func receiver(t *tables, rows []row) error {
-	units, err := t.goTest("./internal/ingest/otlpreceiver", "^BenchmarkSpan$")
+	units, err := t.goTest(receiverBench.pkg, receiverBench.name)
 	if err == nil {
 		rows[0].line(fmt.Sprintf("%.2f µs", units["ns/span"]/1e3), fmt.Sprintf("%.2f", units["decode-x"]))
 	}
@@ -206,7 +214,7 @@ func receiver(t *tables, rows []row) error {
 }
 
 func rings(t *tables, rows []row) error {
-	units, err := t.goTest("./integrations/python", "^BenchmarkDrain$")
+	units, err := t.goTest(ringBench.pkg, ringBench.name)
 	if err == nil {
 		rows[0].line(fmt.Sprintf("%.2f µs", units["cpu-ns/span"]/1e3), "")
 	}

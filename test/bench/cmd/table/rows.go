@@ -156,11 +156,15 @@ func (t *tables) job(ranks, steps int) (string, error) {
 	return dir, simjob.Large{Ranks: ranks, Steps: steps, Slow: ranks * 2 / 3, Extra: 12, Save: 200}.Write(dir)
 }
 
+// moduleRoot is the folder of the module that is measured, seen from test/bench,
+// where the table runs.
+const moduleRoot = "../.."
+
 // goTest runs a benchmark of a package of the module and returns its figures by
 // unit, as the median of the rounds.
 func (t *tables) goTest(pkg, bench string) (map[string]float64, error) {
 	cmd := exec.Command("go", "test", "-run", "^$", "-bench", bench, "-benchtime", "0.5s", "-count", strconv.Itoa(t.rounds), pkg)
-	cmd.Dir, cmd.Stderr = "..", os.Stderr
+	cmd.Dir, cmd.Stderr = moduleRoot, os.Stderr
 	if t.profile {
 		return nil, t.profiled(bench, func(path string) error {
 			cmd.Args = append(cmd.Args, "-cpuprofile", path, "-o", filepath.Join(t.dir, "test"))
