@@ -6,8 +6,12 @@ earlier. So the largest difference of the two clocks so far, that of an event on
 converts the device's times to the host's clock. Events are read in the order of their
 recording, of all phases together, and each stream has a separate lane, so that the spans of a
 lane nest or follow each other.
+
+No event is ever destroyed: in a forked process, which cannot use the device, that would end
+the process, and after an error of the device PyTorch would print a warning for each.
 """
 
+import ctypes
 import functools
 from collections import deque
 from threading import RLock
@@ -62,11 +66,17 @@ class Device:
         self.names = {}
         self.told = False  # whether the metadata says that the host only launches
         self.captures = set()  # graphs during capture: then no thread may query an event
+        self.events = []  # all of this process, and those of processes that forked it
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.events))  # so that the end of the interpreter keeps them too
         self.reset()
 
+    def forked(self):
+        """Resets the state after a fork: the device and the events belong to the parent."""
+        self.reset()
+        self.free = []
+
     def reset(self):
-        """Resets the state: after a fork the device belongs to the parent."""
-        self.free, self.marks, self.spans = [], deque(), deque()
+        self.free, self.marks, self.spans = list(self.events), deque(), deque()
         self.last = None    # the previous event, and its time since the first one, in ns
         self.latest = 0     # the latest of these times
         self.offset = None  # the time of the first one on the host's clock
@@ -89,7 +99,11 @@ class Device:
             if not self.told:
                 self.told = True
                 _ring.meta("launches", self.kind)
-            event = self.free.pop() if self.free else self.cuda.Event(enable_timing=True)
+            if self.free:
+                event = self.free.pop()
+            else:
+                event = self.cuda.Event(enable_timing=True)
+                self.events.append(event)
             event.record()
             mark = _Mark(event, stream, _ring.now())
             self.marks.append(mark)

@@ -114,7 +114,7 @@ def _forked():
     _loop.reset()
     _loop.start_up.reset()
     if _device is not None:
-        _device.reset()
+        _device.forked()
 
 
 def _loaded(torch):
