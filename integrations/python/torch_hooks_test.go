@@ -269,10 +269,13 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	hosts := tr.named("compute/forward")
 	var last int64
+	longer := 0 // a process that waits for a CPU records an event late
 	for i, s := range tr.named("device/forward") {
-		// 3 ms on the device's clock; a process that waits for a CPU reads its clock
-		// late.
-		if s.Dur < 2900 || s.Dur > 3500 || s.args["background"] != "1" || s.TID == hosts[0].TID {
+		// 3 ms on the device's clock
+		if s.Dur > 3500 {
+			longer++
+		}
+		if s.Dur < 2900 || s.args["background"] != "1" || s.TID == hosts[0].TID {
 			t.Errorf("forward %d on the device: %d µs, %v", i, s.Dur, s.args)
 		}
 		if s.TS < last || i < len(hosts) && s.TS < hosts[i].TS-100 {
@@ -284,6 +287,9 @@ func TestTorchStandIns(t *testing.T) {
 		if launch := s.TS - int64(lag); i < len(hosts) && (err != nil || launch < hosts[i].TS-1 || launch > hosts[i].TS+hosts[i].Dur+1 || s.args["step"] != hosts[i].args["step"]) {
 			t.Errorf("forward %d on the device of step %s was asked for %s us before %d: %+v", i, s.args["step"], s.args["lag_us"], s.TS, hosts[i])
 		}
+	}
+	if longer > 10 {
+		t.Errorf("got %d of 20 forwards longer than 3.5 ms on the device, want 3 ms", longer)
 	}
 	for _, s := range tr.named("device/bcast") { // on a separate stream
 		if s.args["stream"] != "7" || s.args["background"] != "1" || s.args["lag_us"] != "" || s.TID == tr.named("device/forward")[0].TID {

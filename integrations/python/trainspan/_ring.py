@@ -409,7 +409,7 @@ def _build():
                     raise  # slots need a region
                 region = max(usable, key=lambda r: (number[r] not in current, number[r] & STEPS == steps, number[r]))
                 words[table + 2 * region] = n = 0
-        if n == 0:
+        if n == 0 or (n | steps) & STEPS:  # else the reader has cleared the slots
             page, at = slots_of(region)
             page[at : at + REGION] = bytes(REGION)
         activate(region, steps)
