@@ -45,7 +45,11 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = withSpan(ctx, s.parent)
 	}
-	if !p.root {
+	switch {
+	case p.root:
+	case s.parent != nil && s.parent.data.SpanID.IsValid():
+		s.data.ParentID = s.parent.data.SpanID
+	default:
 		ctx = o.joined(ctx)
 		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
 	}

@@ -78,7 +78,7 @@ func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 		data := s.data
 		rec.Span = &data
 	}
-	o.hub.Push(*rec, s.to)
+	o.hub.Push(rec, s.to)
 	c.queued = true
 }
 

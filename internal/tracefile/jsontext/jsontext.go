@@ -104,7 +104,15 @@ func AppendString(dst []byte, s string) []byte {
 
 // AppendEscaped is AppendString without the quotes.
 func AppendEscaped(dst []byte, s string) []byte {
-	i := 0
+	if n := PlainPrefix(s); n < len(s) {
+		return escapeFrom(dst, s, n)
+	}
+	return append(dst, s...)
+}
+
+// PlainPrefix returns how many of the first bytes of s are ASCII and need no escape in a
+// JSON string.
+func PlainPrefix(s string) (i int) {
 	// Eight bytes at a time: most strings need no escape.
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
@@ -113,12 +121,30 @@ func AppendEscaped(dst []byte, s string) []byte {
 			break
 		}
 	}
-	for ; i < len(s); i++ {
-		if !Plain[s[i]] {
-			return escapeFrom(dst, s, i)
-		}
+	for i < len(s) && Plain[s[i]] {
+		i++
 	}
-	return append(dst, s...)
+	return i
+}
+
+// hexPairs holds the two digits of each byte.
+var hexPairs = func() (t [256][2]byte) {
+	for i := range t {
+		t[i] = [2]byte{hexDigits[i>>4], hexDigits[i&15]}
+	}
+	return t
+}()
+
+// AppendHex appends bytes in hexadecimal.
+func AppendHex(dst, src []byte) []byte {
+	n := len(dst)
+	dst = slices.Grow(dst, 2*len(src))[:n+2*len(src)]
+	to := dst[n:]
+	for i, b := range src {
+		pair := hexPairs[b]
+		to[2*i], to[2*i+1] = pair[0], pair[1]
+	}
+	return dst
 }
 
 // allPlain reports whether eight bytes need no escape in a JSON string.
