@@ -18,17 +18,45 @@ import (
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // encoder writes records in one of the two styles.
 type encoder struct {
 	compat bool
-	pid    int
-	rank   int
 	count  int64
 
-	attempt  *int   // of the job; written if known
-	job, tag string // in heartbeats
+	process, place []byte // the pid; rank and attempt; as the records have them
+	job, tag       string // in heartbeats
+
+	// Neighbouring spans have the same trace and often the same parent.
+	trace  recent[trace.TraceID]
+	parent recent[trace.SpanID]
+}
+
+// newEncoder returns the encoder of a process.
+func newEncoder(id outputs.Identity, compat bool) encoder {
+	e := encoder{compat: compat, job: id.Job, tag: id.SessionTag}
+	e.process = jsontext.AppendInt([]byte(`,"pid":`), int64(id.PID))
+	e.place = jsontext.AppendInt([]byte(`,"rank":`), int64(id.Rank.Or(0)))
+	if id.Attempt.IsSet() {
+		e.place = jsontext.AppendInt(append(e.place, `,"attempt":`...), int64(id.Attempt.Get()))
+	}
+	return e
+}
+
+// recent is the last id of its kind, and its text.
+type recent[T comparable] struct {
+	id   T
+	text []byte
+}
+
+// append appends an id in hexadecimal. bytes are those of the id.
+func (r *recent[T]) append(dst []byte, id T, bytes []byte) []byte {
+	if r.text == nil || r.id != id {
+		r.id, r.text = id, jsontext.AppendHex(r.text[:0], bytes)
+	}
+	return append(dst, r.text...)
 }
 
 func (e *encoder) begin(dst []byte, kind string) []byte {
@@ -41,8 +69,7 @@ func (e *encoder) begin(dst []byte, kind string) []byte {
 func (e *encoder) end(dst []byte) []byte {
 	dst = append(dst, `,"count":`...)
 	dst = jsontext.AppendInt(dst, e.count)
-	dst = append(dst, `,"pid":`...)
-	return jsontext.AppendInt(dst, int64(e.pid))
+	return append(dst, e.process...)
 }
 
 // span appends a start, stop or complete record. A nil event leaves its part out.
@@ -98,7 +125,7 @@ func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 	dst = e.event(dst, ev)
 	dst = e.end(dst)
 	if !e.compat {
-		dst = e.where(dst)
+		dst = append(dst, e.place...)
 	}
 	return append(dst, "}\n"...)
 }
@@ -107,24 +134,13 @@ func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 func (e *encoder) appendOwnFields(dst []byte, s *outputs.SpanData) []byte {
 	if s.ParentID.IsValid() {
 		dst = append(dst, `,"parent_id":"`...)
-		dst = jsontext.AppendHex(dst, s.ParentID[:])
+		dst = e.parent.append(dst, s.ParentID, s.ParentID[:])
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"trace_id":"`...)
-	dst = jsontext.AppendHex(dst, s.TraceID[:])
+	dst = e.trace.append(dst, s.TraceID, s.TraceID[:])
 	dst = append(dst, '"')
-	return e.where(dst)
-}
-
-// where appends rank and attempt.
-func (e *encoder) where(dst []byte) []byte {
-	dst = append(dst, `,"rank":`...)
-	dst = jsontext.AppendInt(dst, int64(e.rank))
-	if e.attempt != nil {
-		dst = append(dst, `,"attempt":`...)
-		dst = jsontext.AppendInt(dst, int64(*e.attempt))
-	}
-	return dst
+	return append(dst, e.place...)
 }
 
 // heartbeat appends a record that the process is alive.
@@ -138,7 +154,7 @@ func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 		}
 	}
 	dst = e.event(dst, &ev)
-	return append(e.where(e.end(dst)), "}\n"...)
+	return append(append(e.end(dst), e.place...), "}\n"...)
 }
 
 func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {

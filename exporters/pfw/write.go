@@ -79,10 +79,13 @@ func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, tr
 	if truncated {
 		d.truncated.Add(1)
 	}
+	events := s.Events()
 	if !d.writeText(e, s, &at, truncated) {
 		d.writeArgs(e, s, &at, truncated)
 	}
-	d.remainingEvents(e, s, at.TID, level)
+	if len(events) > 0 {
+		d.remainingEvents(e, events, s.DroppedEvents(), at.TID, level)
+	}
 	d.open.remove(e)
 }
 
@@ -246,14 +249,9 @@ type scopeEntry struct {
 // argSpan is the argument of an event's record that holds the id of its span.
 const argSpan = "span"
 
-// remainingEvents writes the events that were not written when they happened.
-func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
-	events := s.Events()
-	if len(events) == 0 {
-		return
-	}
-	// The SDK drops the oldest events of a span with too many.
-	dropped := s.DroppedEvents()
+// remainingEvents writes the events that were not written when they happened. The SDK
+// has dropped the oldest events of a span with too many.
+func (d *traceWriter) remainingEvents(e *spanEntry, events []sdktrace.Event, dropped int, tid int64, level int) {
 	written := e.events()
 	var stack [stackArgs]dftracer.Arg
 	for i := max(written-dropped, 0); i < len(events); i++ {
