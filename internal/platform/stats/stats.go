@@ -81,7 +81,13 @@ func nth(x []float64, k int) float64 {
 	}
 	for hi := len(x) - 1; ; {
 		if hi-lo < 24 {
-			slices.Sort(x[lo : hi+1])
+			for i := lo + 1; i <= hi; i++ { // there is no NaN here, which slices.Sort looks for
+				v, j := x[i], i
+				for ; j > lo && x[j-1] > v; j-- {
+					x[j] = x[j-1]
+				}
+				x[j] = v
+			}
 			return x[k]
 		}
 		// The median of three is far from the ends for any usual order.
