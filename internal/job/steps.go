@@ -164,6 +164,9 @@ func (s *Steps) Add(sp *Span) {
 	if r == vocab.StepCompute {
 		c.Epoch = Unknown // DLIO writes 0 in all of them
 	}
+	if n := len(s.found[r]); n == cap(s.found[r]) {
+		s.found[r] = slices.Grow(s.found[r], max(n, 16)) // append grows by a quarter, and copies more
+	}
 	s.found[r] = append(s.found[r], c)
 	if r == vocab.StepIteration && len(s.found[r]) == 1 { // drops what only other rules need
 		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored, training: s.training}

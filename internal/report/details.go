@@ -150,8 +150,10 @@ func (s slow) longer(o slow) int {
 func (n *nameStat) add(s slow) {
 	n.count++
 	n.total += s.dur
-	if len(n.top) == topSpans && s.longer(n.top[topSpans-1]) >= 0 {
-		return
+	if len(n.top) == topSpans {
+		if last := n.top[topSpans-1]; s.dur < last.dur || s.longer(last) >= 0 {
+			return
+		}
 	}
 	if slices.ContainsFunc(n.top, func(o slow) bool { return o.id == s.id && o.start == s.start }) {
 		return // a copy

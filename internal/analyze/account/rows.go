@@ -93,11 +93,9 @@ type rowMemory struct {
 
 var rowMemories sync.Pool
 
-// block returns memory for n rows, at most rowsPerBlock.
+// block returns memory for n rows, at most rowsPerBlock, or a whole block of an earlier
+// process.
 func (m *rowMemory) block(n int) []row {
-	if n < rowsPerBlock {
-		return make([]row, 0, n)
-	}
 	if m.free == nil {
 		if of, ok := rowMemories.Get().(*rowMemory); ok {
 			m.free, m.keys = of.free, of.keys
@@ -105,7 +103,7 @@ func (m *rowMemory) block(n int) []row {
 	}
 	k := len(m.free)
 	if k == 0 {
-		return make([]row, 0, rowsPerBlock)
+		return make([]row, 0, min(n, rowsPerBlock))
 	}
 	b := m.free[k-1]
 	m.free = m.free[:k-1]
