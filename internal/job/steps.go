@@ -348,7 +348,9 @@ func (s *Steps) fromUpdates() (out []Step) {
 // AddEvent is Add for an event of a trace with times in microseconds and a
 // known meaning.
 func (s *Steps) AddEvent(ev *dftracer.Event, m *vocab.Meaning) {
-	sp := Span{ID: ev.ID, Start: ev.TS * 1000, End: ev.End() * 1000, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
+	var sp Span
+	sp.ID, sp.Start, sp.End, sp.Thread = ev.ID, ev.TS*1000, ev.End()*1000, ev.TID
+	sp.Step, sp.Epoch, sp.First = Unknown, Unknown, Unknown
 	sp.mean(ev.Cat, m)
 	for i := range ev.Args {
 		sp.argument(&ev.Args[i])
