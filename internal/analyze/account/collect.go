@@ -59,6 +59,7 @@ func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Proces
 		if clock != nil {
 			a.move(clock(p))
 		}
+		l.spill = b.spill
 		l.add(&a)
 	}
 	for _, s := range j.Silent {
