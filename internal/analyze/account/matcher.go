@@ -85,22 +85,69 @@ type matcher struct {
 	groups  [][]int32  // by index in all and kind: the number of the group
 	ops     [][]uint32 // the same for the operation, from 1
 	sizes   []int      // by group: the number of expected members
-	of      map[meeting]meet.Meeting
+	of      []matched  // by group
 	cols    [][packBlock]int64
 	buf     []byte
 }
 
-// meeting identifies one meeting among those that are matched together.
+// meeting identifies one meeting of a group.
 type meeting struct {
-	group, place int32
-	anchor       int64
+	anchor int64
+	place  int32
 }
 
-// mostMeetings bounds the meetings that are matched together: they need about 100 bytes each. Tests set it.
+// matched holds the meetings of a group that are matched together. Ranks usually have the same meetings in
+// the same order, so each is found after the one before.
+type matched struct {
+	list []entered
+	at   int             // index of the next meeting of the current rank
+	of   map[meeting]int // index in list, nil as long as the list is in order
+}
+
+type entered struct {
+	key meeting
+	meet.Meeting
+}
+
+// find returns a meeting of the current rank, a new one if no rank has entered it.
+func (g *matched) find(key meeting) *meet.Meeting {
+	n := len(g.list)
+	switch {
+	case g.at < n && g.list[g.at].key == key:
+	case g.of == nil && g.at == n && (n == 0 || g.list[n-1].key.before(key)):
+		g.list = append(g.list, entered{key: key})
+	default:
+		if g.of == nil {
+			g.of = make(map[meeting]int, n)
+			for i := range g.list {
+				g.of[g.list[i].key] = i
+			}
+		}
+		at, ok := g.of[key]
+		if !ok {
+			at = n
+			g.of[key] = at
+			g.list = append(g.list, entered{key: key})
+		}
+		g.at = at
+	}
+	g.at++
+	return &g.list[g.at-1].Meeting
+}
+
+// before reports whether a rank has a meeting before another one. The sum of the rest of an anchor is last.
+func (a meeting) before(b meeting) bool {
+	if a.anchor != b.anchor {
+		return a.anchor < b.anchor
+	}
+	return a.place >= 0 && (a.place < b.place || b.place == folded)
+}
+
+// mostMeetings bounds the meetings that are matched together: they need 64 bytes each, or more if ranks differ. Tests set it.
 var mostMeetings = 1 << 17
 
 func newMatcher(all []*attempt, expected int) *matcher {
-	m := &matcher{all: all, answers: make([]answers, len(all)), of: make(map[meeting]meet.Meeting)}
+	m := &matcher{all: all, answers: make([]answers, len(all))}
 	m.cols = make([][packBlock]int64, max(insideColumns, outsideColumns))
 	ranks := make([][]meet.Group, len(all))
 	numbers := make(map[string]uint32)
@@ -120,6 +167,7 @@ func newMatcher(all []*attempt, expected int) *matcher {
 	for i := range named.List {
 		m.sizes = append(m.sizes, named.List[i].Expected(max(expected, len(all))))
 	}
+	m.of = make([]matched, len(m.sizes))
 	for i := range all {
 		list := make([]int32, len(all[i].meets))
 		for k, n := range named.Number[i] {
@@ -186,12 +234,16 @@ func (m *matcher) match(l *layout, answer func(i int, at int64, rank int, took i
 			return
 		}
 		high := low + min(width, math.MaxInt64-max(low, 0))
-		clear(m.of)
+		for g := range m.of {
+			m.of[g] = matched{list: m.of[g].list[:0]}
+		}
 		before := slices.Clone(cursors)
 		for i := range cursors {
+			m.begin(i)
 			cursors[i].read(m, l, high, func(row int) { m.enter(l, i, row) })
 		}
 		for i := range before {
+			m.begin(i)
 			before[i].read(m, l, high, func(row int) { m.answer(l, i, row, answer) })
 			done(i)
 		}
@@ -228,33 +280,38 @@ func (m *matcher) together(l *layout) (width int64) {
 	return max(int64(mostMeetings)*int64(rounds)/int64(meetings), 1)
 }
 
-// key returns the meeting in a row of attempt i, and the number of its kind.
-func (m *matcher) key(l *layout, i, row int) (at meeting, kind int64) {
-	kind = m.cols[l.kind][row]
-	return meeting{group: m.groups[i][kind-1], place: int32(m.cols[l.place][row]), anchor: m.cols[l.anchor][row]}, kind
+// begin goes to the first meetings of attempt i.
+func (m *matcher) begin(i int) {
+	for _, g := range m.groups[i] {
+		m.of[g].at = 0
+	}
+}
+
+// key returns the meeting in a row.
+func (m *matcher) key(l *layout, row int) meeting {
+	return meeting{anchor: m.cols[l.anchor][row], place: int32(m.cols[l.place][row])}
 }
 
 func (m *matcher) enter(l *layout, i, row int) {
-	at, kind := m.key(l, i, row)
-	if m.sizes[at.group] < 2 {
+	kind := m.cols[l.kind][row] - 1
+	group, key := m.groups[i][kind], m.key(l, row)
+	if m.sizes[group] < 2 {
 		return
 	}
 	op := uint32(0)
-	if at.place >= 0 { // a sum may be of several operations
-		op = m.ops[i][kind-1]
+	if key.place >= 0 { // a sum may be of several operations
+		op = m.ops[i][kind]
 	}
-	mt := m.of[at]
-	mt.Enter(m.all[i].Rank, op, m.cols[l.took][row])
-	m.of[at] = mt
+	m.of[group].find(key).Enter(m.all[i].Rank, op, m.cols[l.took][row])
 }
 
 func (m *matcher) answer(l *layout, i, row int, answer func(i int, at int64, rank int, took int64)) {
-	at, _ := m.key(l, i, row)
-	size, took := m.sizes[at.group], m.cols[l.took][row]
+	group, took := m.groups[i][m.cols[l.kind][row]-1], m.cols[l.took][row]
+	size := m.sizes[group]
 	if size < 2 {
 		return
 	}
-	mt := m.of[at]
+	mt := m.of[group].find(m.key(l, row))
 	if !mt.IsWhole(size) {
 		answer(i, m.cols[l.at][row], unmatchedRank, took)
 		return
