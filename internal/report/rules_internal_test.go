@@ -121,7 +121,7 @@ func TestLostSpillFile(t *testing.T) {
 		t.Skip("open files are found in /proc: ", err)
 	}
 	packedMemory = 0
-	defer func() { packedMemory = 64 << 20 }()
+	defer func(limit int64) { packedMemory = limit }(packedMemory)
 	t.Setenv("TMPDIR", t.TempDir())
 	traces, profiles := t.TempDir(), t.TempDir()
 	if _, err := (simjob.Attempt{Ranks: 2, Steps: 400}).Write(traces); err != nil {
