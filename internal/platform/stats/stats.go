@@ -185,6 +185,16 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 // merge merges the values of x before one index with those from it on. Both
 // parts are sorted.
 func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
+	const few = 2 // values that are moved one by one, such as the spans that hold all others
+	if len(x)-from <= few {
+		for ; from < len(x); from++ {
+			v := x[from]
+			at := sort.Search(from, func(i int) bool { return compare(&x[i], &v) > 0 })
+			copy(x[at+1:from+1], x[at:from])
+			x[at] = v
+		}
+		return buffer
+	}
 	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
 	buffer = append(buffer[:0], x[low:from]...)
 	at := low
