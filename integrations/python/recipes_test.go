@@ -43,7 +43,9 @@ func newKitchen(t *testing.T) *kitchen {
 		t.Skip("tools/ci/recipes runs it: it installs frameworks")
 	}
 	k := &kitchen{t.TempDir(), built.Command(t)}
-	out, err := k.shell(t, "true").CombinedOutput()
+	install := k.shell(t, "true")
+	install.Env = append(install.Env, "HOME="+os.Getenv("HOME")) // it may have a Python
+	out, err := install.CombinedOutput()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.ExitCode() == 75 {
 		t.Skipf("%s", out)
 	}
@@ -74,11 +76,6 @@ func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(k.command)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+cache, "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
 		"WANDB_DIR="+k.dir, "RAY_USAGE_STATS_ENABLED=0", "MLFLOW_TRACKING_URI=file:./mlruns", "MLFLOW_ALLOW_FILE_STORE=true")
-	if python, err := exec.LookPath("python3.12"); err == nil { // HOME differs from that of pyenv
-		if own, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output(); err == nil {
-			cmd.Env = append(cmd.Env, "PYTHON="+strings.TrimSpace(string(own)))
-		}
-	}
 	return cmd
 }
 

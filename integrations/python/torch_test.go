@@ -238,6 +238,7 @@ func TestTorchLoops(t *testing.T) {
 		"teacher":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
+		"acts":                      {6, 0, 0, 0, 18, 6, 6, 6, 0, 0},
 		"cycled":                    {14, 1, 2, 4, 36, 14, 14, 14, 11, 3},
 		"loader_first":              {13, 2, 0, 0, 26, 13, 13, 13, 10, 2},
 		"evaluate_in_training_mode": {8, 2, 2, 8, 32, 8, 8, 8, 22, 6},
@@ -281,6 +282,9 @@ func TestTorchLoops(t *testing.T) {
 				if got := tr.count[name]; got != want {
 					t.Errorf("%d of %s, want %d", got, name, want)
 				}
+			}
+			if got, want := tr.count["rollout/rollout"], map[string]int{"acts": 6}[f[0]]; got != want {
+				t.Errorf("%d of rollout/rollout, want %d", got, want)
 			}
 			for i, s := range tr.named(iteration) {
 				if s.args["step"] != strconv.Itoa(i) {

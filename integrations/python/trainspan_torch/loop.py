@@ -30,9 +30,10 @@ INSIDE = IN_FORWARD | IN_BACKWARD | IN_WAIT
 RARELY = 63  # the program's own spans are checked in a step that has none of these bits
 _NAMES = {
     "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
-    "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
+    "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"), "acts": ("rollout", "rollout"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
+_PHASES = {"evaluated": "evaluation", "acts": "rollout"}  # those of other spans have their names
 # The words of a step: the wait before it, and its phases.
 PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
 
@@ -163,7 +164,7 @@ class Loop:
 
     def start(self, key, at=None):
         self.flow = 0
-        if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
+        if _PHASES.get(key, key) in self.on and self.tokens[key] is None and not self.left(key):
             step = key == "iteration" and _ring.step(self.names[key], at)
             if step:
                 self.frame, self.top = step
@@ -386,8 +387,11 @@ class Loop:
             self.is_open, self.work = False, 0
             self.drop("iteration")
         if not self.is_open:
-            self.start("evaluated")
-            self.alone = self.tokens["evaluated"] is not None
+            # Without a loader, and in training mode, the model acts on data of its own.
+            acts = module.training and self.armed and not self.fed and self.tokens["evaluation"] is None
+            alone = "acts" if acts else "evaluated"
+            self.start(alone)
+            self.alone = self.tokens[alone] is not None
         elif not self.work & FORWARD:
             self.work |= EVALUATED
             self.quick = 0
@@ -402,6 +406,7 @@ class Loop:
         """Called when a forward outside of any iteration has ended, and with it an evaluation
         whose loader has no more batches."""
         self.end("evaluated")
+        self.end("acts")
         if self.last:
             self.end("evaluation")
             if self.held is not None:

@@ -199,6 +199,15 @@ def late_step():
     optimizer.zero_grad()
 
 
+def acts():
+    """Collects data with the model, as reinforcement learning does, and trains on it."""
+    for _ in range(2):
+        with torch.no_grad():
+            x = torch.cat([model(torch.randn(4, 8)).repeat(1, 4) for _ in range(3)])
+        for y in torch.randint(0, 2, (3, 12)):
+            train(x, y)
+
+
 def own_spans():
     from trainspan.dftracer.python import dft_fn
 
