@@ -387,9 +387,7 @@ class Loop:
             self.is_open, self.work = False, 0
             self.drop("iteration")
         if not self.is_open:
-            # Without a loader, and in training mode, the model acts on data of its own.
-            acts = module.training and self.armed and not self.fed and self.tokens["evaluation"] is None
-            alone = "acts" if acts else "evaluated"
+            alone = "acts" if module.training and self.acts(module) else "evaluated"
             self.start(alone)
             self.alone = self.tokens[alone] is not None
         elif not self.work & FORWARD:
@@ -397,6 +395,14 @@ class Loop:
             self.quick = 0
             if self.root() is None:
                 self.root = weakref.ref(module)
+
+    def acts(self, module):
+        """Returns whether a forward in training mode, but without gradients, makes data for the
+        training, as in reinforcement learning: there is no loader, and it is no loss."""
+        root = self.root()
+        if self.fed or not self.armed or self.tokens["evaluation"] is not None or root is not None and not root.training:
+            return False
+        return root is module or next(module.parameters(), None) is not None
 
     def uses(self):
         """Called when the current batch is used for other work than training."""
