@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -433,9 +434,11 @@ func (r *Report) stepSentence() string {
 			head = fmt.Sprintf(" on rank %d in these %s: ", f.Ranks[0], display.Plural(f.Evidence.Affected, "step"))
 		}
 	} else {
+		phases := r.stepPhases()
 		for _, p := range straggler.Phases() {
-			add(finding.Word(p.String()), r.Steps.Phases[p.String()])
+			add(finding.Word(p.String()), phases[p.String()])
 		}
+		add(string(account.Compute), phases[string(account.Compute)])
 		if len(parts) == 0 {
 			return ""
 		}
@@ -458,6 +461,25 @@ func (r *Report) stepSentence() string {
 		}
 	}
 	return ms(sum) + head + strings.Join(text, ", ")
+}
+
+// stepPhases returns the mean time of each phase of a step. If spans say that a step computes but not that it is
+// a forward, a backward or an optimizer's step, as those of JAX, the time of no phase is divided as in the
+// account of the run, and that of these spans is called compute.
+func (r *Report) stepPhases() map[string]float64 {
+	const compute = string(account.Compute)
+	phases, host := maps.Clone(r.Steps.Phases), straggler.Host.String()
+	for _, p := range []straggler.Phase{straggler.Forward, straggler.Backward, straggler.Optimizer} {
+		if phases[p.String()] > 0 {
+			return phases
+		}
+	}
+	of := r.Ledger.ProductiveParts
+	if c := of[account.Compute]; c > 0 && phases[host] > 0 && !r.Steps.Device {
+		phases[compute] = phases[host] * float64(c) / float64(c+of[account.OtherCode])
+		phases[host] -= phases[compute]
+	}
+	return phases
 }
 
 // details adds the proof of the diagnosis, the cost of restarts, the start of a run without a
