@@ -124,7 +124,11 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	}
 	var only *startsOnly
 	if errors.As(err, &only) && o.html == "" {
-		if err := showStarts(a, only, o.json); err != nil || !o.check {
+		run := ""
+		if len(refs) == 1 {
+			run = refs[0].Run
+		}
+		if err := showStarts(a, only, run, o.json); err != nil || !o.check {
 			return err
 		}
 		return &ui.StatusError{Status: 4, Quiet: true, Err: errors.New("check: no training process")}

@@ -30,7 +30,17 @@ func (r *Report) outcomeWords() string {
 		return "PROFILE"
 	case o == nil && len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Ended:
 		return Completed
-	case o == nil || o.How == job.Lost:
+	case o == nil:
+		return "END UNKNOWN"
+	default:
+		return wordsOf(o)
+	}
+}
+
+// wordsOf returns how something ended, in capitals.
+func wordsOf(o *job.Outcome) string {
+	switch {
+	case o.How == job.Lost:
 		return "END UNKNOWN"
 	case o.How == job.Unfinished:
 		return "RUNNING"
@@ -292,8 +302,15 @@ func (s *screen) first(r *Report) {
 // ending returns details of how the job ended, if the outcome needs any: a label, a text and, for
 // an exception, the line of the program that raised it.
 func (r *Report) ending() (label, text, source string) {
-	o := r.Outcome
-	if o == nil || r.Profile != nil || o.How == job.Completed || o.How == job.Unfinished {
+	if r.Outcome == nil || r.Profile != nil {
+		return "", "", ""
+	}
+	return describeEnd(r.Outcome)
+}
+
+// describeEnd is [Report.ending] for an outcome.
+func describeEnd(o *job.Outcome) (label, text, source string) {
+	if o.How == job.Completed || o.How == job.Unfinished {
 		return "", "", ""
 	}
 	if o.How != job.Failed || o.Error == "" {
