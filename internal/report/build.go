@@ -339,6 +339,7 @@ func (j *Job) quality(led *account.Report) Quality {
 	for i := range j.Attempts {
 		q.Late += j.Attempts[i].Late
 	}
+	q.Missing = findMissing(j.Job, led)
 	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led)...)...)
 	var far int64
 	for _, ranks := range j.clocks {

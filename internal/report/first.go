@@ -483,6 +483,9 @@ func (s *screen) details(r *Report) {
 	d := &screen{columns: s.columns}
 	v := &r.Verdict
 	d.proof(v.Proof)
+	for _, text := range r.Quality.Missing {
+		d.labelled("Missing", sentence(text))
+	}
 	table := len(d.lines) + 1 // the table is never truncated
 	d.limits(r.Limits)
 	d.labelled("Restart", r.disruptions())
@@ -506,9 +509,10 @@ func (s *screen) details(r *Report) {
 		remarks = remarks[1:]
 	}
 	note := ""
+	doubts := slices.DeleteFunc(slices.Clone(v.Doubts), func(text string) bool { return slices.Contains(r.Quality.Missing, text) })
 	switch {
-	case len(v.Doubts) > 0:
-		note = sentence("confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; "))
+	case len(doubts) > 0:
+		note = sentence("confidence " + v.Confidence + ": " + strings.Join(doubts, "; "))
 	case len(remarks) > 0:
 		note, remarks = sentence(display.Elide(display.Text(remarks[0]), 2*(s.columns-labelWidth))), remarks[1:]
 	}

@@ -171,6 +171,9 @@ func remarks(led *account.Report) []string {
 	}
 	var out []string
 	for _, k := range order {
+		if k == account.MissingRank {
+			continue // Quality.Missing has it
+		}
 		text := strings.ReplaceAll(string(k), "_", " ")
 		if t, ok := flagWords[k]; ok {
 			text = t
@@ -248,7 +251,6 @@ var flagWords = map[account.FlagKind]string{
 	account.NoHeartbeat:     "ended without an end record (killed?): its last record counts as its end",
 	account.ClockSkew:       "an attempt begins before the last activity of the previous one",
 	account.LongIteration:   "a step took more than ten times the usual time",
-	account.MissingRank:     "ranks reported nothing",
 	account.SpansDropped:    "spans were dropped while recording",
 	account.TwoWriters:      "several processes have the same rank and attempt",
 	account.MissingEnds:     "spans without an end were closed by later records",
