@@ -31,7 +31,17 @@ func (r *Report) outcomeWords() string {
 		return "PROFILE"
 	case o == nil && len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Ended:
 		return Completed
-	case o == nil || o.How == job.Lost:
+	case o == nil:
+		return "END UNKNOWN"
+	default:
+		return wordsOf(o)
+	}
+}
+
+// wordsOf returns how something ended, in capitals.
+func wordsOf(o *job.Outcome) string {
+	switch {
+	case o.How == job.Lost:
 		return "END UNKNOWN"
 	case o.How == job.Unfinished:
 		return "RUNNING"
@@ -293,8 +303,15 @@ func (s *screen) first(r *Report) {
 // ending returns details of how the job ended, if the outcome needs any: a label, a text and, for
 // an exception, the line of the program that raised it.
 func (r *Report) ending() (label, text, source string) {
-	o := r.Outcome
-	if o == nil || r.Profile != nil || o.How == job.Completed || o.How == job.Unfinished {
+	if r.Outcome == nil || r.Profile != nil {
+		return "", "", ""
+	}
+	return describeEnd(r.Outcome)
+}
+
+// describeEnd is [Report.ending] for an outcome.
+func describeEnd(o *job.Outcome) (label, text, source string) {
+	if o.How == job.Completed || o.How == job.Unfinished {
 		return "", "", ""
 	}
 	if o.How != job.Failed || o.Error == "" {
@@ -488,6 +505,9 @@ func (s *screen) details(r *Report) {
 	d := &screen{columns: s.columns}
 	v := &r.Verdict
 	d.proof(v.Proof)
+	for _, text := range r.Quality.Missing {
+		d.labelled("Missing", sentence(text))
+	}
 	table := len(d.lines) + 1 // the table is never truncated
 	d.limits(r.Limits)
 	d.labelled("Restart", r.disruptions())
@@ -511,9 +531,10 @@ func (s *screen) details(r *Report) {
 		remarks = remarks[1:]
 	}
 	note := ""
+	doubts := slices.DeleteFunc(slices.Clone(v.Doubts), func(text string) bool { return slices.Contains(r.Quality.Missing, text) })
 	switch {
-	case len(v.Doubts) > 0:
-		note = sentence("confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; "))
+	case len(doubts) > 0:
+		note = sentence("confidence " + v.Confidence + ": " + strings.Join(doubts, "; "))
 	case len(remarks) > 0:
 		note, remarks = sentence(display.Elide(display.Text(remarks[0]), 2*(s.columns-labelWidth))), remarks[1:]
 	}

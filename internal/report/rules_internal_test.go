@@ -302,7 +302,7 @@ func TestRemarksOfFlags(t *testing.T) {
 	led := &account.Report{Flags: []account.Flag{
 		{Kind: "odd_thing", Rank: 3, Attempt: 2}, {Kind: "other", Rank: 1}, {Kind: "odd_thing", Rank: 4, Count: 5},
 	}}
-	if got, want := remarks(led), []string{"odd thing (ranks 3, 4, attempt 2, 7 times)", "other (rank 1)"}; !slices.Equal(got, want) {
+	if got, want := remarks(led, false), []string{"odd thing (ranks 3, 4, attempt 2, 7 times)", "other (rank 1)"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
