@@ -132,7 +132,7 @@ type OTLP struct {
 	// BatchDelay is the longest that a span waits for its batch to fill.
 	BatchDelay time.Duration `key:"batch_delay" env:"OTEL_BSP_SCHEDULE_DELAY:ms" rule:"min=0" default:"5s"`
 	// SpillDir is the folder for spans that cannot be delivered; without one they are dropped. See
-	// [OTLP](../guide/otlp.md).
+	// [OTLP](signals.md#otlp).
 	SpillDir string `key:"spill_dir" env:"TRAINSPAN_OTLP_SPILL_DIR" rule:"nozero"`
 	// SpillBytes bounds the files in SpillDir, including those of other processes and of earlier
 	// runs. Past it spans are dropped and counted.
@@ -140,7 +140,7 @@ type OTLP struct {
 	// Segment is how long a long span may stay open before a finished segment of it is sent.
 	// Negative sends such spans in one piece.
 	Segment time.Duration `key:"segment" env:"TRAINSPAN_OTLP_SEGMENT" default:"10m"`
-	// TraceSplit is when a new trace begins; see [OTLP](../guide/otlp.md).
+	// TraceSplit is when a new trace begins; see [OTLP](signals.md#otlp).
 	TraceSplit string `key:"trace_split" env:"TRAINSPAN_OTLP_TRACE_SPLIT" rule:"oneof=per-attempt|per-epoch|per-window" default:"per-attempt"`
 	// TraceWindow is the number of training iterations in one trace with per-window.
 	TraceWindow int `key:"trace_window" env:"TRAINSPAN_OTLP_TRACE_WINDOW" rule:"min=0" default:"1000"`
