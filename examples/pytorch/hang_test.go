@@ -23,7 +23,7 @@ func TestHang(t *testing.T) {
 		ranks                     []int
 		stacks                    []string
 	}{
-		{"loader", "Hung: rank 1 in input", "input", "rank 1 did not come to all_reduce", []int{1}, []string{"rank 1 in hangs.py (wait)"}},
+		{"loader", "Hung: rank 1 in input", "input", "rank 1 did not enter all_reduce", []int{1}, []string{"rank 1 in hangs.py (wait)"}},
 		{"mismatch", "Hung: all ranks wait", "mismatch", "of group default_pg", nil, []string{"rank 0 in hangs.py (all_reduce)", "rank 1 in hangs.py (all_reduce)"}},
 	} {
 		t.Run(tt.how, func(t *testing.T) {

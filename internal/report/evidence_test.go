@@ -102,7 +102,7 @@ func TestWitness(t *testing.T) {
 		if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
 			t.Fatalf("%+v", v)
 		}
-		want := []string{"PyTorch's flight recorder: rank 2 did not come to all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
+		want := []string{"PyTorch's flight recorder: rank 2 did not enter all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
 		if !slices.Equal(v.Witness, want) {
 			t.Errorf("%q", v.Witness)
 		}
@@ -114,7 +114,7 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%+v", r.Quality)
 		}
 		var screen bytes.Buffer
-		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 does not get past it.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
+		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 is blocked there.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
 			t.Errorf("%v\n%s", err, &screen)
 		}
 	})
@@ -135,7 +135,7 @@ func TestWitness(t *testing.T) {
 			dumped(t, filepath.Join(dir, fmt.Sprint("comm_lib_trace_rank_", r)), end, map[bool]int64{true: 36, false: 37}[r == 1], r == 1)
 		}
 		r := build(t, dir)
-		if v := r.Verdict.Rank; v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not come") || *r.Outcome.Rank != 1 {
+		if v := r.Verdict.Rank; v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not enter") || *r.Outcome.Rank != 1 {
 			t.Errorf("%+v", v)
 		}
 	})

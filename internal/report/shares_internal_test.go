@@ -182,7 +182,7 @@ func TestWaitsBesideCollectives(t *testing.T) {
 	if got, want := r.Verdict.Finding.Sentence(), "of it is waiting for rank 1."; !strings.HasSuffix(got, want) {
 		t.Errorf("loss().Sentence() = %q, want the end %q", got, want)
 	}
-	if got := r.action(); !strings.Contains(got, "rank 1 comes last in the start") {
+	if got := r.action(); !strings.Contains(got, "rank 1 is the last to start") {
 		t.Errorf("action() = %q, want why rank 1 comes last", got)
 	}
 	r.Ledger.WaitedFor[0].InInit = 400

@@ -36,7 +36,7 @@ func folder(t *testing.T, name string) (dumps []*hang.Dump, stacks map[int]*hang
 func TestRealDumps(t *testing.T) {
 	dumps, stacks := folder(t, "loader")
 	m := hang.Meet(dumps)
-	if m == nil || !slices.Equal(m.Ranks, []int{1}) || m.Mismatch || !strings.Contains(m.Text, "rank 1 did not come to all_reduce 201 of group default_pg (hangs.py:") {
+	if m == nil || !slices.Equal(m.Ranks, []int{1}) || m.Mismatch || !strings.Contains(m.Text, "rank 1 did not enter all_reduce 201 of group default_pg (hangs.py:") {
 		t.Errorf("%+v", m)
 	}
 	if s := stacks[1]; !strings.HasPrefix(s.Place, "hangs.py:") || s.Function != "wait" || !strings.Contains(strings.Join(s.Frames, " < "), "< never (hangs.py:") {
