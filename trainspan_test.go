@@ -72,7 +72,7 @@ func TestDirectoryOfTheRun(t *testing.T) {
 		t.Errorf("trace: %v %v %v", v.Counts, err, v.Err())
 	}
 	if records, _ := os.ReadFile(files[0]); !strings.Contains(string(records), `"name":"own"`) {
-		t.Errorf("records:\n%s", records)
+		t.Errorf("records:\n%s, want \"\\\"name\\\":\\\"own\\\"\" in it", records)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestDirectoryThatIsGiven(t *testing.T) {
 func TestRankThatIsOff(t *testing.T) {
 	t.Setenv("TRAINSPAN_ENABLE_FOR_CURRENT_RANK", "false")
 	if files := job(t); len(files) != 0 {
-		t.Errorf("files: %q", files)
+		t.Errorf("files: %q, want none", files)
 	}
 }
 

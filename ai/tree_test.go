@@ -221,7 +221,7 @@ func TestScopes(t *testing.T) {
 		s.End()
 		s.EndErr(&boom)
 		if err := tree.Compute.Backward.Do(ctx, func(context.Context) error { return boom }); err != boom {
-			t.Errorf("Do gives %v", err)
+			t.Errorf("Do gives %v, want %v", err, boom)
 		}
 		func() {
 			defer func() {
@@ -269,7 +269,7 @@ func TestOneNodeManyTimes(t *testing.T) {
 		}
 		for i, ev := range got {
 			if ev.Level != i+1 {
-				t.Errorf("call %d has level %d", i, ev.Level)
+				t.Errorf("call %d has level %d, want %d", i, ev.Level, i+1)
 			}
 		}
 	})
@@ -334,7 +334,7 @@ func TestMetadata(t *testing.T) {
 		}
 	}
 	if !slices.Equal(keys, []string{"epoch.start", "epoch.end"}) {
-		t.Errorf("records are %v", keys)
+		t.Errorf("records are %v, want [epoch.start epoch.end]", keys)
 	}
 }
 

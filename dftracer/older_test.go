@@ -40,7 +40,7 @@ func TestOlderDialects(t *testing.T) {
 		events = append(events, one)
 	}
 	if len(events) != 2 {
-		t.Fatalf("%d events", len(events))
+		t.Fatalf("%d events, want 2", len(events))
 	}
 	if e := &events[0]; e.Dur != 100 || len(e.Args) != 3 || tracefile.Str(e.Args[1]) != `a,}",}` || e.Args[2].Int64() != 2 {
 		t.Errorf("%+v", e)

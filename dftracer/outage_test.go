@@ -196,7 +196,7 @@ func TestRemovedDirectory(t *testing.T) {
 				t.Errorf("%d events are unaccounted for", 75-got)
 			}
 			if len(reported) != 2 {
-				t.Errorf("reported %v", reported)
+				t.Errorf("reported %v, want 2", reported)
 			}
 		})
 	}
@@ -258,7 +258,7 @@ func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
 		default:
 		}
 		if n := w.Stats().Buffered; n > 4<<20 {
-			t.Errorf("%d bytes are buffered", n)
+			t.Errorf("%d bytes are buffered, want at most %d", n, 4<<20)
 		}
 		const held = 100 * time.Millisecond // less than a stall
 		time.Sleep(held)

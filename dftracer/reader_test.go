@@ -193,7 +193,7 @@ func TestScanEqualsReader(t *testing.T) {
 					t.Errorf("%+v: %+v, the reader gave %+v", opts, sst, st)
 				}
 				if hashes.Len() < 4 {
-					t.Errorf("%d hashes", hashes.Len())
+					t.Errorf("%d hashes, want at least 4", hashes.Len())
 				}
 			}
 		})

@@ -62,7 +62,7 @@ func TestSuspend(t *testing.T) {
 			}
 			files, _ := os.ReadDir(filepath.Dir(path))
 			if len(files) != 1 {
-				t.Errorf("the trace is in %v", files)
+				t.Errorf("the trace is in %v, want one", files)
 			}
 			s := w.Stats()
 			if s.Lost != 0 || s.Late != 0 || report.Lines != int(s.Lines)+2 {
@@ -75,7 +75,7 @@ func TestSuspend(t *testing.T) {
 				}
 			}
 			if names != 1 {
-				t.Errorf("a name is written %d times", names)
+				t.Errorf("a name is written %d times, want 1", names)
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestSuspendedFileIsTaken(t *testing.T) {
 	})
 	defer taken.Close() //nolint:errcheck // nothing is written
 	if taken.Path() != path {
-		t.Fatalf("the file that was put aside is locked: %s", taken.Path())
+		t.Fatalf("the file that was put aside is locked: %s, want %s", taken.Path(), path)
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)

@@ -105,7 +105,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			}
 			for _, name := range []string{"pipeline/train/X", "checkpoint/save \"x\"/X", "data/async/X", "data/fetch/X", "dftracer/end/X"} {
 				if v.Counts[name] != 1 {
-					t.Errorf("%s is there %d times", name, v.Counts[name])
+					t.Errorf("%s is there %d times, want 1", name, v.Counts[name])
 				}
 			}
 		}

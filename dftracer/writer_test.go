@@ -342,7 +342,7 @@ func TestExistingFile(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	if len(files) != 3 {
-		t.Errorf("%v", files)
+		t.Errorf("got %v, want 3", files)
 	}
 	for _, f := range files {
 		dftest.Check(t, f)

@@ -64,6 +64,6 @@ func TestDFTracerNames(t *testing.T) {
 
 func TestIndexDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _ = spans.Index("optimizer_update") }); n != 0 {
-		t.Errorf("Index allocates %v times", n)
+		t.Errorf("Index allocates %v times, want 0", n)
 	}
 }

@@ -200,7 +200,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 				}
 			})
 			if m.ended != 1 {
-				t.Errorf("decorated %v: ended %d times", decorate, m.ended)
+				t.Errorf("decorated %v: ended %d times, want 1", decorate, m.ended)
 			}
 		}
 	})

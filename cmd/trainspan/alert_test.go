@@ -89,7 +89,7 @@ func TestAlertCallsAgain(t *testing.T) {
 		_ = w.take(t.Context(), &topReading{report: reportOf(finding.Drift, "")})
 	}
 	if calls != maxCalls {
-		t.Errorf("%d calls", calls)
+		t.Errorf("%d calls, want %d", calls, maxCalls)
 	}
 }
 
@@ -144,10 +144,10 @@ func TestAlert(t *testing.T) {
 	}
 	cancel()
 	if status := <-done; status != 0 {
-		t.Errorf("status %d: %s", status, stderr.String())
+		t.Errorf("status %d, want 0: %s", status, stderr.String())
 	}
 	if n := strings.Count(stdout.String(), "told"); n != 1 {
-		t.Errorf("%d calls: %s", n, stdout.String())
+		t.Errorf("%d calls, want 1: %s", n, stdout.String())
 	}
 }
 

@@ -36,7 +36,7 @@ func want(t testing.TB, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := cli(t, args...)
 	if status != 0 {
-		t.Fatalf("trainspan %s: status %d: %s", strings.Join(args, " "), status, stderr)
+		t.Fatalf("trainspan %s: status %d, want 0: %s", strings.Join(args, " "), status, stderr)
 	}
 	return stdout
 }
@@ -137,10 +137,10 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 	want(t, "trace", "convert", smallTrace(t), "--to", "otlp", "-o", filepath.Join(dir, "x.otlp.jsonl"))
 	out := want(t, "trace", "replay", dir, "--endpoint", back.URL, "--header", "X-Key=secret", "--retry", "0s")
 	if out != "29 spans sent, 1 file finished\n" {
-		t.Errorf("output %q", out)
+		t.Errorf("output %q, want %q", out, "29 spans sent, 1 file finished\n")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
-		t.Errorf("a converted file is the user's: %v", left)
+		t.Errorf("a converted file is the user's: %v, want one", left)
 	}
 	if len(back.spans) != 29 || back.attrs["service.name"] != "train" || back.attrs["host.name"] != "node1" || back.header.Get("X-Key") != "secret" {
 		t.Fatalf("%d spans, resource %v", len(back.spans), back.attrs)
@@ -228,6 +228,6 @@ func TestInterruptLeavesNothing(t *testing.T) {
 		}
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
-		t.Errorf("left behind: %v", files)
+		t.Errorf("left behind: %v, want one", files)
 	}
 }

@@ -26,7 +26,7 @@ func TestDigests(t *testing.T) {
 		t.Helper()
 		status, stdout, stderr := cli(t, args...)
 		if status != 0 {
-			t.Fatalf("%v: status %d, %s", args, status, stderr)
+			t.Fatalf("%v: status %d, want 0, %s", args, status, stderr)
 		}
 		return stdout
 	}

@@ -67,7 +67,7 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 			status, _, problems := call("trace", "import", start)
 			_, err = os.Stat(file)
 			if gone := os.IsNotExist(err); gone != c.gone {
-				t.Errorf("deleted: %v, %v (status %d: %s)", gone, err, status, problems)
+				t.Errorf("deleted: %v, want %v, %v (status %d: %s)", gone, c.gone, err, status, problems)
 			}
 			if _, err := os.Stat(filepath.Join(folder, "python", "sitecustomize.py")); os.IsNotExist(err) != c.gone {
 				t.Errorf("the client: %v", err)

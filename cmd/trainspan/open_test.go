@@ -91,7 +91,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 	resp, body := get("GET", at.Path, "", page)
 	if o := resp.Header.Get("Access-Control-Allow-Origin"); o != "https://ui.perfetto.dev" {
-		t.Errorf("origin %q", o)
+		t.Errorf("origin %q, want \"https://ui.perfetto.dev\"", o)
 	}
 	var events []struct{ Name, Ph string }
 	if err := json.Unmarshal(body, &events); err != nil {

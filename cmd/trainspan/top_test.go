@@ -79,7 +79,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	m := newTestModel()
 	m.Init()
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "reading since 12:00:00") {
-		t.Errorf("before the first reading:\n%s", got)
+		t.Errorf("before the first reading:\n%s, want \"reading since 12:00:00\" in it", got)
 	}
 	update(m, topReading{at: noon, rest: time.Second, waiting: "there is nothing"})
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "Waiting for telemetry in out/job:") || !strings.Contains(got, "there is nothing.") {
@@ -166,7 +166,7 @@ func TestTopKeys(t *testing.T) {
 	}
 	update(m, key("esc"))
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "█ compute ") {
-		t.Errorf("after help:\n%s", got)
+		t.Errorf("after help:\n%s, want \"█ compute \" in it", got)
 	}
 	for _, k := range []string{"q", "ctrl+c"} {
 		cmd := update(m, key(k))

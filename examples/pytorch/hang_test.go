@@ -85,7 +85,7 @@ func TestHang(t *testing.T) {
 				t.Errorf("%+v", m)
 			}
 			if waited := m.Verdict.Straggler.Evidence.Waited; waited > 60e3 {
-				t.Errorf("notified after %v ms", waited)
+				t.Errorf("notified after %v ms, want at most 60e3", waited)
 			}
 			until.True(t, "the stacks of each rank that is asked", func() bool {
 				found, err := filepath.Glob(filepath.Join(j.dir, "stacks-rank*.txt"))

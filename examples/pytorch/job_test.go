@@ -412,7 +412,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("%v\n%s", err, &j.out)
 	}
 	if n := strings.Count(j.out.String(), "KeyboardInterrupt"); n > 2 {
-		t.Errorf("%d interrupts for two ranks:\n%s", n, &j.out)
+		t.Errorf("%d interrupts for two ranks, want at most 2:\n%s", n, &j.out)
 	}
 	ranks, _ := j.processes(t)
 	for _, rank := range []string{"0", "1"} {

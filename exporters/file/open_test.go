@@ -20,7 +20,7 @@ func TestPath(t *testing.T) {
 	pattern := filepath.Join(dir, "deep", "{host}", "r{rank}.p{pid}.jsonl")
 	e := file.New(pattern, nil)
 	if e.Path() != pattern {
-		t.Errorf("before the start: %s", e.Path())
+		t.Errorf("before the start: %s, want %s", e.Path(), pattern)
 	}
 	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestPath(t *testing.T) {
 	export(t, e, dataError("x"))
 	shutdown(t, e)
 	if e.Path() != want {
-		t.Errorf("after the shutdown: %s", e.Path())
+		t.Errorf("after the shutdown: %s, want %s", e.Path(), want)
 	}
 	info, err := os.Stat(want)
 	if err != nil {
@@ -198,7 +198,7 @@ func TestBuilderRetries(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Path() != path {
-			t.Errorf("the retry writes %s", e.Path())
+			t.Errorf("the retry writes %s, want %s", e.Path(), path)
 		}
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,7 @@ func TestTheEndOfAJobLooksAgain(t *testing.T) {
 			t.Error(err)
 		}
 		if n := len(r.names()); n != 10 {
-			t.Errorf("%d spans arrived", n)
+			t.Errorf("%d spans arrived, want 10", n)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func TestProviderWithOddValues(t *testing.T) {
 		for _, s := range spansOf(r.taken) {
 			for _, a := range s.GetAttributes() {
 				if n := len(a.GetValue().GetStringValue()); n > 64<<10 {
-					t.Errorf("%s of %s has %d bytes", a.GetKey(), s.GetName(), n)
+					t.Errorf("%s of %s has %d bytes, want at most %d", a.GetKey(), s.GetName(), n, 64<<10)
 				}
 			}
 		}

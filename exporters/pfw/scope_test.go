@@ -151,7 +151,7 @@ func TestTotalsOfCalls(t *testing.T) {
 		n++
 	}
 	if n != len(want) {
-		t.Errorf("%d records", n)
+		t.Errorf("%d records, want %d", n, len(want))
 	}
 }
 

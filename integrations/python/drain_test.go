@@ -139,7 +139,7 @@ with ai:
 		t.Errorf("%+v", st)
 	}
 	if left, _ := filepath.Glob(filepath.Join(rings, "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left behind: %v, want none", left)
 	}
 	for _, f := range st.Files {
 		dftest.Check(t, f)
@@ -307,7 +307,7 @@ d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e);
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
 	}
 	if report := dftest.Check(t, traces[0]); report.Orphans != 0 {
-		t.Errorf("%d orphans", report.Orphans)
+		t.Errorf("%d orphans, want 0", report.Orphans)
 	}
 }
 

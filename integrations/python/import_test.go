@@ -77,9 +77,9 @@ for i in range(3):
 		t.Fatal(err)
 	}
 	if st, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
-		t.Errorf("%d spans of another process were taken for its own", st.Again)
+		t.Errorf("%d spans of another process were taken for its own, want 0", st.Again)
 	}
 	if st, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
-		t.Errorf("%d of 3 equal spans were known", st.Again)
+		t.Errorf("%d of 3 equal spans were known, want 3", st.Again)
 	}
 }

@@ -159,7 +159,7 @@ on_app_end()
 		t.Errorf("%+v; the log is %s", st, log.String())
 	}
 	if text := page(); text != "" {
-		t.Errorf("the port is still open: %s", text)
+		t.Errorf("the port is still open: %s, want \"\"", text)
 	}
 }
 

@@ -194,7 +194,7 @@ func TestSendsNothing(t *testing.T) {
 		}
 	}
 	if len(b.requests) > 0 {
-		t.Errorf("requests %v", b.requests)
+		t.Errorf("requests %v, want none", b.requests)
 	}
 }
 

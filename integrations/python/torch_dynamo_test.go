@@ -20,7 +20,7 @@ func TestTorchDynamo(t *testing.T) {
 	}
 	j := newTorchJob(t, "traced.py")
 	if out := j.run(t); out != "fine" {
-		t.Fatalf("it printed %q", out)
+		t.Fatalf("it printed %q, want \"fine\"", out)
 	}
 	tr := only(t, j.traces(t), "dynamo/method.tanh")
 	for name, want := range map[string]int{
@@ -79,7 +79,7 @@ func TestTorchGuides(t *testing.T) {
 			}
 			j := newTorchJob(t, path)
 			if out := j.run(t); !strings.Contains(out, "done") {
-				t.Fatalf("it printed %q", out)
+				t.Fatalf("it printed %q, want \"done\" in it", out)
 			}
 			tr := only(t, j.traces(t), want)
 			if tr.count[want] == 0 {

@@ -124,7 +124,7 @@ func TestOutcome(t *testing.T) {
 	}
 	o := job.OutcomeOf(starts{start(-1, 9, bad)}, procs{proc(-1, own(8, "ValueError", "ValueError: x"))})
 	if got := o.Sentence(9e9); got != "Failed after 9.0 s: ValueError: x." {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want \"Failed after 9.0 s: ValueError: x.\"", got)
 	}
 	if o.Status == nil || *o.Status != 1 || o.At != at(9).UnixNano() || o.Error != "ValueError: x" {
 		t.Errorf("%+v", o)

@@ -52,7 +52,7 @@ func readAll(t *testing.T, paths ...string) *read {
 	}
 	for p, s := range r.sinks {
 		if s.closed != 1 {
-			t.Errorf("the sink of %v was closed %d times", p.Sources, s.closed)
+			t.Errorf("the sink of %v was closed %d times, want 1", p.Sources, s.closed)
 		}
 	}
 	return r
@@ -200,7 +200,7 @@ func TestWithoutNames(t *testing.T) {
 		"c.pfw": process(3, 200, 300, "", app), "d.pfw": process(4, 205, 290, "", app),
 	}))
 	if len(r.jobs) != 1 {
-		t.Fatalf("%d jobs", len(r.jobs))
+		t.Fatalf("%d jobs, want 1", len(r.jobs))
 	}
 	if have, want := describe(r.jobs[0]), []string{"r0 a1 pid1", "r0 a2 pid3", "r1 a1 pid2", "r1 a2 pid4"}; !slices.Equal(have, want) {
 		t.Errorf("%v, want %v", have, want)

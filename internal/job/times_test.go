@@ -169,7 +169,7 @@ func TestLinesThatCannotBe(t *testing.T) {
 				if q.PID == 3 {
 					p = q
 					if len(s.spans) != test.spans {
-						t.Errorf("%d spans", len(s.spans))
+						t.Errorf("%d spans, want %d", len(s.spans), test.spans)
 					}
 				}
 			}

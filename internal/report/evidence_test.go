@@ -104,7 +104,7 @@ func TestWitness(t *testing.T) {
 		}
 		want := []string{"PyTorch's flight recorder: rank 2 did not enter all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
 		if !slices.Equal(v.Witness, want) {
-			t.Errorf("%q", v.Witness)
+			t.Errorf("got %q, want %q", v.Witness, want)
 		}
 		if len(v.Stacks) != 1 || v.Stacks[0].Rank != 2 || v.Stacks[0].Place != "train.py:5" || v.Stacks[0].Function != "load" || v.Stacks[0].From != "faulthandler" ||
 			v.Stacks[0].At != end || v.Stacks[0].After != v.Evidence.Waited || !slices.Equal(v.Stacks[0].Frames, []string{"load (train.py:5)", "main (train.py:9)"}) {
@@ -144,7 +144,7 @@ func TestWitness(t *testing.T) {
 		for _, hours := range []int64{2, -2} {
 			dumped(t, filepath.Join(dir, "comm_lib_trace_rank_0"), end+hours*3600e9, 37, false)
 			if v := build(t, dir).Verdict.Rank; len(v.Witness) != 0 {
-				t.Errorf("%d hours after the end: %q", hours, v.Witness)
+				t.Errorf("%d hours after the end: %q, want none", hours, v.Witness)
 			}
 		}
 	})

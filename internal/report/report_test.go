@@ -65,11 +65,11 @@ func screen(t testing.TB, r *report.Report) []string {
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if len(lines) > 70 {
-		t.Errorf("%d lines", len(lines))
+		t.Errorf("%d lines, want at most 70", len(lines))
 	}
 	for _, l := range lines {
 		if utf8.RuneCountInString(l) > 100 {
-			t.Errorf("%d letters: %s", utf8.RuneCountInString(l), l)
+			t.Errorf("%d letters, want at most 100: %s", utf8.RuneCountInString(l), l)
 		}
 	}
 	return lines
@@ -180,7 +180,7 @@ func TestScreen(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	full := strings.Join(r.Screen(100), "\n")
 	if have := strings.Join(screen(t, r), "\n"); have != full {
-		t.Errorf("Text and Screen differ:\n%s", have)
+		t.Errorf("Text and Screen differ:\n%s, want %s", have, full)
 	}
 	for _, columns := range []int{0, 40, 60, 72, 80, 99, 100, 400} {
 		lines := r.Screen(columns)
@@ -229,7 +229,7 @@ func TestDevice(t *testing.T) {
 			t.Errorf("%s: forward %.1f, backward %.1f, wait %.1f ms", name, f, b, *r.Steps.Wait)
 		}
 		if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "times of the device") {
-			t.Errorf("%s: nothing says so:\n%s", name, text)
+			t.Errorf("%s: nothing says so:\n%s, want \"times of the device\" in it", name, text)
 		}
 	}
 }

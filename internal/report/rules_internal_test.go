@@ -149,7 +149,7 @@ func TestTrainingIsKnown(t *testing.T) {
 			j.Processes = append(j.Processes, &c.procs[i])
 		}
 		if got := trainingKnown(j); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestActionOfADiagnosis(t *testing.T) {
 		r := Report{Verdict: Verdict{Rank: &straggler.Verdict{Finding: finding.Finding{Kind: kind}, Next: "look there"}, kind: kind}}
 		r.Verdict.Finding = r.Verdict.ofRanks()
 		if got := r.action(); got != want {
-			t.Errorf("%s: %q", kind, got)
+			t.Errorf("%s: %q, want %q", kind, got, want)
 		}
 	}
 }
@@ -324,11 +324,11 @@ func TestAttemptWithoutANumber(t *testing.T) {
 		}
 	}
 	if !slices.Equal(names, []string{"ATTEMPTS", "?", "2"}) {
-		t.Errorf("%q", names)
+		t.Errorf("got %q, want [ATTEMPTS ? 2]", names)
 	}
 	none := &screen{columns: maxColumns}
 	if none.attempts(&Report{Ledger: &account.Report{}}); len(none.lines) != 0 {
-		t.Errorf("of no attempts: %q", none.lines)
+		t.Errorf("of no attempts: %q, want none", none.lines)
 	}
 }
 

@@ -184,7 +184,7 @@ func TestCommandLines(t *testing.T) {
 		}
 	}
 	if n < 30 {
-		t.Errorf("only %d command lines were found", n)
+		t.Errorf("only %d command lines were found, want at least 30", n)
 	}
 }
 

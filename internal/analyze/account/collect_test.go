@@ -162,7 +162,7 @@ func accountOf(t *testing.T, paths ...string) (*account.Account, *job.Set) {
 		t.Fatal(err)
 	}
 	if len(all) != 1 {
-		t.Fatalf("%d jobs", len(all))
+		t.Fatalf("%d jobs, want 1", len(all))
 	}
 	return &all[0], set
 }
@@ -172,7 +172,7 @@ func (s *scenario) replay(t *testing.T, dir string) *account.Account {
 	t.Helper()
 	a, set := accountOf(t, dir)
 	if len(set.Skipped) > 0 {
-		t.Errorf("skipped: %v", set.Skipped)
+		t.Errorf("skipped: %v, want none", set.Skipped)
 	}
 	want := &s.Right[0]
 	q := query{}
@@ -271,7 +271,7 @@ func TestMixedFiles(t *testing.T) {
 			t.Error(d)
 		}
 		if len(set.Skipped) != 1 {
-			t.Errorf("skipped %v", set.Skipped)
+			t.Errorf("skipped %v, want one", set.Skipped)
 		}
 	})
 	t.Run("one file of lines, shuffled", func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestLabel(t *testing.T) {
 	meta(tracefile.NameProcessName, "rank 0")
 	meta(tracefile.NameThreadName, "another lane")
 	if got := agg.Result().Processes[0].Label; got != "rank 0" {
-		t.Errorf("it is called %q", got)
+		t.Errorf("it is called %q, want \"rank 0\"", got)
 	}
 }
 

@@ -100,7 +100,7 @@ func TestWhatIsAnAttempt(t *testing.T) {
 		t.Errorf("%d ranks, %+v", ranks, mean)
 	}
 	if again := agg.Result(); again.Processes[1].Attempt != 6 {
-		t.Errorf("a second result has attempt %d", again.Processes[1].Attempt)
+		t.Errorf("a second result has attempt %d, want 6", again.Processes[1].Attempt)
 	}
 }
 

@@ -107,7 +107,7 @@ func TestEverythingIsTooLarge(t *testing.T) {
 		}
 		settled(t, p, delivery.Stats{Ended: 10_036, Dropped: drops(delivery.Refused, 10_036)})
 		if n := p.Stats().Attempts; n > 40 {
-			t.Errorf("%d requests for 20 batches", n)
+			t.Errorf("%d requests for 20 batches, want at most 40", n)
 		}
 	})
 }

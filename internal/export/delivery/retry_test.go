@@ -170,7 +170,7 @@ func TestPatientGivesUpOnce(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s for a patience of 2s", took)
+			t.Errorf("%s for a patience of 2s, want at most %s", took, 2*time.Second)
 		}
 		if n := len(to.sizes); n < 2 || n > 10 {
 			t.Errorf("%d attempts", n)

@@ -139,7 +139,7 @@ func TestSDKExporters(t *testing.T) {
 			}
 		}
 		if slices.Sort(steps); !slices.Equal(steps, []int64{0, 1, 2}) {
-			t.Errorf("%s: steps are %v", path, steps)
+			t.Errorf("%s: steps are %v, want [0 1 2]", path, steps)
 		}
 	}
 }

@@ -258,7 +258,7 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 		_, rep := importRanks(t, nil, ranks[0], ranks[1], ranks[2])
 		for _, f := range rep.Files {
 			if f.ClockOffset != 0 {
-				t.Errorf("rank %d moved by %s", f.Rank, f.ClockOffset)
+				t.Errorf("rank %d moved by %s, want 0", f.Rank, f.ClockOffset)
 			}
 			if f.Rank == 1 && !strings.Contains(strings.Join(f.Unknown, "\n"), "world size") {
 				t.Errorf("no reason: %q", f.Unknown)
@@ -318,7 +318,7 @@ func TestMissingWindowIsNotPairedWithAnother(t *testing.T) {
 	_, rep := importRanks(t, nil, a0, a1, b1)
 	for _, f := range rep.Files {
 		if f.ClockOffset != 0 {
-			t.Errorf("%s moved by %s", f.Name, f.ClockOffset)
+			t.Errorf("%s moved by %s, want 0", f.Name, f.ClockOffset)
 		}
 	}
 	if len(rep.Ranks) != 1 || rep.Ranks[0].Matched != 8 {

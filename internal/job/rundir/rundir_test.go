@@ -239,7 +239,7 @@ func TestMakeIsAtomic(t *testing.T) {
 				t.Errorf("starts by themselves share attempts: %v", list)
 			}
 		} else if list = slices.Compact(list); len(list) != 1 {
-			t.Errorf("start %s has the attempts %v", start, list)
+			t.Errorf("start %s has the attempts %v, want one", start, list)
 		}
 		for _, n := range list {
 			if seen[n] {
@@ -249,7 +249,7 @@ func TestMakeIsAtomic(t *testing.T) {
 		}
 	}
 	if len(seen) != starts-1+members {
-		t.Errorf("%d attempts", len(seen))
+		t.Errorf("%d attempts, want %d", len(seen), starts-1+members)
 	}
 }
 

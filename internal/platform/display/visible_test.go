@@ -39,7 +39,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if got := string(display.Append([]byte("x"), []byte(c.text))); got != "x"+c.want {
-			t.Errorf("%s: %q is appended", name, got)
+			t.Errorf("%s: %q is appended, want %q", name, got, "x"+c.want)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestWriterTakesPieces(t *testing.T) {
 	_, _ = w.Write([]byte("c\xe2"))
 	_ = w.Flush()
 	if _, _ = w.Write([]byte("d")); out.String() != "a··bc·d" {
-		t.Errorf("%q", out.String())
+		t.Errorf("got %q, want \"a··bc·d\"", out.String())
 	}
 }
 
@@ -149,7 +149,7 @@ func TestJSON(t *testing.T) {
 	}
 	out.Reset()
 	if _, _ = display.JSON(&out).Write([]byte("\"a\xffb\"")); out.String() != `"a\ufffdb"` {
-		t.Errorf("%q", out.String())
+		t.Errorf("got %q, want \"\\\"a\\\\ufffdb\\\"\"", out.String())
 	}
 }
 

@@ -319,7 +319,7 @@ func TestSlow(t *testing.T) {
 			most = max(most, s.Stats().Held)
 		}
 		if most > 300<<10 {
-			t.Errorf("%d bytes waited", most)
+			t.Errorf("%d bytes waited, want at most %d", most, 300<<10)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -341,7 +341,7 @@ func TestLateIsNoStall(t *testing.T) {
 		}
 		for i := range 50 {
 			if refused := feed(s, 2*i, 2); refused > 0 {
-				t.Errorf("%d lines are refused", refused)
+				t.Errorf("%d lines are refused, want none", refused)
 			}
 			if err := s.Flush(t.Context(), false); err != nil {
 				t.Fatalf("flush %d: %v", i, err)
@@ -371,7 +371,7 @@ func TestWaitForEver(t *testing.T) {
 			t.Error(err)
 		}
 		if lines, _ := sums(g.text()); lines != 3000 {
-			t.Errorf("%d lines", lines)
+			t.Errorf("%d lines, want 3000", lines)
 		}
 	})
 }

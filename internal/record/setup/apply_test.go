@@ -194,7 +194,7 @@ func TestNoOutput(t *testing.T) {
 				t.Errorf("files: %v %v", files, err)
 			}
 			if len(there.names) != 0 {
-				t.Errorf("sent %v", there.names)
+				t.Errorf("sent %v, want none", there.names)
 			}
 		})
 	}

@@ -221,6 +221,6 @@ func TestSignalsAreDocumented(t *testing.T) {
 		}
 	}
 	if found < 10 {
-		t.Errorf("only %d attributes in the table", found)
+		t.Errorf("only %d attributes in the table, want at least 10", found)
 	}
 }

@@ -109,7 +109,7 @@ func TestSignals(t *testing.T) {
 			}
 		}
 		if n := there.number("training.iterations"); n != 3 {
-			t.Errorf("%v iterations while the loop is open", n)
+			t.Errorf("%v iterations while the loop is open, want 3", n)
 		}
 		c, err := outputs.Metrics.MeterProvider().Meter("mine").Int64Counter("mine", metric.WithUnit("1"))
 		must(t, err)

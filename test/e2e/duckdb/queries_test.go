@@ -92,7 +92,7 @@ func queries(t *testing.T, traces string, made bool) {
 			delete(want, key)
 		}
 		if len(want) > 0 {
-			t.Errorf("no rows for %v", want)
+			t.Errorf("no rows for %v, want none", want)
 		}
 		if slow := rep.Verdict.Rank.Ranks; made && (len(slow) != 1 || first[1] != int64(slow[0]) || first[2] != int64(slow[0])) {
 			t.Errorf("slowest by attempt: %v, the report says %v", first, slow)
@@ -122,7 +122,7 @@ func queries(t *testing.T, traces string, made bool) {
 			return // whether its collectives have step numbers is a separate check
 		}
 		if len(rows) != 1 {
-			t.Fatalf("%d groups", len(rows))
+			t.Fatalf("%d groups, want 1", len(rows))
 		}
 		var want spanstats.NameStat
 		for _, n := range sum.Names {

@@ -38,7 +38,7 @@ func TestIsClient(t *testing.T) {
 		"thesis.py": false, "trainspan_site/sitecustomize.py": false, "trainspan/thesis.py": false, "__pycache__/thesis.cpython-311.pyc": false, "": false,
 	} {
 		if got := pyclient.IsClient(path); got != want {
-			t.Errorf("%s: %v", path, got)
+			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
 }

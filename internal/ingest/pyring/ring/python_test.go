@@ -458,6 +458,6 @@ os.kill(os.getpid(), 9)
 		t.Fatal(err)
 	}
 	if open != "all_reduce" {
-		t.Errorf("open: %q", open)
+		t.Errorf("open: %q, want \"all_reduce\"", open)
 	}
 }

@@ -201,7 +201,7 @@ func TestBase(t *testing.T) {
 	}
 	// The block of the base of a real file.
 	if got := kineto.BaseFor(1778682779046038437); got != 1775078550000000000 {
-		t.Errorf("base %d", got)
+		t.Errorf("base %d, want 1775078550000000000", got)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestReaderAllocatesPerFileNotPerEvent(t *testing.T) {
 	data := generate(3000)
 	allocs := testing.AllocsPerRun(10, func() { drain(t, bytes.NewReader(data)) })
 	if allocs > 40 {
-		t.Errorf("%v allocations for 3000 events", allocs)
+		t.Errorf("%v allocations for 3000 events, want at most 40", allocs)
 	}
 }
 
