@@ -136,7 +136,7 @@ func TestBadConfiguration(t *testing.T) {
 	t.Setenv("TRAINSPAN_WORLD_SIZE", "many")
 	tel, err := trainspan.Start(context.Background(), trainspan.WithConfig(config.Config{}))
 	if err == nil || !strings.Contains(err.Error(), "TRAINSPAN_WORLD_SIZE") || tel != nil {
-		t.Errorf("%v %v", tel, err)
+		t.Errorf(`got %v %v, want an error, "TRAINSPAN_WORLD_SIZE" in err.Error(), tel nil`, tel, err)
 	}
 	_, sp := tel.Start(context.Background(), spans.Application) // does nothing
 	sp.End()

@@ -261,7 +261,7 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(files) < 3 || int(w.Stats().Parts) != len(files)-1 {
-		t.Fatalf("%v, %+v", files, w.Stats())
+		t.Fatalf("got %v, %+v, want at least 3 files, int(w.Stats().Parts) = len(files) - 1", files, w.Stats())
 	}
 	total := 0
 	for _, path := range files {

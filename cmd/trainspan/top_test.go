@@ -270,7 +270,7 @@ func TestTopReaderOfAPattern(t *testing.T) {
 	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
 	r := &topReader{paths: []string{filepath.Join(dir, "*")}, interval: time.Millisecond, now: fixed}
 	if got := r.read(t.Context(), true); got.err != nil || got.report == nil {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want no error, report set", got)
 	}
 	if got := r.read(t.Context(), false); !got.same {
 		t.Errorf("nothing has changed: %+v", got)
@@ -330,7 +330,7 @@ func TestTopEndsAReading(t *testing.T) {
 	cancel()
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: fixed}
 	if got := r.read(ctx, true); !errors.Is(got.err, context.Canceled) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want error context.Canceled", got)
 	}
 	if got := r.read(t.Context(), false); got.report == nil {
 		t.Errorf("a reading that failed counts as one: %+v", got)

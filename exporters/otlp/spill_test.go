@@ -231,7 +231,7 @@ func TestReplayLeavesALivingProcessAlone(t *testing.T) {
 			t.Error(err)
 		}
 		if got, err = otlp.Replay(t.Context(), dir, e); err != nil || got.Sent != 10 {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("got %+v %v, want no error, Sent 10", got, err)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestReplayBesideASpill(t *testing.T) {
 	replay := func() {
 		got, err := otlp.Replay(t.Context(), dir, e)
 		if err != nil || got.Broken+got.Left+got.Rejected != 0 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, %v, want no error, Broken + got.Left + got.Rejected = 0", got, err)
 		}
 		sent += got.Sent
 	}

@@ -287,7 +287,7 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	for _, s := range tr.named("device/bcast") { // on a separate stream
 		if s.args["stream"] != "7" || s.args["background"] != "1" || s.args["lag_us"] != "" || s.TID == tr.named("device/forward")[0].TID {
-			t.Errorf("%+v", s)
+			t.Errorf(`got %+v, want args["stream"] "7", args["background"] "1", args["lag_us"] "", TID other than tr.named("device/forward")[0].TID`, s)
 		}
 	}
 	for _, name := range []string{"comm/wait", "device/wait"} {

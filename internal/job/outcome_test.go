@@ -127,6 +127,6 @@ func TestOutcome(t *testing.T) {
 		t.Errorf("got %q, want \"Failed after 9.0 s: ValueError: x.\"", got)
 	}
 	if o.Status == nil || *o.Status != 1 || o.At != at(9).UnixNano() || o.Error != "ValueError: x" {
-		t.Errorf("%+v", o)
+		t.Errorf(`got %+v, want Status set, *o.Status 1, At = at(9).UnixNano(), Error "ValueError: x"`, o)
 	}
 }

@@ -263,7 +263,7 @@ func TestHangLasts(t *testing.T) {
 	a := Attempt{Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}}}}
 	a.hung([]*job.Process{{Rank: 0, LastSeen: 50, Host: "a"}, {Rank: 1, LastSeen: 30, Host: "b"}, {Rank: 1, LastSeen: 20, Host: "b"}})
 	if o := a.Outcome; o == nil || o.How != job.Hung || o.At != 50 || o.Host != "b" {
-		t.Errorf("%+v", o)
+		t.Errorf(`got %+v, want o set, How = job.Hung, At 50, Host "b"`, o)
 	}
 }
 
@@ -336,7 +336,7 @@ func TestAttemptWithoutANumber(t *testing.T) {
 func TestWaitsAreNanoseconds(t *testing.T) {
 	table := waits(&straggler.Verdict{Waits: &straggler.Waits{Total: 9, By: "rank", Names: []string{"0", "1"}, Cells: []straggler.WaitCell{{Waiter: 1, For: 0, Time: 8}, {Waiter: 0, For: 1, Time: 1}}}})
 	if table.Rows[1].Cells[0].Time != 8000 || table.Rows[1].Total != 8000 || table.Rows[0].Total != 1000 {
-		t.Errorf("%+v", table.Rows)
+		t.Errorf("got %+v, want table.Rows[1].Cells[0].Time 8000, table.Rows[1].Total 8000, table.Rows[0].Total 1000", table.Rows)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestCondensedSharesAddUp(t *testing.T) {
 		for _, c := range out {
 			sum, ns = sum+c.Percent, ns+c.Time
 			if c.Percent < 0 {
-				t.Fatalf("%+v", out)
+				t.Fatalf("got %+v, want at least 0 c.Percent", out)
 			}
 		}
 		if sum != 100 || ns != all || len(out) > 6 {

@@ -39,6 +39,6 @@ func TestTheCommandLineIsOptIn(t *testing.T) {
 		t.Fatalf("got %q, want at least 2", Arguments())
 	}
 	if got := CommandLine(); !strings.HasPrefix(got, Arguments()[0]+";-") || strings.Contains(got, "=") {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got to begin with Arguments()[0] + ";-", no "=" in got`, got)
 	}
 }

@@ -68,7 +68,7 @@ func TestWheelTools(t *testing.T) {
 	}
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(wheels) != 2 {
-		t.Fatalf("%v, %v", wheels, err)
+		t.Fatalf("got %v, %v, want no error, 2 wheels", wheels, err)
 	}
 	mine := ""
 	for _, wheel := range wheels {

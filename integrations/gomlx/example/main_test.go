@@ -131,7 +131,7 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 		t.Errorf("files %+v", r.IO)
 	}
 	if r.Verdict.Confidence != "high" {
-		t.Errorf("%+v", r.Verdict)
+		t.Errorf(`got %+v, want r.Verdict.Confidence "high"`, r.Verdict)
 	}
 }
 

@@ -195,7 +195,7 @@ func TestShortestIteration(t *testing.T) {
 		at += took
 	}
 	if it := j.report(account.Query{}).Iterations; it.Kept != 5 || it.Shortest != 4*sec {
-		t.Errorf("%+v", it)
+		t.Errorf("got %+v, want Kept 5, Shortest = 4 * sec", it)
 	}
 }
 

@@ -226,7 +226,7 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("%s: %+v", few.Sentence, few.Profile)
 	}
 	if _, err := json.Marshal(few); err != nil || !strings.Contains(few.Markdown(), "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |") {
-		t.Errorf("%v, %s", err, few.Markdown())
+		t.Errorf(`got %v, %s, want no error, "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |" in few.Markdown()`, err, few.Markdown())
 	}
 	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), profiled(30, 130, 35, mm(2, 55)), nil); r.Kind != compare.Slower || r.Profile == nil {
 		t.Errorf("with 30 steps each: %s", r.Sentence)

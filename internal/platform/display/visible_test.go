@@ -142,7 +142,7 @@ func TestJSON(t *testing.T) {
 	seen(t, out.String())
 	var back map[string]string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back[text] != text {
-		t.Errorf("%q, %v", back, err)
+		t.Errorf("got %q, %v, want no error, back[text] = text", back, err)
 	}
 	if !strings.Contains(out.String(), "α") || !strings.HasPrefix(out.String(), "{\n  ") {
 		t.Errorf("what can be seen was escaped: %s", out.String())

@@ -46,7 +46,7 @@ func TestDeadline(t *testing.T) {
 					t.Errorf("second close: %v", again)
 				}
 				if feed(s, 50, 5) != 5 || s.Stats().Lost != 35 {
-					t.Errorf("%+v", s.Stats())
+					t.Errorf("got %+v, want feed(s, 50, 5) = 5, s.Stats().Lost = 35", s.Stats())
 				}
 				close(shut) // ends the goroutine
 			})

@@ -240,7 +240,7 @@ func TestAsked(t *testing.T) {
 				}
 			}
 			if c.syncs != 1 || c.checks != 5 || c.closes != 0 {
-				t.Errorf("%+v", c)
+				t.Errorf("got %+v, want syncs 1, checks 5, closes 0", c)
 			}
 			want := full
 			if abandon {
@@ -348,7 +348,7 @@ func TestLateIsNoStall(t *testing.T) {
 			}
 		}
 		if err := s.Close(t.Context()); err != nil || s.Stats().Outages != 0 {
-			t.Errorf("%v, %+v", err, s.Stats())
+			t.Errorf("got %v, %+v, want no error, s.Stats().Outages = 0", err, s.Stats())
 		}
 	})
 }

@@ -324,7 +324,7 @@ func TestNextFree(t *testing.T) {
 		return nil
 	})
 	if n != 4 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("got %d, %v, want n 4, no error", n, err)
 	}
 	if _, err := fswrite.NextFree(0, func(int) error { return syscall.ENOSPC }); !errors.Is(err, syscall.ENOSPC) {
 		t.Error(err)

@@ -221,7 +221,7 @@ func TestValidate(t *testing.T) {
 	c := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Timeout: -1}}}
 	err, ok := settings.Validate(&c, "outputs.otlp.", "outputs.").(*config.ValidationError) //nolint:errorlint // it comes bare
 	if !ok || len(err.Problems) != 1 || err.Problems[0].Field != "otlp.timeout" {
-		t.Errorf("%v", err)
+		t.Errorf(`got %v, want ok, one of Problems, Problems[0].Field "otlp.timeout"`, err)
 	}
 	if err := settings.Validate(&c, "outputs.file.", ""); err != nil {
 		t.Error("another section:", err)

@@ -263,7 +263,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := all[1]; text(e.Group) != "tp0" || e.Epoch == nil || *e.Epoch != 0 || e.Step == nil || *e.Step != 0 || e.Args != nil {
-		t.Errorf("%+v", e)
+		t.Errorf(`got %+v, want text(e.Group) = "tp0", Epoch set, *e.Epoch 0, Step set, *e.Step 0, Args nil`, e)
 	}
 	if e := all[2]; e.Step != nil || text(e.Args) != `{"step":"last"}` {
 		t.Errorf("%+v", e)
@@ -272,6 +272,6 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := all[4]; e.Args != nil || e.File != nil || e.Group != nil {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Args nil, File nil, Group nil", e)
 	}
 }
