@@ -4,15 +4,14 @@ package metrics
 // standard metrics follow.
 const Semconv = "v1.43.0"
 
-// The attributes that say what a standard metric is about, and why something is
-// lost.
+// The attributes of standard metrics: the component, and the cause of a loss.
 const (
 	ComponentName = "otel.component.name"
 	ComponentType = "otel.component.type"
 	ErrorType     = "error.type"
 
-	component = "`otel.component.name`, `otel.component.type`"
-	lossy     = component + ", and `error.type` of what is lost"
+	component = "`otel.component.*`"
+	lossy     = component + ", `error.type`"
 )
 
 // Metrics of training.
