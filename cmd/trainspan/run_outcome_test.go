@@ -37,7 +37,7 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 		"well":                {[]string{"true"}, 0, "completed"},
 		"a status":            {[]string{"sh", "-c", "exit 3"}, 0, "failed: status 3"},
 		"a signal":            {[]string{"sh", "-c", "kill -SEGV $$"}, 0, "ended by SIGSEGV"},
-		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of what it ran)"},
+		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of its child process)"},
 		"asked":               {[]string{"runjob", "signals"}, syscall.SIGTERM, "stopped by SIGTERM in a job of Slurm"},
 		"asked by Ctrl-C":     {[]string{"runjob", "signals"}, syscall.SIGINT, "stopped by Ctrl-C"},
 		"an exception":        {[]string{"python3", "PROGRAM", ""}, 0, "failed: RuntimeError: https://REDACTED@host refused"},

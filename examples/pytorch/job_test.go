@@ -394,7 +394,7 @@ func TestKilledRank(t *testing.T) {
 	if p := ranks["1"]; p.count["ai_root/ai_root"] != 0 {
 		t.Error("the application of the killed rank has an end")
 	}
-	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Failed: status 137 (SIGKILL of what it ran).") && !strings.HasPrefix(s, "Ended without an end record: rank 1,") {
+	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Failed: status 137 (SIGKILL of its child process).") && !strings.HasPrefix(s, "Ended without an end record: rank 1,") {
 		t.Error(s)
 	}
 }

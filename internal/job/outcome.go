@@ -422,7 +422,7 @@ func (o *Outcome) say() *Outcome {
 	} else if o.How == Failed && o.Status != nil {
 		text := fmt.Sprintf("status %d", *o.Status)
 		if signal := signals[int64(*o.Status)-128]; signal != "" { // the convention of shells
-			text += fmt.Sprintf(" (%s of what it ran)", signal)
+			text += fmt.Sprintf(" (%s of its child process)", signal)
 		}
 		parts = append(parts, text)
 	}

@@ -233,7 +233,7 @@ func (r *Report) action() string {
 // shareActions holds the actions that reduce shares that are not categories.
 var shareActions = map[string]string{
 	partWait:                      "see which ranks come last in the table of ranks: --full",
-	string(account.Communication): "let collectives run beside the backward pass, or send fewer and larger messages",
+	string(account.Communication): "overlap collectives with the backward pass, or send fewer and larger messages",
 	string(account.OtherCode):     "see what the program does between the spans of a step: add spans there, or profile it",
 }
 

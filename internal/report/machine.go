@@ -111,7 +111,7 @@ func causeSentence(c *machine.Cause) string {
 		if c.Slowed {
 			why = ", because of heat or power"
 		}
-		return fmt.Sprintf("The GPU of %s ran %s below its highest clock%s, those of the others %s.", who, value, why, others)
+		return fmt.Sprintf("The GPU of %s ran %s below its highest clock%s, the GPUs of the others %s.", who, value, why, others)
 	}
 	return ""
 }

@@ -305,7 +305,7 @@ func Create(path string, o *dftracer.Options) (*dftracer.Writer, error) {
 			return w, err
 		}
 	}
-	return nil, fmt.Errorf("%d files like %s are there already", maxNumber, path)
+	return nil, fmt.Errorf("%d files with names like %s exist already", maxNumber, path)
 }
 
 // numbered returns path with n inserted before the extension. It returns path itself if
