@@ -252,7 +252,7 @@ func TestFail(t *testing.T) {
 				}
 			}
 			if ev := find(t, got, "forward"); ev.Level != 2 {
-				t.Error("Fail ended the scope")
+				t.Error("Fail ended the scope, want it open")
 			}
 		})
 	}

@@ -231,7 +231,7 @@ func TestOnlyExporters(t *testing.T) {
 	tel := newProvider(t, func(b *telemetry.TrainingTelemetryBuilder) { b.WithSpanExporter(otlp) })
 	tree := ai.NewTree(tel)
 	if tree.Compute.Start(context.Background()) != (ai.Scope{}) {
-		t.Error("an unselected scope was recorded")
+		t.Error("an unselected scope was recorded, want none")
 	}
 	if n := testing.AllocsPerRun(100, func() { tree.Compute.Start(context.Background()).End() }); n != 0 {
 		t.Errorf("it allocates %v times, want 0", n)

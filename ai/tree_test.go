@@ -84,7 +84,7 @@ func TestNodesAreKept(t *testing.T) {
 		t.Error("Node created the node twice, want one")
 	}
 	if ai.NewNode("x", "y") == custom {
-		t.Error("trees share nodes")
+		t.Error("two trees share a node, want one for each")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestUpdateAndProgress(t *testing.T) {
 	tree.Compute.Forward.Start(ctx).End()
 	tree.Data.Update(ai.Step(1))
 	if tel.Progress().Step() != 7 {
-		t.Error("the update of a category reached the provider")
+		t.Errorf("step = %d after the update of a category, want 7", tel.Progress().Step())
 	}
 	_, s := tel.StartSpan(ctx, "custom")
 	s.End()
@@ -378,7 +378,7 @@ func TestDefaultProvider(t *testing.T) {
 		t.Errorf("events are %+v", got)
 	}
 	if s := ai.Compute.Start(ctx); s != (ai.Scope{}) {
-		t.Error("a scope was started after Shutdown")
+		t.Error("a scope was started after Shutdown, want none")
 	}
 }
 

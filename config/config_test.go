@@ -111,7 +111,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the launcher is not heard: %+v", other)
 	}
 	if next := cfg.WithDefaults(config.Ranks{}); next.SessionTag.Get() != b.SessionTag.Get() {
-		t.Error("one process has two session tags")
+		t.Errorf("session tag %q of a second call, want %q", next.SessionTag.Get(), b.SessionTag.Get())
 	}
 	given := config.Training{PerfTags: config.Value([]string{"x"}), SaveCheckpointStrategy: config.CheckpointAsync}
 	whole := config.Base{ApplicationName: "app", Training: &given}
@@ -173,7 +173,7 @@ func TestLogLevelsRise(t *testing.T) {
 		t.Error("the levels are not in ascending order")
 	}
 	if level("") != slog.LevelInfo || level("CRITICAL") <= slog.LevelError {
-		t.Error("unset or critical level")
+		t.Errorf("levels %v (unset) and %v (critical), want INFO and above ERROR", level(""), level("CRITICAL"))
 	}
 }
 
@@ -256,7 +256,7 @@ func TestOutputRules(t *testing.T) {
 	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "info-{rank2}", "error-{RANK}"
 	err := cfg.Validate()
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("the configuration was accepted, want an error")
 	}
 	for _, want := range []string{
 		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", `unknown placeholder {ranks}; did you mean "{rank}"?`, "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
@@ -353,7 +353,7 @@ func TestPrometheusAddresses(t *testing.T) {
 		}
 		cfg.OTel.SDKDisabled = config.Value(true)
 		if settings.PrometheusActive(&cfg) {
-			t.Error("active though OpenTelemetry is off")
+			t.Error("Prometheus is on although OpenTelemetry is off, want off")
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestWhichOutputsAreOn(t *testing.T) {
 	}
 	cfg.OTel.SDKDisabled = config.Value(true)
 	if settings.OTLPActive(&cfg) {
-		t.Error("OTLP is on though OpenTelemetry is off")
+		t.Error("OTLP is on although OpenTelemetry is off, want off")
 	}
 }
 

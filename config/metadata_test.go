@@ -89,7 +89,7 @@ func TestMetadataIsOrderedAndCopied(t *testing.T) {
 		t.Errorf("a = %v %v", v, ok)
 	}
 	if _, ok := m.Get("b"); ok {
-		t.Error("b is there")
+		t.Error("the metadata has the key b, want none")
 	}
 }
 

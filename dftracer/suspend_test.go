@@ -145,7 +145,7 @@ func TestSuspendedFileChanges(t *testing.T) {
 		t.Error(err)
 	}
 	if now, _ := os.ReadFile(path); string(now) != string(foreign) {
-		t.Error("the file of another program was changed")
+		t.Errorf("the file of another program has %d bytes, want the %d unchanged", len(now), len(foreign))
 	}
 	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
 	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {

@@ -219,7 +219,7 @@ func TestNothingGrowsOld(t *testing.T) {
 		emit(w, 1)
 		synctest.Wait()
 		if len(f.bytes()) != before {
-			t.Error("an idle writer wrote something")
+			t.Errorf("an idle writer wrote %d bytes, want none", len(f.bytes())-before)
 		}
 		time.Sleep(500 * time.Millisecond) // docs/explain/reliability.md says what a kill may cost
 		synctest.Wait()
@@ -352,7 +352,7 @@ func TestExistingFile(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := dftracer.NewWriter(&bytes.Buffer{}, &dftracer.Options{Dialect: 9, Level: 12, MemberSize: -1, FlushInterval: -1, RotateSize: -1, Sync: 9, Existing: 9, Nesting: 9, Compression: 9})
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("the options were accepted, want an error")
 	}
 	for _, want := range []string{"dialect 9", "level 12", "member size -1", "interval -1ns", "rotation size -1", "sync policy 9", "policy 9 for existing", "nesting 9", "compression 9"} {
 		if !strings.Contains(err.Error(), want) {

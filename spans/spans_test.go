@@ -27,7 +27,7 @@ func TestTableRowsFindThemselves(t *testing.T) {
 		}
 	}
 	if _, ok := spans.Lookup("tokenize"); ok {
-		t.Error("a custom name was found in the table")
+		t.Error("the custom name tokenize is in the table, want it absent")
 	}
 }
 

@@ -251,7 +251,7 @@ func TestQuietDisableWritesAndCloses(t *testing.T) {
 		t.Errorf("a quiet strategy gave the error %v", err)
 	}
 	if j.tel.Enabled() {
-		t.Error("telemetry is still on")
+		t.Error("telemetry is on, want off")
 	}
 	if j.mem.shutdown != 1 {
 		t.Errorf("the exporter was shut down %d times, want 1", j.mem.shutdown)

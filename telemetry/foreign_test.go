@@ -244,7 +244,7 @@ func TestForeignCodeThatBlocks(t *testing.T) {
 			<-done
 			check(t, tel.Shutdown(context.Background()))
 			if len(mem.all()) == 0 {
-				t.Error("nothing is recorded")
+				t.Error("no record, want some")
 			}
 		})
 	}

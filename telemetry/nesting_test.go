@@ -152,7 +152,7 @@ func TestRemoteParentAndNewRoot(t *testing.T) {
 		t.Errorf("the parent is %v", got)
 	}
 	if j.stub(t, "root").Parent.IsValid() {
-		t.Error("a new root has a parent")
+		t.Error("a new root has a parent, want none")
 	}
 }
 
@@ -192,12 +192,12 @@ func TestSpanFromContextIsTheScope(t *testing.T) {
 	j := newJob(t)
 	ctx, s := j.tel.StartSpan(j.ctx, "x")
 	if telemetry.FromContext(ctx) != s {
-		t.Error("FromContext gives another span")
+		t.Error("FromContext returns another span, want the one of the context")
 	}
 	trace.SpanFromContext(ctx).AddEvent("hello")
 	trace.SpanFromContext(ctx).End()
 	if s.Active() {
-		t.Error("the scope is open after the end of its span")
+		t.Error("the scope is active after the end of its span, want it ended")
 	}
 	if got := len(j.mem.events("hello")); got != 1 {
 		t.Errorf("%d events, want 1", got)

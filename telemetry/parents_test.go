@@ -240,7 +240,7 @@ func TestAfterTheEndOfASpan(t *testing.T) {
 	s.RecordError(errGone)
 	s.Fail(errGone)
 	if !j.tel.Enabled() {
-		t.Fatal("telemetry is off")
+		t.Fatal("telemetry is off, want on")
 	}
 	if after := j.mem.all(); len(after) != before || j.tel.Stats().DataErrors != 0 || j.tel.Stats().Errors != 0 {
 		t.Errorf("%d records more; %+v", len(after)-before, j.tel.Stats())

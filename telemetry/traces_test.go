@@ -353,7 +353,7 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 			for _, s := range all {
 				if s.Name == "alone" {
 					if s.Parent.IsValid() {
-						t.Error("a root span has a parent")
+						t.Error("a root span has a parent, want none")
 					}
 					continue
 				}

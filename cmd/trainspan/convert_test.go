@@ -149,7 +149,7 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 	for _, sp := range back.spans {
 		byID[string(sp.GetSpanId())] = sp
 		if string(sp.GetTraceId()) != string(back.spans[0].GetTraceId()) {
-			t.Error("one process has two traces")
+			t.Error("the spans of one process have two trace ids, want one")
 		}
 	}
 	roots := 0

@@ -184,7 +184,7 @@ func TestTopKeys(t *testing.T) {
 func TestTopReadsOneAtATime(t *testing.T) {
 	m := newTestModel()
 	if m.Init() == nil {
-		t.Fatal("nothing is read at the start")
+		t.Fatal("no reading begins at the start, want one")
 	}
 	if update(m, key("r")) != nil || update(m, topDue{m.turn}) != nil {
 		t.Error("got a second reading during the first, want one at a time")
@@ -201,7 +201,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 	}
 	update(m, topReading{at: noon})
 	if update(m, topDue{old}) != nil {
-		t.Error("a timer from before r starts a reading")
+		t.Error("a timer from before r starts a reading, want none")
 	}
 	if update(m, topDue{m.turn}) == nil {
 		t.Error("got no reading after the timer, want one")

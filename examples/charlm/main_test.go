@@ -262,7 +262,7 @@ func TestInterrupt(t *testing.T) {
 	case <-time.After(5 * time.Minute): // limits a test that hangs
 		_ = cmd.Process.Kill()
 		<-exited
-		t.Fatal("still running minutes after the signal")
+		t.Fatal("the job still runs minutes after the signal, want it ended")
 	}
 	step := int(number(t, printed.String(), `step (\d+) after`))
 	if read(t, out, step); !strings.Contains(printed.String(), "-resume continues") {

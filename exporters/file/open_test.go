@@ -70,7 +70,7 @@ func TestStartTwice(t *testing.T) {
 	path := temporary(t)
 	e := started(t, path, nil)
 	if err := attach(e, identity); err == nil {
-		t.Error("a second start succeeds")
+		t.Error("a second start succeeds, want an error")
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
@@ -191,7 +191,7 @@ func TestBuilderRetries(t *testing.T) {
 			WithExporter(e).
 			WithExporter(&failingExporter{})
 		if _, err := b.ConfigureProvider(context.Background()); err == nil {
-			t.Fatal("the first ConfigureProvider succeeds")
+			t.Fatal("the first ConfigureProvider succeeds, want an error")
 		}
 		p, err := b.ConfigureProvider(context.Background())
 		if err != nil {
@@ -213,7 +213,7 @@ func TestBuilderRetries(t *testing.T) {
 func TestLifecycle(t *testing.T) {
 	e := file.New(temporary(t), nil)
 	if err := e.Write([]outputs.Record{*dataError("x")}); err == nil {
-		t.Error("Export before the start succeeds")
+		t.Error("Write before the start succeeds, want an error")
 	}
 	if err := e.Flush(); err != nil {
 		t.Errorf("Flush before the start: %v", err)

@@ -280,7 +280,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 					t.Errorf("logged %d lines: %s", n, log)
 				}
 				if err := l.Shutdown(context.Background()); err == nil {
-					t.Error("a second shutdown has another result")
+					t.Error("a second shutdown succeeds, want the error of the first")
 				}
 			})
 		})
@@ -375,7 +375,7 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 		s.start(t, nil)
 		l := startLogs(t, s.config(), &notes{})
 		if attach(t.Context(), l, identity) == nil {
-			t.Error("started twice")
+			t.Error("a second start succeeds, want an error")
 		}
 		for range 2 {
 			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
@@ -428,7 +428,7 @@ func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
 	if attach(t.Context(), l, identity) != nil || l.Write([]outputs.Record{*event(nil, outputs.KindDataError, "e")}) != nil ||
 		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.LogStats().Recorded != 0 {
-		t.Error("a nil exporter did something")
+		t.Error("a nil exporter failed or recorded, want no effect")
 	}
 	closed, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)
 	if err != nil {

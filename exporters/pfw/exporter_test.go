@@ -265,7 +265,7 @@ func TestNilsDoNothing(t *testing.T) {
 		t.Errorf("Write() = %v, want nil", err)
 	}
 	if p.Writer() != nil {
-		t.Error("a nil processor has something")
+		t.Error("a nil processor has a writer, want none")
 	}
 	for _, err := range []error{p.ForceFlush(ctx), p.Shutdown(ctx), e.ExportSpans(ctx, nil), e.Shutdown(ctx)} {
 		if err != nil {

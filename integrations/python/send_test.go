@@ -119,7 +119,7 @@ func TestSendsWhatTheTraceHas(t *testing.T) {
 				t.Errorf("%d spans, want %d; %+v", n, c.spans, st)
 			}
 			if b.requests["/v1/metrics"] > 0 {
-				t.Error("metrics of a program that says none")
+				t.Errorf("%d requests with metrics, want none with OTEL_METRICS_EXPORTER=none", b.requests["/v1/metrics"])
 			}
 			for _, s := range b.all() {
 				switch failed := s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR; {
@@ -216,7 +216,7 @@ func TestSendsBelowAParent(t *testing.T) {
 			}
 		}
 		if len(b.all()) == 0 {
-			t.Error("nothing was sent")
+			t.Error("no span was sent, want some")
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestTorchDynamo(t *testing.T) {
 		t.Errorf("%d operations in backward, arguments %v", backward, s.args)
 	}
 	if tr.named("dynamo/method.tanh")[0].args["grad_enabled"] != "0" {
-		t.Error("gradients were off")
+		t.Errorf("grad_enabled = %s, want 0", tr.named("dynamo/method.tanh")[0].args["grad_enabled"])
 	}
 }
 

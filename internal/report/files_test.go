@@ -156,10 +156,10 @@ func TestJobWithoutSteps(t *testing.T) {
 	r := report.Build(read(t, dir))
 	r.Verdict.Rank = nil
 	if text := page(t, r); !strings.Contains(text, `"slow":[]`) {
-		t.Error("the page has slow ranks")
+		t.Error("the page has slow ranks, want none")
 	}
 	if len(screen(t, r)) == 0 {
-		t.Error("the screen is empty")
+		t.Error("the screen is empty, want some lines")
 	}
 }
 

@@ -349,7 +349,7 @@ func TestOneRank(t *testing.T) {
 func TestBuildTwice(t *testing.T) {
 	j := read(t, faulty(t))
 	if a, b := report.Build(j), report.Build(j); !reflect.DeepEqual(a.Verdict, b.Verdict) || !reflect.DeepEqual(a.Series, b.Series) {
-		t.Error("two calls gave different answers")
+		t.Error("two calls of Build gave different answers, want equal ones")
 	}
 }
 

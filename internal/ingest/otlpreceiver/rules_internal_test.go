@@ -64,7 +64,7 @@ func TestCloseOfFiles(t *testing.T) {
 		}()
 		synctest.Wait()
 		if closed {
-			t.Error("it was closed meanwhile")
+			t.Error("the file was closed during the write, want it open")
 		}
 		close(busy)
 		synctest.Wait()

@@ -40,7 +40,7 @@ func TestSpansThatBeginTogether(t *testing.T) {
 		if ev.Phase == dftracer.PhaseComplete {
 			ids[ev.Name] = ev.ID
 			if ev.Name == "interpreter" && uint64(ev.Parent) == ev.ID {
-				t.Error("it is its own parent")
+				t.Errorf("span %d is its own parent, want another", ev.ID)
 			}
 		}
 	}

@@ -83,7 +83,7 @@ func TestPerOpRegion(t *testing.T) {
 		t.Errorf("backward has %q, want [CompiledFunctionBackward function.mul]: a collective of a hook is no graph node", inBack)
 	}
 	if !rep.Files[0].Compile.Backward {
-		t.Error("the report misses the backward")
+		t.Error("the report has no backward, want one")
 	}
 }
 

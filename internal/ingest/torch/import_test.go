@@ -132,7 +132,7 @@ func TestFraming(t *testing.T) {
 		t.Errorf("totals %v", cm)
 	}
 	if e := c.one(t, "PP", "aten::addmm"); e.HostHash != hh.HostHash {
-		t.Error("an event names another host")
+		t.Errorf("host hash %v of an event, want %v", e.HostHash, hh.HostHash)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestOverlapIsClampedAndCounted(t *testing.T) {
 	}
 	_, rep = load(t, nil, "overlap.json")
 	if rep.Files[0].PythonRows != 1 {
-		t.Error("python rows are on by default")
+		t.Errorf("%d Python rows, want 1", rep.Files[0].PythonRows)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestRemoveDir(t *testing.T) {
 		t.Error("links were deleted, want them kept")
 	}
 	if read(t, filepath.Join(outside, "a.ring")) != "x" || read(t, filepath.Join(outside, "below/b.ring")) != "x" {
-		t.Error("a link was followed")
+		t.Error("a file behind a link was changed, want it unchanged")
 	}
 	whole = dir(t)
 	symlink(t, whole, whole+"-link")

@@ -326,7 +326,7 @@ func TestPrometheus(t *testing.T) {
 		}
 		must(t, tel.Shutdown(context.Background()))
 		if _, err := fetch(t, url); err == nil {
-			t.Error("the endpoint is still open")
+			t.Error("the endpoint answers after the shutdown, want it closed")
 		}
 	}
 }

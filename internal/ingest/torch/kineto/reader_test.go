@@ -106,13 +106,13 @@ func TestColumns(t *testing.T) {
 func TestArgs(t *testing.T) {
 	a := kineto.Args(`{"External id": 5,"q":"7", "f": 1.25, "s": "a\"b\u00e9\n\\U", "n": N/A, "l": [[1, 2], [], "x,]"], "o": {"k": [1]}}`)
 	if v, ok := a.Int("External id"); !ok || v != 5 {
-		t.Error("Int", v, ok)
+		t.Errorf("Int = %v, %v, want 5, true", v, ok)
 	}
 	if v, ok := a.Int("q"); !ok || v != 7 {
-		t.Error("quoted Int", v, ok)
+		t.Errorf("quoted Int = %v, %v, want 7, true", v, ok)
 	}
 	if v, ok := a.Float("f"); !ok || v != 1.25 {
-		t.Error("Float", v, ok)
+		t.Errorf("Float = %v, %v, want 1.25, true", v, ok)
 	}
 	if v, ok := a.Text("s"); !ok || v != "a\"bé\n\\U" {
 		t.Errorf("Text %q %v", v, ok)
