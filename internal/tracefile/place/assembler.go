@@ -56,7 +56,7 @@ type Assembler struct {
 	w       *dftracer.Writer
 	first   int64 // the thread id of the first lane
 	counts  Counts
-	crowded bool // lane 0 is shared, and the file says so
+	crowded bool // lane 0 is shared, and the file has the metadata for it
 
 	family  *spanIndex
 	lanes   lanes
