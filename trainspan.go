@@ -48,7 +48,7 @@ const attrRecorded = "trainspan.recorded"
 
 // Option sets a part of the configuration in code. Code takes precedence over
 // the environment, and the environment over the configuration file. Of two
-// options for the same setting the later wins.
+// options for the same setting the later has priority.
 type Option func(*choices)
 
 // choices holds the options.

@@ -75,7 +75,7 @@ func TestDirectoryOfTheRun(t *testing.T) {
 		t.Errorf("trace: %v %v %v", v.Counts, err, v.Err())
 	}
 	if records, _ := os.ReadFile(files[0]); !strings.Contains(string(records), `"name":"own"`) {
-		t.Errorf("records:\n%s", records)
+		t.Errorf("records:\n%s, want \"\\\"name\\\":\\\"own\\\"\" in it", records)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestDirectoryThatIsGiven(t *testing.T) {
 func TestRankThatIsOff(t *testing.T) {
 	t.Setenv("TRAINSPAN_ENABLE_FOR_CURRENT_RANK", "false")
 	if files := job(t); len(files) != 0 {
-		t.Errorf("files: %q", files)
+		t.Errorf("files: %q, want none", files)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestBadConfiguration(t *testing.T) {
 	t.Setenv("TRAINSPAN_WORLD_SIZE", "many")
 	tel, err := trainspan.Start(context.Background(), trainspan.WithConfig(config.Config{}))
 	if err == nil || !strings.Contains(err.Error(), "TRAINSPAN_WORLD_SIZE") || tel != nil {
-		t.Errorf("%v %v", tel, err)
+		t.Errorf(`got %v %v, want an error, "TRAINSPAN_WORLD_SIZE" in err.Error(), tel nil`, tel, err)
 	}
 	_, sp := tel.Start(context.Background(), spans.Application) // does nothing
 	sp.End()

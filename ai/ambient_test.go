@@ -242,7 +242,7 @@ func TestFail(t *testing.T) {
 				return first
 			}()
 			if err != first {
-				t.Errorf("EndErr changed the error to %v", err)
+				t.Errorf("EndErr changed the error to %v, want %v", err, first)
 			}
 			got := finish(t, tel, path)
 			for name, want := range map[string]string{"compute": "ERROR second", "forward": "- -", "backward": "ERROR first"} {
@@ -252,7 +252,7 @@ func TestFail(t *testing.T) {
 				}
 			}
 			if ev := find(t, got, "forward"); ev.Level != 2 {
-				t.Error("Fail ended the scope")
+				t.Error("Fail ended the scope, want it open")
 			}
 		})
 	}
@@ -298,7 +298,7 @@ func TestOpenAtShutdown(t *testing.T) {
 			tree.Compute.Backward.Start(ctx)
 			got := finish(t, tel, path)
 			if o := outline(got); o != "outer(train(compute(forward backward)))" {
-				t.Errorf("the trace is %s", o)
+				t.Errorf("the trace is %s, want \"outer(train(compute(forward backward)))\"", o)
 			}
 			for _, ev := range got {
 				if want := ev.Name != "forward"; (arg(ev, "truncated") == "1") != want {
@@ -358,7 +358,7 @@ func TestRemoteParent(t *testing.T) {
 		tree.Compute.Start(remote).End()
 	}
 	if o := outline(finish(t, tel, path)); o != "epoch.block request epoch.block(compute)" {
-		t.Errorf("the trace is %s", o)
+		t.Errorf("the trace is %s, want \"epoch.block request epoch.block(compute)\"", o)
 	}
 }
 
@@ -368,7 +368,7 @@ func TestOpenAtForceDisable(t *testing.T) {
 	tree.Compute.Start(ctx)
 	tel.ForceDisable()
 	if o := outline(finish(t, tel, path)); o != "outer(compute)" {
-		t.Errorf("the trace is %s", o)
+		t.Errorf("the trace is %s, want \"outer(compute)\"", o)
 	}
 }
 

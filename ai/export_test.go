@@ -184,11 +184,11 @@ func TestForeignProcessor(t *testing.T) {
 	outer.End()
 	got := finish(t, tel, path)
 	if want := []string{"outer", "compute", "forward", "inner", "backward"}; !slices.Equal(names(got), want) {
-		t.Errorf("the trace has %v", names(got))
+		t.Errorf("the trace has %v, want %v", names(got), want)
 	}
 	for i, ev := range got {
 		if ev.Level != i+1 {
-			t.Errorf("%s has level %d", ev.Name, ev.Level)
+			t.Errorf("%s has level %d, want %d", ev.Name, ev.Level, i+1)
 		}
 	}
 	if want := []string{"compute.backward", "inner", "compute.forward", "compute", "outer"}; !slices.Equal(f.names, want) {
@@ -231,10 +231,10 @@ func TestOnlyExporters(t *testing.T) {
 	tel := newProvider(t, func(b *telemetry.TrainingTelemetryBuilder) { b.WithSpanExporter(otlp) })
 	tree := ai.NewTree(tel)
 	if tree.Compute.Start(context.Background()) != (ai.Scope{}) {
-		t.Error("an unselected scope was recorded")
+		t.Error("an unselected scope was recorded, want none")
 	}
 	if n := testing.AllocsPerRun(100, func() { tree.Compute.Start(context.Background()).End() }); n != 0 {
-		t.Errorf("it allocates %v times", n)
+		t.Errorf("it allocates %v times, want 0", n)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestManyArguments(t *testing.T) {
 		tree.Compute.Backward.With(attribute.Int("further", 1)).Start(ctx).End()
 	})
 	if len(events) != 2 {
-		t.Fatalf("%d events", len(events))
+		t.Fatalf("%d events, want 2", len(events))
 	}
 	for _, ev := range events {
 		last, known := ev.Arg("key127")

@@ -433,7 +433,7 @@ func TestLoggingArguments(t *testing.T) {
 		n, counted := ev.Arg("count")
 		loop := strings.HasSuffix(ev.Name, ".iter") || strings.HasSuffix(ev.Name, ".block")
 		if counted != loop {
-			t.Errorf("%s: count is %v", ev.Name, counted)
+			t.Errorf("%s: count is %v, want %v", ev.Name, counted, loop)
 		}
 		if most := map[string]int64{"epoch": 3, "fetch": 2}[strings.SplitN(ev.Name, ".", 2)[0]]; loop && (n.Int64() < 1 || n.Int64() > most) {
 			t.Errorf("%s has count %d", ev.Name, n.Int64())

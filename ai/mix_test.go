@@ -204,7 +204,7 @@ func TestManyGoroutines(t *testing.T) {
 				t.Errorf("%d events, want %d; %d lost, %d orphans", report.Events, want, report.Lost, report.Orphans)
 			}
 			if report.Lanes > 3*64 {
-				t.Errorf("%d lanes for 64 goroutines", report.Lanes)
+				t.Errorf("%d lanes for 64 goroutines, want at most %d", report.Lanes, 3*64)
 			}
 			roots := 0
 			for _, ev := range dftest.Events(t, path) {

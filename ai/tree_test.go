@@ -84,7 +84,7 @@ func TestNodesAreKept(t *testing.T) {
 		t.Error("Node created the node twice, want one")
 	}
 	if ai.NewNode("x", "y") == custom {
-		t.Error("trees share nodes")
+		t.Error("two trees share a node, want one for each")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestUpdateAndProgress(t *testing.T) {
 	tree.Compute.Forward.Start(ctx).End()
 	tree.Data.Update(ai.Step(1))
 	if tel.Progress().Step() != 7 {
-		t.Error("the update of a category reached the provider")
+		t.Errorf("step = %d after the update of a category, want 7", tel.Progress().Step())
 	}
 	_, s := tel.StartSpan(ctx, "custom")
 	s.End()
@@ -221,7 +221,7 @@ func TestScopes(t *testing.T) {
 		s.End()
 		s.EndErr(&boom)
 		if err := tree.Compute.Backward.Do(ctx, func(context.Context) error { return boom }); err != boom {
-			t.Errorf("Do gives %v", err)
+			t.Errorf("Do gives %v, want %v", err, boom)
 		}
 		func() {
 			defer func() {
@@ -269,7 +269,7 @@ func TestOneNodeManyTimes(t *testing.T) {
 		}
 		for i, ev := range got {
 			if ev.Level != i+1 {
-				t.Errorf("call %d has level %d", i, ev.Level)
+				t.Errorf("call %d has level %d, want %d", i, ev.Level, i+1)
 			}
 		}
 	})
@@ -334,7 +334,7 @@ func TestMetadata(t *testing.T) {
 		}
 	}
 	if !slices.Equal(keys, []string{"epoch.start", "epoch.end"}) {
-		t.Errorf("records are %v", keys)
+		t.Errorf("records are %v, want [epoch.start epoch.end]", keys)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestDefaultProvider(t *testing.T) {
 		t.Errorf("events are %+v", got)
 	}
 	if s := ai.Compute.Start(ctx); s != (ai.Scope{}) {
-		t.Error("a scope was started after Shutdown")
+		t.Error("a scope was started after Shutdown, want none")
 	}
 }
 

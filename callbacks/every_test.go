@@ -101,6 +101,6 @@ func TestEveryCallback(t *testing.T) {
 		t.Errorf("a provider's own record\n%s\nthe default's\n%s", own, byDefault)
 	}
 	if n := bytes.Count([]byte(own), []byte("\n")); n < 50 {
-		t.Errorf("only %d records", n)
+		t.Errorf("only %d records, want at least 50", n)
 	}
 }

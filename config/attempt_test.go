@@ -65,6 +65,6 @@ func TestCompleteRanks(t *testing.T) {
 		t.Errorf("a bad rank that counts: %v", err)
 	}
 	if _, err := settings.Ranks(config.Ranks{Rank: config.Value(3)}, config.Environ([]string{"TRAINSPAN_ATTEMPT=x"})); err == nil {
-		t.Error("a bad attempt that counts was accepted")
+		t.Error("TRAINSPAN_ATTEMPT=x was accepted, want an error")
 	}
 }

@@ -66,7 +66,7 @@ type Base struct {
 	WorldSize Var[int] `key:"world_size" alias:"world_size_or_fn" env:"TRAINSPAN_WORLD_SIZE:launcher" rule:"min=1" default:"the launcher's, else 1"`
 	// IsBaselineRun marks a run that others are compared with.
 	IsBaselineRun Var[bool] `key:"is_baseline_run" alias:"is_baseline_run_or_fn" env:"TRAINSPAN_IS_BASELINE_RUN" default:"false"`
-	// CustomMetadata travels with the first record of the job. The order is kept; values are texts,
+	// CustomMetadata is written with the first record of the job, in this order. Values are texts,
 	// bools, numbers or lists of these.
 	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_CUSTOM_METADATA" rule:"keys"`
 	// ErrorStrategy is what happens to errors inside telemetry.
@@ -75,10 +75,10 @@ type Base struct {
 	EnableForCurrentRank Var[bool] `key:"enable_for_current_rank" env:"TRAINSPAN_ENABLE_FOR_CURRENT_RANK" rule:"called" default:"true"`
 	// Logger configures the library's own messages.
 	Logger Logger `key:"logger" alias:"logger_config"`
-	// SummaryDataSchemaVersion is reported as it is.
+	// SummaryDataSchemaVersion is only recorded.
 	SummaryDataSchemaVersion string `key:"summary_data_schema_version" env:"TRAINSPAN_SUMMARY_DATA_SCHEMA_VERSION" default:"1.0.0"`
-	// ExplicitTimeWindow is the largest distance from now of a time given to a callback. A negative
-	// window accepts every time.
+	// ExplicitTimeWindow is how far from now a time given to a callback may be. A negative value
+	// accepts every time.
 	ExplicitTimeWindow time.Duration `key:"explicit_time_window" env:"TRAINSPAN_EXPLICIT_TIME_WINDOW" default:"10m"`
 	// Training describes the training job; nil when it comes later or never.
 	Training *Training `key:"training" alias:"telemetry_config"`
@@ -88,11 +88,10 @@ type Base struct {
 type Logger struct {
 	// Level is the least severe level that is logged.
 	Level string `key:"level" alias:"log_level" env:"TRAINSPAN_LOG_LEVEL" rule:"oneof=DEBUG|INFO|WARNING|ERROR|CRITICAL" default:"INFO, see [disabled ranks](#disabled-ranks)"`
-	// Format is a line format in Python's %-style. It is kept for Python jobs that share the file;
-	// it does not shape slog's output.
+	// Format is a line format in Python's %-style, for Python jobs that share the file.
 	Format string `key:"format" alias:"log_format" env:"TRAINSPAN_LOG_FORMAT" default:"%(name)s - %(levelname)s - %(message)s"`
-	// InfoPath is the file to which messages of INFO and above are added as lines of text, if Level
-	// lets them through. `{rank}`, `{pid}` and `{host}` are replaced; processes may share a file.
+	// InfoPath is a file for messages of INFO and above, as lines of text. `{rank}`, `{pid}` and
+	// `{host}` are replaced; processes may share a file.
 	InfoPath string `key:"info_path" alias:"log_file_path_for_info" env:"TRAINSPAN_LOG_INFO_PATH" rule:"path" default:"no file"`
 	// ErrorPath is the same for messages of ERROR and above.
 	ErrorPath string `key:"error_path" alias:"log_file_path_for_err" env:"TRAINSPAN_LOG_ERROR_PATH" rule:"path" default:"no file"`
@@ -101,8 +100,8 @@ type Logger struct {
 // Training describes the training job. An unset number means "not known", and what depends on it is
 // not reported.
 type Training struct {
-	// PerfTag names the performance-relevant shape of the job, so that like is compared with like.
-	// A list counts as PerfTags.
+	// PerfTag names the configuration that determines the performance, so that equal jobs are
+	// compared. A list counts as PerfTags.
 	PerfTag Var[string] `key:"perf_tag" alias:"perf_tag_or_fn" env:"TRAINSPAN_PERF_TAG" clears:"perf_tags" default:"the application name"`
 	// PerfTags replaces PerfTag for a job with several tags. A list of one stays a list in the
 	// records. The stronger source of the two decides.
@@ -113,33 +112,32 @@ type Training struct {
 	MicroBatchSize Var[int] `key:"micro_batch_size" alias:"micro_batch_size_or_fn" env:"TRAINSPAN_MICRO_BATCH_SIZE"`
 	// SeqLength is the number of tokens in one sample.
 	SeqLength Var[int] `key:"seq_length" alias:"seq_length_or_fn" env:"TRAINSPAN_SEQ_LENGTH"`
-	// FlopsPerSample is the number of floating point operations that one sample costs. It must be
-	// positive when throughput is logged.
+	// FlopsPerSample is the number of floating point operations of one sample. It must be positive
+	// if throughput is logged.
 	FlopsPerSample Var[int] `key:"flops_per_sample" alias:"flops_per_sample_or_fn" env:"TRAINSPAN_FLOPS_PER_SAMPLE"`
 	// PeakFlops is the number of operations that one device can do in a second, dense and of the
 	// data type in use, for [MFU](../guide/report.md#limits).
 	PeakFlops Var[int] `key:"peak_flops" env:"TRAINSPAN_PEAK_FLOPS"`
-	// TrainIterationsTarget is the number of iterations the job aims at.
+	// TrainIterationsTarget is the planned number of iterations.
 	TrainIterationsTarget Var[int] `key:"train_iterations_target" alias:"train_iterations_target_or_fn" env:"TRAINSPAN_TRAIN_ITERATIONS_TARGET"`
-	// TrainSamplesTarget is the number of samples the job aims at.
+	// TrainSamplesTarget is the planned number of samples.
 	TrainSamplesTarget Var[int] `key:"train_samples_target" alias:"train_samples_target_or_fn" env:"TRAINSPAN_TRAIN_SAMPLES_TARGET"`
 	// LogEveryNTrainIterations is the number of iterations between two metrics updates.
 	LogEveryNTrainIterations Var[int] `key:"log_every_n_train_iterations" env:"TRAINSPAN_LOG_EVERY_N_TRAIN_ITERATIONS" rule:"min=1" default:"50"`
 	// IsLogThroughputEnabled asks for throughput figures.
 	IsLogThroughputEnabled Var[bool] `key:"is_log_throughput_enabled" alias:"is_log_throughput_enabled_or_fn" env:"TRAINSPAN_IS_LOG_THROUGHPUT_ENABLED" rule:"called" default:"false"`
-	// IsTrainIterationsEnabled is reported and gates nothing.
+	// IsTrainIterationsEnabled is only recorded.
 	IsTrainIterationsEnabled Var[bool] `key:"is_train_iterations_enabled" alias:"is_train_iterations_enabled_or_fn" env:"TRAINSPAN_IS_TRAIN_ITERATIONS_ENABLED" default:"true"`
-	// IsValidationIterationsEnabled is reported and gates nothing.
+	// IsValidationIterationsEnabled is only recorded.
 	IsValidationIterationsEnabled Var[bool] `key:"is_validation_iterations_enabled" alias:"is_validation_iterations_enabled_or_fn" env:"TRAINSPAN_IS_VALIDATION_ITERATIONS_ENABLED" default:"true"`
-	// IsTestIterationsEnabled is reported and gates nothing.
+	// IsTestIterationsEnabled is only recorded.
 	IsTestIterationsEnabled Var[bool] `key:"is_test_iterations_enabled" alias:"is_test_iterations_enabled_or_fn" env:"TRAINSPAN_IS_TEST_ITERATIONS_ENABLED" default:"true"`
 	// IsSaveCheckpointEnabled asks for checkpoint metrics.
 	IsSaveCheckpointEnabled Var[bool] `key:"is_save_checkpoint_enabled" alias:"is_save_checkpoint_enabled_or_fn" env:"TRAINSPAN_IS_SAVE_CHECKPOINT_ENABLED" default:"true"`
 	// SaveCheckpointStrategy is how checkpoints are written: before training goes on, or in the
 	// background.
 	SaveCheckpointStrategy string `key:"save_checkpoint_strategy" env:"TRAINSPAN_SAVE_CHECKPOINT_STRATEGY" rule:"oneof=sync|async" default:"sync"`
-	// CustomMetadata travels with the training configuration, as the job's does with the job. A
-	// blank key is accepted.
+	// CustomMetadata is written with the training configuration. A blank key is accepted.
 	CustomMetadata Metadata `key:"custom_metadata" env:"TRAINSPAN_TRAINING_CUSTOM_METADATA"`
 }
 
@@ -147,7 +145,7 @@ type Training struct {
 // everything but the spans of single iterations. The filter looks only at a span's own name, never
 // at its parents.
 type Export struct {
-	// Mode is how SpanNames is read.
+	// Mode is the meaning of SpanNames.
 	Mode string `key:"mode" env:"TRAINSPAN_EXPORT_MODE" rule:"oneof=EXPORT_ALL_SPANS|WHITELIST_SPANS|BLACKLIST_SPANS" default:"BLACKLIST_SPANS"`
 	// SpanNames lists the spans of a whitelist or a blacklist; any text is a span name. It must be
 	// empty to export all.
@@ -165,7 +163,7 @@ type OTel struct {
 	// SDKDisabled switches off everything that goes through OpenTelemetry; the file and the trace
 	// are still written.
 	SDKDisabled Var[bool] `key:"sdk_disabled" env:"OTEL_SDK_DISABLED" default:"false"`
-	// ServiceName is the resource's service.name; it wins over the same key in ResourceAttributes.
+	// ServiceName is the resource's service.name; it replaces the same key of ResourceAttributes.
 	ServiceName string `key:"service_name" env:"OTEL_SERVICE_NAME" default:"the resource attribute, else the application name"`
 	// ResourceAttributes describe the process. Values are texts, bools or numbers.
 	ResourceAttributes Metadata `key:"resource_attributes" env:"OTEL_RESOURCE_ATTRIBUTES" rule:"keys=scalars"`

@@ -33,10 +33,10 @@ func TestVar(t *testing.T) {
 		{"nil function", config.Func[int](nil), false, false, 0, 7, "unset"},
 	} {
 		if got := c.v.IsSet(); got != c.set {
-			t.Errorf("%s: set = %v", c.name, got)
+			t.Errorf("%s: set = %v, want %v", c.name, got, c.set)
 		}
 		if got := c.v.IsFunc(); got != c.isFunc {
-			t.Errorf("%s: function = %v", c.name, got)
+			t.Errorf("%s: function = %v, want %v", c.name, got, c.isFunc)
 		}
 		if got := c.v.Get(); got != c.get {
 			t.Errorf("%s: get = %d, want %d", c.name, got, c.get)
@@ -45,11 +45,11 @@ func TestVar(t *testing.T) {
 			t.Errorf("%s: or = %d, want %d", c.name, got, c.or)
 		}
 		if got := c.v.String(); got != c.text {
-			t.Errorf("%s: text = %q", c.name, got)
+			t.Errorf("%s: text = %q, want %q", c.name, got, c.text)
 		}
 	}
 	if calls != 2 {
-		t.Errorf("the function was called %d times: its results must not be kept", calls)
+		t.Errorf("the function was called %d times: its results must not be kept, want 2", calls)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestReadingSettingsAllocatesNothing(t *testing.T) {
 			sum++
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	if now := fmt.Sprint(flatten(&cfg)); now != open {
-		t.Errorf("the original changed: %s", now)
+		t.Errorf("the original changed: %s, want %s", now, open)
 	}
 	if again := b.WithDefaults(config.Ranks{WorldSize: config.Value(7)}); again.SessionTag.Get() != b.SessionTag.Get() || again.WorldSize.Get() != 1 {
 		t.Errorf("a second time changes %+v to %+v", b, again)
@@ -111,7 +111,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the launcher is not heard: %+v", other)
 	}
 	if next := cfg.WithDefaults(config.Ranks{}); next.SessionTag.Get() != b.SessionTag.Get() {
-		t.Error("one process has two session tags")
+		t.Errorf("session tag %q of a second call, want %q", next.SessionTag.Get(), b.SessionTag.Get())
 	}
 	given := config.Training{PerfTags: config.Value([]string{"x"}), SaveCheckpointStrategy: config.CheckpointAsync}
 	whole := config.Base{ApplicationName: "app", Training: &given}
@@ -173,7 +173,7 @@ func TestLogLevelsRise(t *testing.T) {
 		t.Error("the levels are not in ascending order")
 	}
 	if level("") != slog.LevelInfo || level("CRITICAL") <= slog.LevelError {
-		t.Error("unset or critical level")
+		t.Errorf("levels %v (unset) and %v (critical), want INFO and above ERROR", level(""), level("CRITICAL"))
 	}
 }
 
@@ -228,7 +228,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		"training.global_batch_size", "training.log_every_n_train_iterations", "training.save_checkpoint_strategy", "training.perf_tags", "training.flops_per_sample",
 	}
 	if !slices.Equal(fields, want) {
-		t.Errorf("fields = %q", fields)
+		t.Errorf("fields = %q, want %q", fields, want)
 	}
 	if got := strings.Count(err.Error(), "\n"); got != len(want) {
 		t.Errorf("%d lines for %d problems", got, len(want))
@@ -256,7 +256,7 @@ func TestOutputRules(t *testing.T) {
 	cfg.Logger.InfoPath, cfg.Logger.ErrorPath = "info-{rank2}", "error-{RANK}"
 	err := cfg.Validate()
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("the configuration was accepted, want an error")
 	}
 	for _, want := range []string{
 		"outputs.file.path: field required", "logger.info_path: unknown placeholder {rank2}", "logger.error_path: unknown placeholder {RANK}", `unknown placeholder {ranks}; did you mean "{rank}"?`, "outputs.trace.dialect: must be 'v1', 'v2' or 'v22'", "outputs.trace.write_interval: must not be negative", "outputs.trace.buffer_size: must not be negative (got -1)",
@@ -353,7 +353,7 @@ func TestPrometheusAddresses(t *testing.T) {
 		}
 		cfg.OTel.SDKDisabled = config.Value(true)
 		if settings.PrometheusActive(&cfg) {
-			t.Error("active though OpenTelemetry is off")
+			t.Error("Prometheus is on although OpenTelemetry is off, want off")
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestWhichOutputsAreOn(t *testing.T) {
 	}
 	cfg.OTel.SDKDisabled = config.Value(true)
 	if settings.OTLPActive(&cfg) {
-		t.Error("OTLP is on though OpenTelemetry is off")
+		t.Error("OTLP is on although OpenTelemetry is off, want off")
 	}
 }
 
@@ -377,7 +377,7 @@ func TestTheServiceNameIsTheApplicationsWhereNoOtherIsGiven(t *testing.T) {
 	} {
 		cfg := mustLoad(t, config.LoadOptions{LookupEnv: config.Environ(env)})
 		if cfg.ApplicationName != want {
-			t.Errorf("%v: %q", env, cfg.ApplicationName)
+			t.Errorf("%v: %q, want %q", env, cfg.ApplicationName, want)
 		}
 	}
 }

@@ -229,7 +229,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 		compared++
 	}
 	if compared < 10 {
-		t.Errorf("only %d defaults are compared", compared)
+		t.Errorf("only %d defaults are compared, want at least 10", compared)
 	}
 }
 

@@ -194,7 +194,7 @@ func TestReferenceScenarios(t *testing.T) {
 		seen += replayBuilder(t, filepath.Base(dir), scenario.Steps, result.Steps[len(result.Steps)-len(scenario.Steps):])
 	}
 	if seen < 16 {
-		t.Errorf("only %d configurations seen", seen)
+		t.Errorf("only %d configurations seen, want at least 16", seen)
 	}
 }
 
@@ -206,10 +206,10 @@ func TestReferenceAcceptsLaxNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.Training.SeqLength.Get(); got != 512 {
-		t.Errorf("seq length = %d", got)
+		t.Errorf("seq length = %d, want 512", got)
 	}
 	if got := b.Training.MicroBatchSize.Get(); got != 4 {
-		t.Errorf("micro batch size = %d", got)
+		t.Errorf("micro batch size = %d, want 4", got)
 	}
 }
 

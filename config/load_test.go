@@ -199,7 +199,7 @@ func TestEveryKeyIsCovered(t *testing.T) {
 		delete(variables, key)
 	}
 	if len(variables) > 0 {
-		t.Errorf("variables for unknown keys: %v", variables)
+		t.Errorf("variables for unknown keys: %v, want none", variables)
 	}
 }
 
@@ -211,14 +211,14 @@ func TestAlternativesAcrossSources(t *testing.T) {
 		t.Errorf("tags = %v %v", tags, isList)
 	}
 	if got := cfg.Outputs.OTLP.TracesURL(); got != "https://other:4317" {
-		t.Errorf("URL = %s", got)
+		t.Errorf("URL = %s, want \"https://other:4317\"", got)
 	}
 }
 
 func TestLoadFindsFileByVariable(t *testing.T) {
 	cfg := mustLoad(t, config.LoadOptions{LookupEnv: config.Environ([]string{"TRAINSPAN_CONFIG=testdata/job.yaml"})})
 	if cfg.ApplicationName != "charlm" {
-		t.Errorf("application name = %q", cfg.ApplicationName)
+		t.Errorf("application name = %q, want \"charlm\"", cfg.ApplicationName)
 	}
 	_, err := config.Load(config.LoadOptions{Path: "testdata/none.yaml", LookupEnv: config.Environ(nil)})
 	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "testdata/none.yaml") {
@@ -263,7 +263,7 @@ func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
 		t.Errorf("%d problems, want %d:\n%v", len(invalid.Problems), len(want), err)
 	}
 	if strings.Contains(err.Error(), "secret") {
-		t.Error("the headers are shown")
+		t.Errorf("the error shows a header: %v, want it without values", err)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestDisableTIDsIsNotInverted(t *testing.T) {
 	for text, want := range map[string]bool{"1": false, "0": true} {
 		cfg := mustLoad(t, config.LoadOptions{Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_DISABLE_TIDS=" + text})})
 		if got := cfg.Outputs.Trace.TIDs.Or(true); got != want {
-			t.Errorf("DFTRACER_DISABLE_TIDS=%s: thread ids %v", text, got)
+			t.Errorf("DFTRACER_DISABLE_TIDS=%s: thread ids %v, want %v", text, got, want)
 		}
 	}
 }

@@ -76,20 +76,20 @@ func TestMetadataIsOrderedAndCopied(t *testing.T) {
 	m := config.Pairs("z", 1, "a", 2, "z", 3, "odd")
 	want := []string{"z:3", "a:2", "odd:None"}
 	if got := m.Strings(); !slices.Equal(got, want) {
-		t.Errorf("strings = %q", got)
+		t.Errorf("strings = %q, want %q", got, want)
 	}
 	n := m.With("a", 9)
 	if got := n.Strings(); !slices.Equal(got, []string{"z:3", "a:9", "odd:None"}) {
-		t.Errorf("changed copy = %q", got)
+		t.Errorf("changed copy = %q, want [z:3 a:9 odd:None]", got)
 	}
 	if got := m.Strings(); !slices.Equal(got, want) {
-		t.Errorf("the original changed: %q", got)
+		t.Errorf("the original changed: %q, want %q", got, want)
 	}
 	if v, ok := m.Get("a"); v != 2 || !ok {
 		t.Errorf("a = %v %v", v, ok)
 	}
 	if _, ok := m.Get("b"); ok {
-		t.Error("b is there")
+		t.Error("the metadata has the key b, want none")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestMetadataFromFilesKeepsOrderAndDigits(t *testing.T) {
 		}
 		want := []string{"z:7046430720000000000000", "a:1e-05", "m:['h200', 'yes', 'yes', 1.0]", "q:1", "e:None"}
 		if got := b.CustomMetadata.Strings(); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

@@ -24,14 +24,12 @@ type Outputs struct {
 type File struct {
 	// Enabled switches the output on or off.
 	Enabled Var[bool] `key:"enabled" env:"TRAINSPAN_FILE_ENABLED" default:"on when there is a path"`
-	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced, so that processes
-	// with one configuration have a file each.
+	// Path is the file to write. `{rank}`, `{pid}` and `{host}` are replaced.
 	Path string `key:"path" env:"TRAINSPAN_FILE_PATH" rule:"path" default:"required when enabled"`
-	// Compat asks for one-logger's records byte for byte: a start is held back until its span is
-	// known to last, and our additions are left out.
+	// Compat writes one-logger's records byte for byte, without our additions.
 	Compat Var[bool] `key:"compat" env:"TRAINSPAN_FILE_COMPAT" default:"false"`
-	// Append adds the records to a file that is already there. Otherwise they go to the next free
-	// name, `telemetry.run2.jsonl`.
+	// Append adds the records to an existing file. Otherwise they go to the next free name,
+	// `telemetry.run2.jsonl`.
 	Append Var[bool] `key:"append" env:"TRAINSPAN_FILE_APPEND" default:"false"`
 }
 
@@ -48,32 +46,29 @@ type Trace struct {
 	Metadata Var[bool] `key:"metadata" env:"DFTRACER_INC_METADATA" dftracer:"features.metadata" default:"true"`
 	// Compression writes the trace as gzip.
 	Compression Var[bool] `key:"compression" env:"DFTRACER_TRACE_COMPRESSION" dftracer:"tracer.compression,profiler.compression" default:"true"`
-	// BufferSize is the number of bytes of text that are gathered before they are written, one gzip
-	// member at a time.
+	// BufferSize is the number of bytes of text in a buffer. A full buffer is written as one gzip
+	// member.
 	BufferSize int `key:"buffer_size" env:"DFTRACER_WRITE_BUFFER_SIZE" dftracer:"internal.write_buffer_size" rule:"min=0" default:"1048576"`
 	// WriteInterval is the longest time that an event waits in the buffer.
 	WriteInterval time.Duration `key:"write_interval" env:"DFTRACER_TRACE_INTERVAL_MS:ms" rule:"min=0" default:"500ms"`
-	// CoreAffinity asks for a record of the processors this process may use.
+	// CoreAffinity adds a record of the processors that this process may use.
 	CoreAffinity Var[bool] `key:"core_affinity" env:"DFTRACER_SET_CORE_AFFINITY" dftracer:"features.core_affinity" default:"false"`
-	// CommandLine asks for the names of the program's flags, beside the program itself. Values and
-	// other arguments are never written.
+	// CommandLine adds the names of the program's flags. Values and other arguments are never
+	// written.
 	CommandLine Var[bool] `key:"command_line" env:"TRAINSPAN_TRACE_COMMAND_LINE" default:"false"`
-	// TIDs gives events the lane that they ran on as `tid`; otherwise it is 0.
+	// TIDs writes the lane of an event as `tid`; otherwise it is 0.
 	TIDs Var[bool] `key:"tids" env:"DFTRACER_DISABLE_TIDS:not" dftracer:"features.tid" default:"true"`
-	// DataDirs lists the folders whose files are traced, as far as the program reads and writes
-	// them through [iofs](../guide/recipes.md#file-access); nothing is intercepted. The variable's word
-	// `all` means all files. A name with a scheme (`s3://bucket`) goes into a file only: the
-	// variable is cut at `:`.
+	// DataDirs lists the folders whose files are traced, if the program reads and writes them through
+	// [iofs](../guide/recipes.md#file-access). `all` in the variable means all files. A name with a
+	// scheme (`s3://bucket`) must be in a file, because the variable is split at `:`.
 	DataDirs []string `key:"data_dirs" env:"DFTRACER_DATA_DIR:dirs" dftracer:"tracer.data_dirs,profiler.data_dirs" rule:"items" default:"all files"`
 	// IO traces calls on files.
 	IO Var[bool] `key:"io" env:"DFTRACER_DISABLE_IO:not" dftracer:"features.io.enable" default:"true"`
-	// POSIX traces the calls of category `POSIX`: open64, read, pread and their kind.
+	// POSIX traces the calls of category `POSIX`, such as open64, read and pread.
 	POSIX Var[bool] `key:"posix" env:"DFTRACER_DISABLE_POSIX:not" dftracer:"features.io.posix" default:"true"`
-	// STDIO traces the calls of category `STDIO`, which go to the buffer of a stream: fread,
-	// fwrite.
+	// STDIO traces the calls of category `STDIO`, such as fread and fwrite.
 	STDIO Var[bool] `key:"stdio" env:"DFTRACER_DISABLE_STDIO:not" dftracer:"features.io.stdio" default:"true"`
-	// AggregateIO asks for one record of all calls of a kind on a file in a second, instead of one
-	// for each call.
+	// AggregateIO writes one record for all calls of a kind on a file in a second.
 	AggregateIO Var[bool] `key:"aggregate_io" env:"TRAINSPAN_TRACE_AGGREGATE_IO" default:"false"`
 }
 
@@ -87,36 +82,35 @@ const (
 // OTLP is the output that sends spans, logs and metrics to an OTLP receiver. Each field follows the
 // OTEL_EXPORTER_OTLP_* variable of its name.
 type OTLP struct {
-	// Enabled switches the output on or off. The variable switches it on when it lists `otlp`, and
+	// Enabled switches the output on or off. The variable switches it on if it lists `otlp`, and
 	// off otherwise.
 	Enabled Var[bool] `key:"enabled" env:"OTEL_TRACES_EXPORTER:exporters" default:"on when there is an endpoint"`
 	// Protocol is how data is sent.
 	Protocol string `key:"protocol" env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" rule:"oneof=grpc|http/protobuf" default:"http/protobuf"`
 	// Endpoint is the base URL of the receiver for all signals. With http, `/v1/traces`, `/v1/logs`
-	// or `/v1/metrics` is added. With grpc host:port is accepted too. It replaces the endpoints of
-	// single signals of weaker sources.
+	// or `/v1/metrics` is added. With grpc host:port is accepted too.
 	Endpoint string `key:"endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" clears:"traces_endpoint,logs_endpoint,metrics_endpoint" default:"http://localhost:4318, with grpc http://localhost:4317"`
-	// TracesEndpoint is the URL for spans, used as it stands; it wins over Endpoint.
+	// TracesEndpoint is the URL for spans; it replaces Endpoint and nothing is added to it.
 	TracesEndpoint string `key:"traces_endpoint" env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" default:"from endpoint"`
-	// LogsEndpoint is the same for logs. If only a TracesEndpoint ending in `/v1/traces` is given,
-	// logs go beside it.
+	// LogsEndpoint is the same for logs. Its default follows a TracesEndpoint that ends in
+	// `/v1/traces`.
 	LogsEndpoint string `key:"logs_endpoint" env:"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT" default:"from endpoint"`
 	// MetricsEndpoint is the same for metrics.
 	MetricsEndpoint string `key:"metrics_endpoint" env:"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" default:"from endpoint"`
 	// Logs sends the events of open spans as log records while OTLP is on. The variable means true
-	// when it lists `otlp`.
+	// if it lists `otlp`.
 	Logs Var[bool] `key:"logs" env:"OTEL_LOGS_EXPORTER:exporters" default:"true"`
-	// Metrics sends metrics while OTLP is on. The variable means true when it lists `otlp`.
+	// Metrics sends metrics while OTLP is on. The variable means true if it lists `otlp`.
 	Metrics Var[bool] `key:"metrics" env:"OTEL_METRICS_EXPORTER:exporters" default:"true"`
 	// MetricsInterval is the time between two exports of metrics.
 	MetricsInterval time.Duration `key:"metrics_interval" env:"OTEL_METRIC_EXPORT_INTERVAL:ms" rule:"min=0" default:"1m"`
-	// Headers are sent with every request. Their values are never shown, in messages or in logs.
+	// Headers are sent with every request. Their values are never shown.
 	Headers Headers `key:"headers" env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS"`
 	// Timeout is the longest that one request may take.
 	Timeout time.Duration `key:"timeout" env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT:ms" rule:"min=0" default:"10s"`
 	// Compression is how requests are compressed.
 	Compression string `key:"compression" env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" rule:"oneof=gzip|none" default:"none"`
-	// Insecure asks for a plain connection with grpc, if the endpoint has no scheme.
+	// Insecure switches TLS off with grpc, if the endpoint has no scheme.
 	Insecure Var[bool] `key:"insecure" env:"OTEL_EXPORTER_OTLP_TRACES_INSECURE,OTEL_EXPORTER_OTLP_INSECURE" default:"false"`
 	// Certificate is a PEM file with the authorities to trust.
 	Certificate string `key:"certificate" env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" default:"the system's"`
@@ -132,15 +126,14 @@ type OTLP struct {
 	// BatchDelay is the longest that a span waits for its batch to fill.
 	BatchDelay time.Duration `key:"batch_delay" env:"OTEL_BSP_SCHEDULE_DELAY:ms" rule:"min=0" default:"5s"`
 	// SpillDir is the folder for spans that cannot be delivered; without one they are dropped. See
-	// [OTLP](../guide/otlp.md).
+	// [OTLP](signals.md#otlp).
 	SpillDir string `key:"spill_dir" env:"TRAINSPAN_OTLP_SPILL_DIR" rule:"nozero"`
-	// SpillBytes bounds the files in SpillDir, including those of other processes and of earlier
-	// runs. Past it spans are dropped and counted.
+	// SpillBytes is the most bytes of all files in SpillDir. Above it spans are dropped and counted.
 	SpillBytes int `key:"spill_bytes" env:"TRAINSPAN_OTLP_SPILL_BYTES" rule:"min=0" default:"268435456"`
 	// Segment is how long a long span may stay open before a finished segment of it is sent.
 	// Negative sends such spans in one piece.
 	Segment time.Duration `key:"segment" env:"TRAINSPAN_OTLP_SEGMENT" default:"10m"`
-	// TraceSplit is when a new trace begins; see [OTLP](../guide/otlp.md).
+	// TraceSplit is when a new trace begins; see [OTLP](signals.md#otlp).
 	TraceSplit string `key:"trace_split" env:"TRAINSPAN_OTLP_TRACE_SPLIT" rule:"oneof=per-attempt|per-epoch|per-window" default:"per-attempt"`
 	// TraceWindow is the number of training iterations in one trace with per-window.
 	TraceWindow int `key:"trace_window" env:"TRAINSPAN_OTLP_TRACE_WINDOW" rule:"min=0" default:"1000"`
@@ -179,8 +172,7 @@ type Prometheus struct {
 	// Address is the host:port on which metrics can be fetched, such as `127.0.0.1:9464`; port 0
 	// takes a free one. It must be on loopback.
 	Address string `key:"address" env:"TRAINSPAN_PROMETHEUS_ADDRESS" default:"off"`
-	// AllowRemote accepts an address that other machines can reach: the metrics are then open to
-	// everybody who can.
+	// AllowRemote accepts an address that other machines can reach, without authentication.
 	AllowRemote Var[bool] `key:"allow_remote" env:"TRAINSPAN_PROMETHEUS_ALLOW_REMOTE" default:"false"`
 }
 

@@ -240,7 +240,7 @@ func checkKilled(t *testing.T, path, mode string, kept bool) {
 	}
 	opts := &dftracer.ValidateOptions{}
 	if v := dftest.CheckWith(t, path, opts); v.Open > 0 {
-		t.Errorf("%d spans are open after recovery", v.Open)
+		t.Errorf("%d spans are open after recovery, want none", v.Open)
 	}
 	again, err := recovery.File(path, nil)
 	if err != nil || !again.Clean {

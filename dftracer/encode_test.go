@@ -85,7 +85,7 @@ func TestArgs(t *testing.T) {
 		}
 	}
 	if got := string(tracefile.AppendArg(tracefile.HashArg("k", 12), nil, dftracer.V1)); got != "12" {
-		t.Errorf("V1 hash %s", got)
+		t.Errorf("V1 hash %s, want \"12\"", got)
 	}
 }
 
@@ -169,19 +169,19 @@ func TestWriteDoesNotAllocate(t *testing.T) {
 		w.WriteComplete(&key, dftracer.Span{ID: w.NextID(), TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1},
 			dftracer.Int("epoch", 1), dftracer.Int("step", 20), dftracer.Float("loss", 0.25))
 	}); n != 0 {
-		t.Errorf("WriteComplete: %v allocations", n)
+		t.Errorf("WriteComplete: %v allocations, want 0", n)
 	}
 	if n := testing.AllocsPerRun(2000, func() {
 		var text [64]byte
 		w.WriteEncoded(&key, dftracer.Span{ID: w.NextID(), TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1},
 			append(text[:0], `,"epoch":1,"phase":"train"`...))
 	}); n != 0 {
-		t.Errorf("WriteEncoded: %v allocations", n)
+		t.Errorf("WriteEncoded: %v allocations, want 0", n)
 	}
 	ev := dftracer.Event{Name: "forward", Cat: "compute", TID: 9, TS: 1744611912990000, Dur: 3, Level: 2, Parent: 1,
 		Args: []dftracer.Arg{dftracer.Int("epoch", 1), dftracer.String("file", "/data/\"x\"")}}
 	if n := testing.AllocsPerRun(2000, func() { w.Write(&ev) }); n != 0 {
-		t.Errorf("Write: %v allocations", n)
+		t.Errorf("Write: %v allocations, want 0", n)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(out.Bytes(), want) {
-				t.Errorf("output differs from %s:\n%s", path, out.Bytes())
+				t.Errorf("output differs from %s:\n%s, want %s", path, out.Bytes(), want)
 			}
 			report, err := validate.Stream(bytes.NewReader(out.Bytes()), nil)
 			if err != nil || !report.OK() {
@@ -155,7 +155,7 @@ func TestV1MatchesReference(t *testing.T) {
 		}
 	}
 	if want := `"name":"dlio_benchmark","value":15997048988198709261}}`; !strings.HasSuffix(lines[4], want) {
-		t.Errorf("line 5 is %s", lines[4])
+		t.Errorf("line 5 is %s, want it to end with %s", lines[4], want)
 	}
 	var start struct {
 		Args map[string]json.RawMessage

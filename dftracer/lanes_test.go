@@ -52,10 +52,10 @@ func TestLanesNestProperly(t *testing.T) {
 		t.Fatalf("lanes %d %d %d, want 100 100 101", rootTID, aTID, bTID)
 	}
 	if got := l.End(a, 5); got != 100 {
-		t.Errorf("first child ended on %d", got)
+		t.Errorf("first child ended on %d, want 100", got)
 	}
 	if got := l.End(b, 6); got != 101 {
-		t.Errorf("second child ended on %d", got)
+		t.Errorf("second child ended on %d, want 101", got)
 	}
 	c, cTID := l.Begin(root, 7)
 	if cTID != 100 {
@@ -63,7 +63,7 @@ func TestLanesNestProperly(t *testing.T) {
 	}
 	// The parent ends before its child, so the child must leave the lane.
 	if got := l.End(root, 8); got != 100 {
-		t.Errorf("root ended on %d", got)
+		t.Errorf("root ended on %d, want 100", got)
 	}
 	_, dTID := l.Begin(c, 9) // the moved child takes its own children to its new lane
 	if got := tracefile.LaneOf(l, c); got != 101 || dTID != got {
@@ -213,7 +213,7 @@ func TestLanesDoNotAllocate(t *testing.T) {
 		l.End(b, now)
 		l.End(a, now)
 	}); n != 0 {
-		t.Errorf("%v allocations per pair of nested spans", n)
+		t.Errorf("%v allocations per pair of nested spans, want 0", n)
 	}
 }
 

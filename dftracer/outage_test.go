@@ -157,7 +157,7 @@ func TestDeadWriterCloses(t *testing.T) {
 	}
 	emit(w, 3)
 	if st := w.Stats(); st.Late != 3 || st.Lost < 10 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Late 3, at least 10 Lost", st)
 	}
 	f.broken = true
 	if _, err := dftracer.NewWriter(f, nil); !errors.Is(err, errDisk) {
@@ -190,13 +190,13 @@ func TestRemovedDirectory(t *testing.T) {
 			}
 			report := dftest.Check(t, w.Path())
 			if report.Lost < 50 || report.Counts["compute/step/X"] < 5 || report.Counts["dftracer/FH/M"] != 2 {
-				t.Errorf("%+v", report)
+				t.Errorf(`got %+v, want at least 50 Lost, at least 5 Counts["compute/step/X"], Counts["dftracer/FH/M"] 2`, report)
 			}
 			if got := report.Counts["compute/step/X"] + report.Lost; got < 75 {
 				t.Errorf("%d events are unaccounted for", 75-got)
 			}
 			if len(reported) != 2 {
-				t.Errorf("reported %v", reported)
+				t.Errorf("reported %v, want 2", reported)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestRenamedFile(t *testing.T) {
 		t.Errorf("nothing was lost, but: %v", err)
 	}
 	if r := dftest.Check(t, path); r.Counts["compute/step/X"] != 5 || r.Lost != 0 {
-		t.Errorf("%+v", r)
+		t.Errorf(`got %+v, want Counts["compute/step/X"] 5, Lost 0`, r)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
 		default:
 		}
 		if n := w.Stats().Buffered; n > 4<<20 {
-			t.Errorf("%d bytes are buffered", n)
+			t.Errorf("%d bytes are buffered, want at most %d", n, 4<<20)
 		}
 		const held = 100 * time.Millisecond // less than a stall
 		time.Sleep(held)

@@ -57,7 +57,7 @@ func TestPool(t *testing.T) {
 				t.Error(err)
 			}
 			if st := w.Stats(); st.Buffered != 0 {
-				t.Errorf("%d bytes are buffered", st.Buffered)
+				t.Errorf("%d bytes are buffered, want 0", st.Buffered)
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func TestReaderReportsIOErrors(t *testing.T) {
 	}
 	for _, err := range rd.All() {
 		if !errors.Is(err, broken) {
-			t.Errorf("%v", err)
+			t.Errorf("got %v, want error broken", err)
 		}
 	}
 	if _, err := dftracer.OpenReader(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, os.ErrNotExist) {
@@ -193,7 +193,7 @@ func TestScanEqualsReader(t *testing.T) {
 					t.Errorf("%+v: %+v, the reader gave %+v", opts, sst, st)
 				}
 				if hashes.Len() < 4 {
-					t.Errorf("%d hashes", hashes.Len())
+					t.Errorf("%d hashes, want at least 4", hashes.Len())
 				}
 			}
 		})
@@ -302,7 +302,7 @@ func TestDamagedMember(t *testing.T) {
 	}
 	report, err := recovery.File(path, nil)
 	if err != nil || report.Clean || report.Lines < whole {
-		t.Errorf("%v %+v", err, report)
+		t.Errorf("got %v %+v, want no error, not Clean, at least whole Lines", err, report)
 	}
 	if report.DamagedAt != int64(len(parts[0])) {
 		t.Errorf("damaged at %d, the member begins at %d", report.DamagedAt, len(parts[0]))

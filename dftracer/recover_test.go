@@ -147,7 +147,7 @@ func TestRecoverFollowsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(victim); string(text) != "precious" {
-		t.Errorf("the planted link was followed: %.40q", text)
+		t.Errorf("the planted link was followed: %.40q, want \"precious\"", text)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is no link any more: %v %v", info, err)
@@ -155,7 +155,7 @@ func TestRecoverFollowsNoLink(t *testing.T) {
 	dftest.Check(t, real)
 	left, _ := filepath.Glob(filepath.Join(dir, "data", ".*"))
 	if len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("left: %v, want none", left)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 		allocated = allocatedBy(func() {
 			r, err := recovery.File(path, nil)
 			if err != nil || r.Closed != n {
-				t.Errorf("%+v %v", r, err)
+				t.Errorf("got %+v %v, want no error, Closed = n", r, err)
 			}
 		})
 		dftest.Check(t, path)

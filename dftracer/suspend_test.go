@@ -62,7 +62,7 @@ func TestSuspend(t *testing.T) {
 			}
 			files, _ := os.ReadDir(filepath.Dir(path))
 			if len(files) != 1 {
-				t.Errorf("the trace is in %v", files)
+				t.Errorf("the trace is in %v, want one", files)
 			}
 			s := w.Stats()
 			if s.Lost != 0 || s.Late != 0 || report.Lines != int(s.Lines)+2 {
@@ -75,7 +75,7 @@ func TestSuspend(t *testing.T) {
 				}
 			}
 			if names != 1 {
-				t.Errorf("a name is written %d times", names)
+				t.Errorf("a name is written %d times, want 1", names)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestSuspendedFileChanges(t *testing.T) {
 		t.Error(err)
 	}
 	if now, _ := os.ReadFile(path); string(now) != string(foreign) {
-		t.Error("the file of another program was changed")
+		t.Errorf("the file of another program has %d bytes, want the %d unchanged", len(now), len(foreign))
 	}
 	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
 	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {
@@ -168,7 +168,7 @@ func TestSuspendedFileIsTaken(t *testing.T) {
 	})
 	defer taken.Close() //nolint:errcheck // nothing is written
 	if taken.Path() != path {
-		t.Fatalf("the file that was put aside is locked: %s", taken.Path())
+		t.Fatalf("the file that was put aside is locked: %s, want %s", taken.Path(), path)
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)

@@ -97,7 +97,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			}
 			report, err := recovery.File(path, nil)
 			if err != nil || report.Closed != 3 || report.Clean || report.CutBytes != 21 {
-				t.Errorf("%v %+v", err, report)
+				t.Errorf("got %v %+v, want no error, Closed 3, not Clean, CutBytes 21", err, report)
 			}
 			v, err := dftracer.ValidateFile(path, nil)
 			if err != nil || !v.OK() || v.Open != 0 || v.Orphans != 0 {
@@ -105,7 +105,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			}
 			for _, name := range []string{"pipeline/train/X", "checkpoint/save \"x\"/X", "data/async/X", "data/fetch/X", "dftracer/end/X"} {
 				if v.Counts[name] != 1 {
-					t.Errorf("%s is there %d times", name, v.Counts[name])
+					t.Errorf("%s is there %d times, want 1", name, v.Counts[name])
 				}
 			}
 		}

@@ -219,7 +219,7 @@ func TestNothingGrowsOld(t *testing.T) {
 		emit(w, 1)
 		synctest.Wait()
 		if len(f.bytes()) != before {
-			t.Error("an idle writer wrote something")
+			t.Errorf("an idle writer wrote %d bytes, want none", len(f.bytes())-before)
 		}
 		time.Sleep(500 * time.Millisecond) // docs/explain/reliability.md says what a kill may cost
 		synctest.Wait()
@@ -261,7 +261,7 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(files) < 3 || int(w.Stats().Parts) != len(files)-1 {
-		t.Fatalf("%v, %+v", files, w.Stats())
+		t.Fatalf("got %v, %+v, want at least 3 files, int(w.Stats().Parts) = len(files) - 1", files, w.Stats())
 	}
 	total := 0
 	for _, path := range files {
@@ -342,7 +342,7 @@ func TestExistingFile(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	if len(files) != 3 {
-		t.Errorf("%v", files)
+		t.Errorf("got %v, want 3", files)
 	}
 	for _, f := range files {
 		dftest.Check(t, f)
@@ -352,7 +352,7 @@ func TestExistingFile(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := dftracer.NewWriter(&bytes.Buffer{}, &dftracer.Options{Dialect: 9, Level: 12, MemberSize: -1, FlushInterval: -1, RotateSize: -1, Sync: 9, Existing: 9, Nesting: 9, Compression: 9})
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("the options were accepted, want an error")
 	}
 	for _, want := range []string{"dialect 9", "level 12", "member size -1", "interval -1ns", "rotation size -1", "sync policy 9", "policy 9 for existing", "nesting 9", "compression 9"} {
 		if !strings.Contains(err.Error(), want) {

@@ -27,7 +27,7 @@ func TestTableRowsFindThemselves(t *testing.T) {
 		}
 	}
 	if _, ok := spans.Lookup("tokenize"); ok {
-		t.Error("a custom name was found in the table")
+		t.Error("the custom name tokenize is in the table, want it absent")
 	}
 }
 
@@ -64,6 +64,6 @@ func TestDFTracerNames(t *testing.T) {
 
 func TestIndexDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _ = spans.Index("optimizer_update") }); n != 0 {
-		t.Errorf("Index allocates %v times", n)
+		t.Errorf("Index allocates %v times, want 0", n)
 	}
 }

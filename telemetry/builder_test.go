@@ -43,7 +43,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := tel.Config().WorldSize.Get(); got != 2 {
-		t.Errorf("the world size is %d", got)
+		t.Errorf("the world size is %d, want 2", got)
 	}
 	check(t, tel.Shutdown(ctx))
 	if _, err := b.ConfigureProvider(ctx); err == nil {
@@ -116,14 +116,14 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 		s.End()
 	})
 	if n != 0 {
-		t.Errorf("a rank that is off allocates %v times", n)
+		t.Errorf("a rank that is off allocates %v times, want 0", n)
 	}
 	check(t, tel.Shutdown(ctx))
 	if m.started+len(m.records) != 0 {
 		t.Errorf("the exporter was touched: %+v", m)
 	}
 	if p.closed != 1 {
-		t.Errorf("the span processor was shut down %d times", p.closed)
+		t.Errorf("the span processor was shut down %d times, want 1", p.closed)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestNilProviderDoesNothing(t *testing.T) {
 		_, _ = callbacks.Default().OnTrainingSingleIterationStart(ctx)
 		_ = callbacks.Default().OnTrainingSingleIterationEnd(ctx)
 	}); n != 0 {
-		t.Errorf("no provider allocates %v times", n)
+		t.Errorf("no provider allocates %v times, want 0", n)
 	}
 	if err := tel.Shutdown(ctx); err != nil || tel.Enabled() {
 		t.Error("a nil provider logged, want nothing")
@@ -191,7 +191,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 		start := time.Now()
 		_ = tel.Shutdown(context.Background()) // would block without the deadline
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("Shutdown took %v", took)
+			t.Errorf("Shutdown took %v, want at most %v", took, time.Second)
 		}
 		if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
 			t.Errorf("stats %+v", got)

@@ -32,10 +32,10 @@ func TestContextOfASpan(t *testing.T) {
 	cancel()
 	<-child.Done()
 	if inner.Err() == nil || child.Err() == nil {
-		t.Error("the cancellation of the program's context is lost")
+		t.Errorf("context errors %v and %v after the cancellation, want both set", inner.Err(), child.Err())
 	}
 	if _, ok := inner.Deadline(); ok {
-		t.Error("there is a deadline")
+		t.Error("the context has a deadline, want none")
 	}
 	below.End()
 	s.End()

@@ -64,7 +64,7 @@ func withHanging(t *testing.T, in string, wants outputs.Traits, run func(*testin
 		_ = tel.Shutdown(context.Background())
 		synctest.Wait()
 		if mem.shutdown != 1 {
-			t.Errorf("%s: the other output was shut down %d times", in, mem.shutdown)
+			t.Errorf("%s: the other output was shut down %d times, want 1", in, mem.shutdown)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func TestShutdownWhateverHangs(t *testing.T) {
 				start := time.Now()
 				_ = tel.Shutdown(ctx)
 				if took := time.Since(start); took > time.Second {
-					t.Errorf("%s: Shutdown took %v", in, took)
+					t.Errorf("%s: Shutdown took %v, want at most %v", in, took, time.Second)
 				}
 			})
 		}
@@ -98,7 +98,7 @@ func TestShutdownWhateverHangs(t *testing.T) {
 				t.Error("got no error for an output that did not shut down, want one")
 			}
 			if took := time.Since(start); took != 3*time.Second {
-				t.Errorf("Shutdown took %v", took)
+				t.Errorf("Shutdown took %v, want %v", took, 3*time.Second)
 			}
 		})
 	}
@@ -122,7 +122,7 @@ func TestEndOfTheApplicationTakesOneDeadline(t *testing.T) {
 					limit += limit / 10
 				}
 				if took := time.Since(start); took > limit {
-					t.Errorf("%s, network %v: it took %v", in, network, took)
+					t.Errorf("%s, network %v: it took %v, want at most %v", in, network, took, limit)
 				}
 			})
 		}
@@ -139,7 +139,7 @@ func TestOutputThatHangsForEver(t *testing.T) {
 			s.End()
 		}
 		if took := time.Since(start); took > 100*time.Millisecond {
-			t.Errorf("calls waited %v", took)
+			t.Errorf("calls waited %v, want at most %v", took, 100*time.Millisecond)
 		}
 		_ = tel.Shutdown(context.Background())
 		s := tel.Stats()

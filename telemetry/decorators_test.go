@@ -184,7 +184,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 			texts[i] = logRecords(t, wrap)
 		}
 		if len(texts[0]) == 0 || !slices.Equal(texts[0], texts[1]) {
-			t.Errorf("%s", difference(texts[0], texts[1]))
+			t.Errorf("got %s, want some texts[0], texts[0] = texts[1]", difference(texts[0], texts[1]))
 		}
 	})
 
@@ -200,7 +200,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 				}
 			})
 			if m.ended != 1 {
-				t.Errorf("decorated %v: ended %d times", decorate, m.ended)
+				t.Errorf("decorated %v: ended %d times, want 1", decorate, m.ended)
 			}
 		}
 	})

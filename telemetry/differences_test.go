@@ -29,7 +29,7 @@ func TestExportAllWorks(t *testing.T) {
 	startTraining(t, j)
 	j.iteration(t, time.Second)
 	if !slices.Contains(j.mem.kinds(), "stop training_single_iteration") {
-		t.Errorf("the iteration was not exported: %v", j.mem.kinds())
+		t.Errorf("the iteration was not exported: %v, want \"stop training_single_iteration\" in it", j.mem.kinds())
 	}
 }
 
@@ -42,10 +42,10 @@ func TestSavingWithMetricsDisabledWorks(t *testing.T) {
 	check(t, j.cb.OnSaveCheckpointSuccess(j.ctx, callbacks.SaveSuccess{GlobalStep: 1}))
 	check(t, j.cb.OnSaveCheckpointEnd(j.ctx))
 	if !slices.Contains(j.mem.kinds(), "stop checkpoint_save_sync") {
-		t.Errorf("the save was not recorded: %v", j.mem.kinds())
+		t.Errorf("the save was not recorded: %v, want \"stop checkpoint_save_sync\" in it", j.mem.kinds())
 	}
 	if got := j.mem.events(spans.EventSaveCheckpointSuccess); len(got) != 0 {
-		t.Errorf("metrics that are disabled were recorded: %v", got)
+		t.Errorf("metrics that are disabled were recorded: %v, want none", got)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestCallbacksAfterTheEndAreSilent(t *testing.T) {
 		t.Errorf("%d records were written after the end", got-n)
 	}
 	if j.mem.shutdown != 1 {
-		t.Errorf("the exporter was shut down %d times", j.mem.shutdown)
+		t.Errorf("the exporter was shut down %d times, want 1", j.mem.shutdown)
 	}
 	if s := j.tel.Stats(); s.Errors != 0 || s.SpansOpen != 0 {
 		t.Errorf("stats: %+v", s)
@@ -251,10 +251,10 @@ func TestQuietDisableWritesAndCloses(t *testing.T) {
 		t.Errorf("a quiet strategy gave the error %v", err)
 	}
 	if j.tel.Enabled() {
-		t.Error("telemetry is still on")
+		t.Error("telemetry is on, want off")
 	}
 	if j.mem.shutdown != 1 {
-		t.Errorf("the exporter was shut down %d times", j.mem.shutdown)
+		t.Errorf("the exporter was shut down %d times, want 1", j.mem.shutdown)
 	}
 	want := []string{"telemetry_data_error telemetry_data_error", "stop training_loop", "stop application"}
 	if got := j.mem.kinds(); len(got) < 3 || !slices.Equal(got[len(got)-3:], want) {
@@ -408,7 +408,7 @@ func TestIterationThatCannotBeCountedIsEnded(t *testing.T) {
 		_ = j.cb.OnTrainingSingleIterationEnd(j.ctx)
 	}
 	if got := j.tel.Recorder().ActiveSpans(spans.TrainingIteration); len(got) != 0 {
-		t.Errorf("%d iterations are still open", len(got))
+		t.Errorf("%d iterations are still open, want 0", len(got))
 	}
 }
 
@@ -423,12 +423,12 @@ func TestCountersBeyondInt64(t *testing.T) {
 	j.iteration(t, time.Second)
 	u := j.mem.events(spans.EventTrainingMetricsUpdate)[0]
 	if got := attr(u, "completed_floating_point_operations_overall"); got != "7060523581440000000000" {
-		t.Errorf("the file gets %s", got)
+		t.Errorf("the file gets %s, want \"7060523581440000000000\"", got)
 	}
 	check(t, j.cb.OnTrainEnd(ctx))
 	attrs := keyed(j.stub(t, spans.TrainingLoop).Attributes)
 	if got := attrs["completed_floating_point_operations_overall"]; got != 7.04643072e21 {
-		t.Errorf("OpenTelemetry gets %v", got)
+		t.Errorf("OpenTelemetry gets %v, want 7.04643072e21", got)
 	}
 }
 

@@ -167,7 +167,7 @@ func TestForeignCodeMayUseTelemetry(t *testing.T) {
 				t.Fatal("was not called")
 			}
 			if n := len(mem.events(spans.EventTrainingMetricsUpdate)); n != 2 {
-				t.Errorf("%d metrics updates are recorded", n)
+				t.Errorf("%d metrics updates are recorded, want 2", n)
 			}
 		})
 	}
@@ -238,13 +238,13 @@ func TestForeignCodeThatBlocks(t *testing.T) {
 				s.End()
 			}
 			if n := tel.Stats().SpansStarted - before; n != 10 {
-				t.Errorf("%d spans were started meanwhile", n)
+				t.Errorf("%d spans were started meanwhile, want 10", n)
 			}
 			close(release)
 			<-done
 			check(t, tel.Shutdown(context.Background()))
 			if len(mem.all()) == 0 {
-				t.Error("nothing is recorded")
+				t.Error("no record, want some")
 			}
 		})
 	}
@@ -268,7 +268,7 @@ func TestIntervalThatBecomesZero(t *testing.T) {
 		check(t, j.cb.OnTrainEnd(j.ctx))
 		check(t, j.cb.OnAppEnd(j.ctx))
 		if got := len(j.mem.events(spans.EventTrainingMetricsUpdate)); got != 3 {
-			t.Errorf("interval %d: %d updates", later, got)
+			t.Errorf("interval %d: %d updates, want 3", later, got)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestTraceIDDerivesFromTheJob(t *testing.T) {
 	}
 	first := id("run", "job", 0)
 	if first != id("run", "job", 0) {
-		t.Error("the same job has two traces")
+		t.Error("two calls give two trace ids, want one for the same job")
 	}
 	for name, other := range map[string]trace.TraceID{
 		"session": id("run2", "job", 0), "job": id("run", "job2", 0), "attempt": id("run", "job", 1), "shift": id("runj", "ob", 0),
@@ -66,7 +66,7 @@ func TestTraceIDDerivesFromTheJob(t *testing.T) {
 	a, _ := telemetry.RandomIDs().NewIDs(ctx)
 	b, _ := telemetry.RandomIDs().NewIDs(ctx)
 	if a == b {
-		t.Error("random trace ids repeat")
+		t.Errorf("two random trace ids are %v, want different ones", a)
 	}
 }
 
@@ -82,16 +82,16 @@ func TestProcessesOfAJobShareATrace(t *testing.T) {
 	}
 	first, second := trace(2, 0, "j"), trace(2, 0, "j")
 	if first != second {
-		t.Error("two ranks of a job have two traces")
+		t.Errorf("two ranks of a job have the trace ids %v and %v, want one", first, second)
 	}
 	if first == trace(2, 1, "j") {
-		t.Error("two attempts have one trace")
+		t.Errorf("two attempts have the trace id %v, want one for each", first)
 	}
 	if alone, other := trace(1, 0, "j"), trace(1, 0, "j"); alone == other {
-		t.Error("two processes on their own have one trace")
+		t.Errorf("two jobs of one process have the trace id %v, want one for each", alone)
 	}
 	if one, another := trace(2, 0, "j"), trace(2, 0, "k"); one == another {
-		t.Error("two runs with one session tag have one trace")
+		t.Errorf("two runs with one session tag have the trace id %v, want one for each", one)
 	}
 	if one, another := trace(2, 0, ""), trace(2, 0, ""); one == another {
 		t.Error("two runs with only a session tag have one trace, want two")
@@ -102,6 +102,6 @@ func TestSpanIDAllocations(t *testing.T) {
 	g := telemetry.RandomIDs()
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(1000, func() { g.NewSpanID(ctx, trace.TraceID{1}) }); n > 0 {
-		t.Errorf("a span id allocates %v times", n)
+		t.Errorf("a span id allocates %v times, want none", n)
 	}
 }

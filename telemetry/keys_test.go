@@ -144,7 +144,7 @@ func TestKeysThatCollide(t *testing.T) {
 					}
 				}
 				if records < 4 {
-					t.Errorf("%s has %d records with the keys", path, records)
+					t.Errorf("%s has %d records with the keys, want at least 4", path, records)
 				}
 			}
 			for _, e := range dftest.Events(t, tracePath) {

@@ -271,7 +271,7 @@ func TestNoReportWithoutLosses(t *testing.T) {
 		t.Errorf("%d data errors, the trace reports %v, the log %s", n, l.trace.drops, l.log)
 	}
 	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want DataErrors 0, DroppedSpans + s.DroppedLogRecords + s.LostMetricExports = 0", s)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestFinalizationHangsUnderTheApplication(t *testing.T) {
 	}
 	check(t, j.cb.OnAppEnd(j.ctx))
 	if got := j.parents(t)[spans.CheckpointSaveFinalization]; got != spans.Application {
-		t.Errorf("the finalization hangs under %q", got)
+		t.Errorf("the finalization hangs under %q, want %q", got, spans.Application)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestRemoteParentAndNewRoot(t *testing.T) {
 		t.Errorf("the parent is %v", got)
 	}
 	if j.stub(t, "root").Parent.IsValid() {
-		t.Error("a new root has a parent")
+		t.Error("a new root has a parent, want none")
 	}
 }
 
@@ -171,13 +171,13 @@ func TestPlainAPIReachesNativeRecords(t *testing.T) {
 	}
 	all := j.mem.all()
 	if got := attrIn(all[3].Span.Attributes, "bytes"); got != "7" {
-		t.Errorf("bytes is %q", got)
+		t.Errorf("bytes is %q, want \"7\"", got)
 	}
 	if got := attrIn(all[0].Span.Attributes, "shard"); got != "a�" {
-		t.Errorf("shard is %q", got)
+		t.Errorf("shard is %q, want \"a�\"", got)
 	}
 	if got := attr(all[2], "exception_message"); got != "reset" {
-		t.Errorf("the error is %q", got)
+		t.Errorf("the error is %q, want \"reset\"", got)
 	}
 	stub := j.stub(t, "download")
 	if stub.Status.Code != codes.Error || len(stub.Events) != 2 {
@@ -192,15 +192,15 @@ func TestSpanFromContextIsTheScope(t *testing.T) {
 	j := newJob(t)
 	ctx, s := j.tel.StartSpan(j.ctx, "x")
 	if telemetry.FromContext(ctx) != s {
-		t.Error("FromContext gives another span")
+		t.Error("FromContext returns another span, want the one of the context")
 	}
 	trace.SpanFromContext(ctx).AddEvent("hello")
 	trace.SpanFromContext(ctx).End()
 	if s.Active() {
-		t.Error("the scope is open after the end of its span")
+		t.Error("the scope is active after the end of its span, want it ended")
 	}
 	if got := len(j.mem.events("hello")); got != 1 {
-		t.Errorf("%d events", got)
+		t.Errorf("%d events, want 1", got)
 	}
 }
 
@@ -209,13 +209,13 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 	startTraining(t, j)
 	failure := fmt.Errorf("loss is NaN")
 	if err := j.tel.Run(j.ctx, spans.TrainingIteration, func(context.Context) error { return failure }); err != failure {
-		t.Errorf("the error came back as %v", err)
+		t.Errorf("the error came back as %v, want %v", err, failure)
 	}
 	value := &struct{ int }{3}
 	func() {
 		defer func() {
 			if r := recover(); r != value {
-				t.Errorf("the panic came back as %v", r)
+				t.Errorf("the panic came back as %v, want %v", r, value)
 			}
 		}()
 		_ = j.tel.Run(j.ctx, spans.ModelForward, func(context.Context) error { panic(value) })
@@ -223,7 +223,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 	func() {
 		defer func() {
 			if r := recover(); r != "boom" {
-				t.Errorf("the panic came back as %v", r)
+				t.Errorf("the panic came back as %v, want \"boom\"", r)
 			}
 		}()
 		_, s := j.tel.StartSpan(j.ctx, "deferred")
@@ -246,7 +246,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 		types = append(types, attr(r, "exception_type"))
 	}
 	if !slices.Equal(types, []string{"*errors.errorString", "panic", "panic", "*errors.errorString"}) {
-		t.Errorf("types %v", types)
+		t.Errorf("types %v, want [*errors.errorString panic panic *errors.errorString]", types)
 	}
 }
 
@@ -356,6 +356,6 @@ func TestCallbacksFromManyGoroutines(t *testing.T) {
 	check(t, j.cb.OnTrainEnd(j.ctx))
 	check(t, j.cb.OnAppEnd(j.ctx))
 	if s := j.tel.Stats(); s.SpansOpen != 0 {
-		t.Errorf("%d spans are open at the end", s.SpansOpen)
+		t.Errorf("%d spans are open at the end, want 0", s.SpansOpen)
 	}
 }

@@ -143,7 +143,7 @@ func TestSharesOfRanksAddUp(t *testing.T) {
 			t.Errorf("%s: the ranks add up to %v, want %v", name, share, want)
 		}
 		if job != want*ranks {
-			t.Errorf("%s of the job: every rank should say %v, together they say %v", name, want, job)
+			t.Errorf("%s of the job: every rank should say %v, together they say %v, want %v", name, want, job, want*ranks)
 		}
 	}
 }

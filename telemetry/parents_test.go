@@ -168,7 +168,7 @@ func TestWarningsComeOnce(t *testing.T) {
 			t.Errorf("%d lines:\n%s", n, log)
 		}
 		if n := j.tel.Stats().Errors; n != 1000 {
-			t.Errorf("%d errors are counted", n)
+			t.Errorf("%d errors are counted, want 1000", n)
 		}
 	})
 }
@@ -195,7 +195,7 @@ func TestOneErrorIsOneRecord(t *testing.T) {
 				t.Error("got no error, want the function's error")
 			}
 			if n := len(j.mem.events(spans.EventError)); n != 1 {
-				t.Errorf("%s, wrapped on its way %v: %d error records", name, wrap, n)
+				t.Errorf("%s, wrapped on its way %v: %d error records, want 1", name, wrap, n)
 			}
 			for _, span := range []string{"application", "middle", "inner"} {
 				if s := j.stub(t, span); s.Status.Description == "" {
@@ -211,7 +211,7 @@ func TestOneErrorIsOneRecord(t *testing.T) {
 		return errors.New("something else")
 	})
 	if n := len(j.mem.events(spans.EventError)); n != 2 {
-		t.Errorf("two errors are %d records", n)
+		t.Errorf("two errors are %d records, want 2", n)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestAfterTheEndOfASpan(t *testing.T) {
 	s.RecordError(errGone)
 	s.Fail(errGone)
 	if !j.tel.Enabled() {
-		t.Fatal("telemetry is off")
+		t.Fatal("telemetry is off, want on")
 	}
 	if after := j.mem.all(); len(after) != before || j.tel.Stats().DataErrors != 0 || j.tel.Stats().Errors != 0 {
 		t.Errorf("%d records more; %+v", len(after)-before, j.tel.Stats())
@@ -269,7 +269,7 @@ func TestValuesOfAnIterationAreKept(t *testing.T) {
 		}
 		updates := j.mem.events(spans.EventTrainingMetricsUpdate)
 		if len(updates) != 1 {
-			t.Fatalf("%d updates", len(updates))
+			t.Fatalf("%d updates, want 1", len(updates))
 		}
 		samples := "20"
 		if batch > 0 {
@@ -301,13 +301,13 @@ func TestManyAttributes(t *testing.T) {
 	given.End()
 	for _, r := range j.mem.all() {
 		if n := max(len(r.Span.Attributes), len(r.Event.Attributes)); n > 513 { // and the duration
-			t.Fatalf("a %s record of %s has %d attributes", r.Kind, r.Span.Name, n)
+			t.Fatalf("a %s record of %s has %d attributes, want at most 513", r.Kind, r.Span.Name, n)
 		}
 		if r.Kind == outputs.KindStop && r.Span.Name == "x" && attrIn(r.Span.Attributes, "k7") != "-7" {
 			t.Error("a known key was not set")
 		}
 	}
 	if n := j.tel.Stats().RepairedValues; n < 4*19_000 {
-		t.Errorf("%d values are counted", n)
+		t.Errorf("%d values are counted, want at least %d", n, 4*19_000)
 	}
 }

@@ -39,7 +39,7 @@ type Recorder struct {
 
 	errors, repairedTimes int64 // counts
 
-	// What the configuration says about the run.
+	// The run, from the configuration.
 	base     config.Base
 	id       Identity
 	training atomic.Pointer[config.Training] // nil while it is unknown

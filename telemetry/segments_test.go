@@ -40,7 +40,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 			s.End()
 			j.tel.Rotate(j.clock.Now())
 			if held := j.tel.Held(); held > 8 {
-				t.Fatalf("%d spans are remembered", held)
+				t.Fatalf("%d spans are remembered, want at most 8", held)
 			}
 		}
 		check(t, j.cb.OnEpochEnd(j.ctx))
@@ -50,7 +50,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 	check(t, j.cb.OnTrainEnd(j.ctx))
 	check(t, j.cb.OnAppEnd(j.ctx))
 	if held := j.tel.Held(); held != 0 {
-		t.Errorf("%d spans are remembered after the end", held)
+		t.Errorf("%d spans are remembered after the end, want 0", held)
 	}
 
 	ids := map[trace.SpanID]bool{}
@@ -106,7 +106,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 		}
 	}
 	if stops != 1 {
-		t.Errorf("%d native stops of the loop", stops)
+		t.Errorf("%d native stops of the loop, want 1", stops)
 	}
 }
 

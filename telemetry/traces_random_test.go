@@ -114,7 +114,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 		}
 		check(t, j.cb.OnAppEnd(j.ctx))
 		if held := j.tel.Held(); held != 0 {
-			t.Errorf("seed %d: %d spans are remembered", seed, held)
+			t.Errorf("seed %d: %d spans are remembered, want 0", seed, held)
 		}
 		all := sent.GetSpans()
 		if len(all) == 0 {

@@ -125,7 +125,7 @@ func TestTracesOfALongRun(t *testing.T) {
 					check(t, j.cb.OnTrainingSingleIterationEnd(step))
 					j.tel.Rotate(j.clock.Now())
 					if held := j.tel.Held(); held > 8 {
-						t.Fatalf("%d spans are remembered", held)
+						t.Fatalf("%d spans are remembered, want at most 8", held)
 					}
 				}
 				check(t, j.cb.OnEpochEnd(epoch))
@@ -135,7 +135,7 @@ func TestTracesOfALongRun(t *testing.T) {
 			check(t, j.cb.OnTrainEnd(j.ctx))
 			check(t, j.cb.OnAppEnd(j.ctx))
 			if held := j.tel.Held(); held != 0 {
-				t.Errorf("%d spans are remembered after the end", held)
+				t.Errorf("%d spans are remembered after the end, want 0", held)
 			}
 			all := sent.GetSpans()
 			traces := byTrace(t, all)
@@ -239,7 +239,7 @@ func TestTracesFollowTheReportedEpoch(t *testing.T) {
 	}
 	check(t, j.cb.OnAppEnd(j.ctx))
 	if n := len(byTrace(t, sent.GetSpans())); n != 1+4 {
-		t.Errorf("%d traces", n)
+		t.Errorf("%d traces, want %d", n, 1+4)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 	check(t, j.cb.OnAppEnd(j.ctx))
 	for id, in := range byTrace(t, sent.GetSpans()) {
 		if len(in) > 100 {
-			t.Errorf("trace %s has %d spans", id, len(in))
+			t.Errorf("trace %s has %d spans, want at most 100", id, len(in))
 		}
 		for _, s := range in {
 			if s.Name == "op" && count(in, spans.TrainingIteration) == 0 {
@@ -353,7 +353,7 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 			for _, s := range all {
 				if s.Name == "alone" {
 					if s.Parent.IsValid() {
-						t.Error("a root span has a parent")
+						t.Error("a root span has a parent, want none")
 					}
 					continue
 				}
@@ -368,11 +368,11 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 				t.Errorf("in the launcher's trace: %v", joined)
 			}
 			if len(traces) != 1+8 {
-				t.Errorf("%d traces", len(traces))
+				t.Errorf("%d traces, want %d", len(traces), 1+8)
 			}
 			for id, in := range traces {
 				if len(in) > 40 {
-					t.Errorf("trace %s has %d spans", id, len(in))
+					t.Errorf("trace %s has %d spans, want at most 40", id, len(in))
 				}
 			}
 		})
@@ -403,10 +403,10 @@ func TestTracesOfConcurrentSpans(t *testing.T) {
 	all := sent.GetSpans()
 	for id, in := range byTrace(t, all) {
 		if len(in) > 64 {
-			t.Errorf("trace %s has %d spans", id, len(in))
+			t.Errorf("trace %s has %d spans, want at most 64", id, len(in))
 		}
 	}
 	if n := count(all, "outer") + count(all, "inner"); n != 8*200*2 {
-		t.Errorf("%d spans", n)
+		t.Errorf("%d spans, want %d", n, 8*200*2)
 	}
 }

@@ -311,7 +311,7 @@ func (t *tree) list(name string) (open []*Span) {
 	return open
 }
 
-// parentOf applies the rule of parents. An explicit parent wins. A scope is a
+// parentOf applies the rule of parents. An explicit parent has priority. A scope is a
 // child of the span of its context; without one, of the latest ambient span. A
 // callback is a child of the latest ambient span if that is below the span of
 // its context, because programs that call callbacks often hold a single

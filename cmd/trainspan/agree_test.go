@@ -210,7 +210,7 @@ func agree(t *testing.T, path string) {
 		delete(attempts, a.Number)
 	}
 	if len(attempts) > 0 {
-		t.Errorf("the report lacks the attempts %v", attempts)
+		t.Errorf("the report lacks the attempts %v, want none", attempts)
 	}
 
 	var sum struct {
@@ -227,7 +227,7 @@ func agree(t *testing.T, path string) {
 		epochs -= e.Steps
 	}
 	if epochs != 0 {
-		t.Errorf("the epochs of the summary lack %d steps", epochs)
+		t.Errorf("the epochs of the summary lack %d steps, want 0", epochs)
 	}
 	for _, p := range sum.Processes {
 		if i := slices.Index(ranks, p.Rank); i >= 0 {
@@ -235,7 +235,7 @@ func agree(t *testing.T, path string) {
 		}
 	}
 	if len(ranks) > 0 {
-		t.Errorf("the summary lacks the ranks %v", ranks)
+		t.Errorf("the summary lacks the ranks %v, want none", ranks)
 	}
 }
 

@@ -40,7 +40,7 @@ the report: outcome, verdict and shares of the time.
 
 A change is reported when two readings in a row show it. Notifications are sent one
 at a time; each ends after --timeout, and a failed one is sent again, twice. A new
-diagnosis is sent at once. A diagnosis that was sent before is sent again only if the
+diagnosis is sent immediately. A diagnosis that was sent before is sent again only if the
 last notification was at least --for ago, so a diagnosis that alternates causes one
 notification in that time.
 

@@ -89,7 +89,7 @@ func TestAlertCallsAgain(t *testing.T) {
 		_ = w.take(t.Context(), &topReading{report: reportOf(finding.Drift, "")})
 	}
 	if calls != maxCalls {
-		t.Errorf("%d calls", calls)
+		t.Errorf("%d calls, want %d", calls, maxCalls)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestAlert(t *testing.T) {
 		return json.Unmarshal(text, &m)
 	})
 	if v := m.Verdict.Rank; v == nil || v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v, want v set, v.Kind = finding.SlowRanks, v.Ranks = [3], Verdict.Sentence set, some Losses", m)
 	}
 	var body alertMessage
 	if err := json.Unmarshal(<-posted, &body); err != nil || body.Verdict.Sentence != m.Verdict.Sentence {
@@ -144,10 +144,10 @@ func TestAlert(t *testing.T) {
 	}
 	cancel()
 	if status := <-done; status != 0 {
-		t.Errorf("status %d: %s", status, stderr.String())
+		t.Errorf("status %d, want 0: %s", status, stderr.String())
 	}
 	if n := strings.Count(stdout.String(), "told"); n != 1 {
-		t.Errorf("%d calls: %s", n, stdout.String())
+		t.Errorf("%d calls, want 1: %s", n, stdout.String())
 	}
 }
 

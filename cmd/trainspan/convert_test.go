@@ -36,7 +36,7 @@ func want(t testing.TB, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := cli(t, args...)
 	if status != 0 {
-		t.Fatalf("trainspan %s: status %d: %s", strings.Join(args, " "), status, stderr)
+		t.Fatalf("trainspan %s: status %d, want 0: %s", strings.Join(args, " "), status, stderr)
 	}
 	return stdout
 }
@@ -70,15 +70,15 @@ func TestChromeIsStrictJSON(t *testing.T) {
 		switch {
 		case ev.Ph == "X" && ev.Cat == "mine":
 			if ev.TS != 10 || ev.Dur != 5 || ev.Args["nan"] != "NaN" || ev.Args["file"] != "/a b" || ev.Args["fake_hash"] != "no such hash" {
-				t.Errorf("%+v", ev)
+				t.Errorf(`got %+v, want TS 10, Dur 5, Args["nan"] "NaN", Args["file"] "/a b", Args["fake_hash"] "no such hash"`, ev)
 			}
 		case ev.Ph == "C":
 			if len(ev.Args) != 1 || ev.Args["util"] != 0.5 {
-				t.Errorf("%+v", ev)
+				t.Errorf(`got %+v, want one of Args, Args["util"] 0.5`, ev)
 			}
 		case ev.Name == "process_name":
 			if ev.Args["name"] != "Rank 3" {
-				t.Errorf("%+v", ev)
+				t.Errorf(`got %+v, want Args["name"] "Rank 3"`, ev)
 			}
 		}
 	}
@@ -137,10 +137,10 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 	want(t, "trace", "convert", smallTrace(t), "--to", "otlp", "-o", filepath.Join(dir, "x.otlp.jsonl"))
 	out := want(t, "trace", "replay", dir, "--endpoint", back.URL, "--header", "X-Key=secret", "--retry", "0s")
 	if out != "29 spans sent, 1 file finished\n" {
-		t.Errorf("output %q", out)
+		t.Errorf("output %q, want %q", out, "29 spans sent, 1 file finished\n")
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 1 {
-		t.Errorf("a converted file is the user's: %v", left)
+		t.Errorf("a converted file is the user's: %v, want one", left)
 	}
 	if len(back.spans) != 29 || back.attrs["service.name"] != "train" || back.attrs["host.name"] != "node1" || back.header.Get("X-Key") != "secret" {
 		t.Fatalf("%d spans, resource %v", len(back.spans), back.attrs)
@@ -149,7 +149,7 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 	for _, sp := range back.spans {
 		byID[string(sp.GetSpanId())] = sp
 		if string(sp.GetTraceId()) != string(back.spans[0].GetTraceId()) {
-			t.Error("one process has two traces")
+			t.Error("the spans of one process have two trace ids, want one")
 		}
 	}
 	roots := 0
@@ -228,6 +228,6 @@ func TestInterruptLeavesNothing(t *testing.T) {
 		}
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
-		t.Errorf("left behind: %v", files)
+		t.Errorf("left behind: %v, want one", files)
 	}
 }

@@ -23,7 +23,7 @@ func newDemo(a *ui.App) *cobra.Command {
 		Short: "Record a small built-in job with two faults, and show its report",
 		Long: `Records a job of four processes on this machine. It needs no other software. Rank 2
 gets its data late in every step. After half of the steps all processes are killed;
-they restart from their last checkpoint. The job takes about ten seconds and little
+they restart from their last checkpoint. The job takes about seven seconds and little
 processor time. Its files are in trainspan-runs, as for any job of "trainspan run".`,
 		Example: `  trainspan demo
   trainspan report demo --full

@@ -26,7 +26,7 @@ func TestDigests(t *testing.T) {
 		t.Helper()
 		status, stdout, stderr := cli(t, args...)
 		if status != 0 {
-			t.Fatalf("%v: status %d, %s", args, status, stderr)
+			t.Fatalf("%v: status %d, want 0, %s", args, status, stderr)
 		}
 		return stdout
 	}
@@ -53,7 +53,7 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat("all.digest"); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("got %v, %v, want no error, info.Mode().Perm() = 0o644", info.Mode(), err)
 	}
 
 	text, err := os.ReadFile("all.digest")

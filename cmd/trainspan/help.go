@@ -63,7 +63,8 @@ func newVersion(a *ui.App) *cobra.Command {
 
 // aliases are topics that are sections, or pages with other names.
 var aliases = map[string]string{
-	"environment": "configuration", "exit-status": "for-all-commands", "profiles": "pytorch",
+	"environment": "configuration", "exit-status": "for-all-commands", "otlp": "signals",
+	"profiles": "pytorch-profiles", "pytorch": "pytorch-profiles",
 	"screen": "report", "recording": "run", // topics with the names of commands
 }
 

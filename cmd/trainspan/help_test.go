@@ -88,7 +88,7 @@ func TestMessagesNameHelp(t *testing.T) {
 	}
 	found := regexp.MustCompile(`= page \+ "([a-z0-9-]+)"`).FindAllStringSubmatch(string(src), -1)
 	if len(found) < 20 {
-		t.Fatalf("only %d names", len(found))
+		t.Fatalf("only %d names, want at least 20", len(found))
 	}
 	for _, m := range found {
 		if status, out, _ := cli(t, "help", m[1]); status != 0 || !strings.Contains(out, "#") {

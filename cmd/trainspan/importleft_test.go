@@ -67,7 +67,7 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 			status, _, problems := call("trace", "import", start)
 			_, err = os.Stat(file)
 			if gone := os.IsNotExist(err); gone != c.gone {
-				t.Errorf("deleted: %v, %v (status %d: %s)", gone, err, status, problems)
+				t.Errorf("deleted: %v, want %v, %v (status %d: %s)", gone, c.gone, err, status, problems)
 			}
 			if _, err := os.Stat(filepath.Join(folder, "python", "sitecustomize.py")); os.IsNotExist(err) != c.gone {
 				t.Errorf("the client: %v", err)
@@ -92,6 +92,6 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 	}
 	call("trace", "import", start)
 	if text, err := os.ReadFile(filepath.Join(thesis, "a.txt")); err != nil || string(text) != "precious" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
 	}
 }

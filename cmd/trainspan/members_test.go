@@ -33,7 +33,7 @@ func TestInfoDescribesMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(info.Members) < 5 {
-		t.Fatalf("%d members", len(info.Members))
+		t.Fatalf("%d members, want at least 5", len(info.Members))
 	}
 	var at, lines, events, total int64
 	for i, m := range info.Members {
@@ -91,7 +91,7 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 	}
 	first := inspect(plain)
 	if first.BadLines != 0 || first.Damaged != "" || first.Events < 20_000 || first.Text != int64(len(text)) {
-		t.Fatalf("%+v", first)
+		t.Fatalf(`got %+v, want BadLines 0, Damaged "", at least 20,000 Events, Text = int64(len(text))`, first)
 	}
 	for _, size := range []int{9_999, 70_001, 1 << 20, len(text)} {
 		zipped := gziptest.Pack(slices.Collect(slices.Chunk(text, size))...)
@@ -164,7 +164,7 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 	}
 	for _, bad := range [][]string{{"--from", "yesterday"}, {"--from", "2024-01-01", "--to", "2023-01-01"}} {
 		if status, _, _ := cli(t, append([]string{"trace", "summary", path}, bad...)...); status != ui.StatusUse {
-			t.Errorf("%v: status %d", bad, status)
+			t.Errorf("%v: status %d, want %d", bad, status, ui.StatusUse)
 		}
 	}
 }

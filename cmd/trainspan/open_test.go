@@ -38,7 +38,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 	at, err := url.Parse(trace)
 	if err != nil || at.Hostname() != "127.0.0.1" {
-		t.Fatalf("%v, %v", at, err)
+		t.Fatalf(`got %v, %v, want no error, at.Hostname() = "127.0.0.1"`, at, err)
 	}
 	word := strings.TrimSuffix(strings.TrimPrefix(at.Path, "/"), "/trace.json")
 	if len(word) != 43 {
@@ -91,7 +91,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 	resp, body := get("GET", at.Path, "", page)
 	if o := resp.Header.Get("Access-Control-Allow-Origin"); o != "https://ui.perfetto.dev" {
-		t.Errorf("origin %q", o)
+		t.Errorf("origin %q, want \"https://ui.perfetto.dev\"", o)
 	}
 	var events []struct{ Name, Ph string }
 	if err := json.Unmarshal(body, &events); err != nil {

@@ -110,7 +110,7 @@ func TestVerbsOfOTLP(t *testing.T) {
 	}
 	for e, n := range counts {
 		if n != 0 {
-			t.Errorf("%+v: %+d", e, n)
+			t.Errorf("%+v: %+d, want 0", e, n)
 		}
 	}
 	type category struct {
@@ -124,10 +124,10 @@ func TestVerbsOfOTLP(t *testing.T) {
 		t.Errorf("summary %s, want %s", x, y)
 	}
 	if out := want(t, "trace", "validate", file); !strings.Contains(out, "ok, OTLP") {
-		t.Errorf("validate: %s", out)
+		t.Errorf("validate: %s, want \"ok, OTLP\" in it", out)
 	}
 	if out := want(t, "trace", "info", file); !strings.Contains(out, "rank 1") {
-		t.Errorf("info: %s", out)
+		t.Errorf("info: %s, want \"rank 1\" in it", out)
 	}
 }
 

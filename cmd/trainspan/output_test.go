@@ -108,7 +108,7 @@ func TestOutputThatAppears(t *testing.T) {
 				t.Errorf("status %d: %s", status, e.String())
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
-				t.Errorf("left are %q", left)
+				t.Errorf("left are %q, want none", left)
 			}
 		})
 	}
@@ -142,10 +142,10 @@ func TestForce(t *testing.T) {
 				}
 			}
 			if status, _, problems := call(append(args, file)...); status != ui.StatusOK {
-				t.Errorf("file: status %d: %s", status, problems)
+				t.Errorf("file: status %d, want %d: %s", status, ui.StatusOK, problems)
 			}
 			if text, err := os.ReadFile(file); err != nil || string(text) == "old" {
-				t.Errorf("%q, %v", text, err)
+				t.Errorf(`got %q, %v, want no error, string(text) other than "old"`, text, err)
 			}
 			for _, path := range []string{link, dangling} {
 				if status, _, problems := call(append(args, path)...); status != ui.StatusUse || !strings.Contains(problems, "symbolic link") {

@@ -154,8 +154,8 @@ func judgeAttempts(a *ui.App, jobs []*job.Job) {
 	}
 }
 
-// openSet opens what arguments stand for: the JSON lines in folders count in the ledger
-// as they do in a report, and run.json tells the runs apart.
+// openSet opens the files of the arguments: the JSON lines in folders count in the ledger
+// as they do in a report, and run.json separates the runs.
 func openSet(ctx context.Context, args []string) (*job.Set, error) {
 	set, err := job.Open(args...)
 	if err != nil {

@@ -67,13 +67,13 @@ func TestParquetRuns(t *testing.T) {
 		t.Error("the first run was deleted, want it kept")
 	}
 	if got := listing(t, dir); !slices.Equal(got, []string{"lake", "notes.jsonl", "other.pfw.gz", "trace.pfw.gz"}) {
-		t.Errorf("left %v", got)
+		t.Errorf("left %v, want [lake notes.jsonl other.pfw.gz trace.pfw.gz]", got)
 	}
 	if got := listing(t, lake); !slices.Equal(got, []string{"events", "ledger", "runs", "steps"}) {
-		t.Errorf("left %v", got)
+		t.Errorf("left %v, want [events ledger runs steps]", got)
 	}
 	if got := listing(t, filepath.Join(lake, "ledger")); !slices.Equal(got, []string{"run=a%2F1", "run=job"}) {
-		t.Errorf("ledgers %v", got)
+		t.Errorf("ledgers %v, want [run=a%%2F1 run=job]", got)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestRunPoison(t *testing.T) {
 			status := s.finish()
 			for _, text := range []string{s.out.String(), s.err.String()} {
 				if found := hiddenIn(text); found != "" {
-					t.Errorf("status %d: it prints %s: %q", status, found, text)
+					t.Errorf("status %d: it prints %s, want \"\": %q", status, found, text)
 				}
 			}
 			if s.err.Len() == 0 {
@@ -41,7 +41,7 @@ func TestRunPoison(t *testing.T) {
 			}
 			if label == "report" {
 				if !strings.Contains(s.err.String(), "Rank 1's data loading") {
-					t.Errorf("there is no report: %s", s.err.String())
+					t.Errorf("there is no report: %s, want \"Rank 1's data loading\" in it", s.err.String())
 				}
 				lookAtFiles(t, dir)
 			}

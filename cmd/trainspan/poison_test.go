@@ -185,7 +185,7 @@ func cleanRun(t *testing.T, args ...string) (stdout, stderr string) {
 	status := run(ctx, args, ui.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
 	for where, text := range map[string]string{"output": out.String(), "errors": errs.String()} {
 		if found := hiddenIn(text); found != "" {
-			t.Errorf("%q: status %d: the %s hold %s:\n%.3000q", args, status, where, found, text)
+			t.Errorf("%q: status %d: the %s hold %s, want \"\":\n%.3000q", args, status, where, found, text)
 		}
 	}
 	return out.String(), errs.String()
@@ -253,14 +253,14 @@ func TestPoison(t *testing.T) {
 		shown += strings.Count(out+errs, "FORGED")
 	}
 	if shown < 100 {
-		t.Errorf("the poison was printed %d times", shown)
+		t.Errorf("the poison was printed %d times, want at least 100", shown)
 	}
 	root := newRoot(&ui.App{})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	all := verbs(root)
 	if len(all) < 20 {
-		t.Fatalf("there are %d verbs", len(all))
+		t.Fatalf("there are %d verbs, want at least 20", len(all))
 	}
 	for _, cmd := range all {
 		words := strings.Fields(calledAs(cmd))
@@ -362,7 +362,7 @@ for step in range(3):
 	out := filepath.Join(t.TempDir(), "out"+poisonName)
 	text, _ := cleanRun(t, "trace", "import", dir, "-o", out)
 	if !strings.Contains(text, "spans of 1 process") {
-		t.Errorf("it says %q", text)
+		t.Errorf("it says %q, want \"spans of 1 process\" in it", text)
 	}
 	for _, verb := range []string{"trace import", "trace info", "trace events", "trace summary", "trace steps", "trace validate", "report"} {
 		cleanRun(t, append(strings.Fields(verb), out)...)

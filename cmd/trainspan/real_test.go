@@ -53,7 +53,7 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 		}
 	}
 	if got := read(at("v22.pfw")); got.Events != original.Events || !reflect.DeepEqual(got.Use, original.Use) {
-		t.Error("v22: the sums differ")
+		t.Errorf("v22: %d events, want %d with the same sums", got.Events, original.Events)
 	}
 	want(t, "trace", "validate", "--foreign", "--missing-parents", at("v2.pfw.gz"), at("ranks"))
 }

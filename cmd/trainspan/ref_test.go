@@ -150,7 +150,7 @@ func makeReferences(t *testing.T) {
 	}
 	for _, args := range [][]string{{"train.1", "-o", "run.digest"}, {"profiles", "-o", "digests/profile.digest"}} {
 		if status, _, wrong := cli(t, append([]string{"trace", "digest"}, args...)...); status != ui.StatusOK {
-			t.Fatalf("digest of %s: status %d: %s", args[0], status, wrong)
+			t.Fatalf("digest of %s: status %d, want %d: %s", args[0], status, ui.StatusOK, wrong)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestReferences(t *testing.T) {
 					}
 				case c.command == "report" && pid[r.run] != "" && r.run != aProfile && !strings.Contains(r.ref, "/"):
 					if !strings.Contains(said, `"name": "`+r.run+`"`) {
-						t.Errorf("%s is not the name in %.200s", r.run, said)
+						t.Errorf("%s is not the name in %.200s, want %q in it", r.run, said, `"name": "`+r.run+`"`)
 					}
 				}
 			})

@@ -273,7 +273,7 @@ func leaveOut(a *ui.App, found []*report.Job) {
 		display.Plural(len(others), "other job"), strings.Join(ids, ", "), ids[0], it)
 }
 
-// unreadable says why paths could not be read as telemetry or digests.
+// unreadable explains why paths could not be read as telemetry or digests.
 func unreadable(ctx context.Context, paths []string, err error) error {
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry):

@@ -88,7 +88,7 @@ func TestRunsByLauncher(t *testing.T) {
 				}
 				for _, s := range all {
 					if status := s.status(s.Wait()); status != len(b.args)-2 {
-						t.Fatalf("status %d: %s", status, s.err.String())
+						t.Fatalf("status %d, want %d: %s", status, len(b.args)-2, s.err.String())
 					}
 				}
 			}

@@ -77,7 +77,7 @@ func TestRunMakesAPage(t *testing.T) {
 		dir := t.TempDir()
 		s := prepare(t, dir, fmt.Sprintf("--quiet=%v", quiet), "--dir", "files", "--", "runjob", "train", "3", "0")
 		if status := s.finish(); status != 0 {
-			t.Fatalf("status %d: %s", status, s.err.String())
+			t.Fatalf("status %d, want 0: %s", status, s.err.String())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "files", "report.html")); os.IsNotExist(err) != quiet {
 			t.Errorf("quiet %v: %v", quiet, err)

@@ -87,7 +87,7 @@ func TestRunIsKilled(t *testing.T) {
 	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
 	if len(traces) != 3 { // those of the job, of OTLP and of resources
-		t.Errorf("the traces are %v", traces)
+		t.Errorf("the traces are %v, want 3", traces)
 	}
 	for _, path := range traces {
 		dftest.Check(t, path)
@@ -162,7 +162,7 @@ open("result", "w").write("went on")
 		t.Errorf("the job wrote %q, %v", text, err)
 	}
 	if out, status := run("trace", "import", filepath.Join(dir, rundir.Root)); status != 0 {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf("status %d, want 0: %s", status, out)
 	}
 	if out, status := run("trace", "import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
 		t.Errorf("a second time: status %d: %s", status, out)
@@ -251,7 +251,7 @@ func TestImportWhileTelemetryGoesOn(t *testing.T) {
 	cmd := exec.Command(s.Path, "trace", "import", at)
 	cmd.Dir, cmd.Env = dir, s.Env
 	if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "is still being recorded") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("%v: %s, want \"is still being recorded\" in it", err, out)
 	}
 	for _, folder := range filepath.SplitList(r.Ring) {
 		if _, err := os.Stat(folder); err != nil {

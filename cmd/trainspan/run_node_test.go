@@ -52,7 +52,7 @@ func TestOneSamplerOfANode(t *testing.T) {
 	})
 	paths, _ := sampled(dir)
 	if len(paths) != 1 {
-		t.Fatalf("%v are there", paths)
+		t.Fatalf("%v are there, want one", paths)
 	}
 	leader := slices.IndexFunc(all, func(s *started) bool {
 		return strings.HasSuffix(filepath.Dir(paths[0]), fmt.Sprintf("-%d", s.Process.Pid))
@@ -83,7 +83,7 @@ func TestOneSamplerOfANode(t *testing.T) {
 	}
 	for _, s := range all {
 		if _, status := s.rest(); status != 0 {
-			t.Errorf("status %d: %s", status, s.err.String())
+			t.Errorf("status %d, want 0: %s", status, s.err.String())
 		}
 	}
 	files := make(map[string]int)

@@ -89,10 +89,10 @@ func killReceiver(t *testing.T, both bool, batches int) {
 	}
 	out := run("trace", "import", at)
 	if !strings.Contains(out, "received by OTLP added") {
-		t.Errorf("import: %s", out)
+		t.Errorf("import: %s, want \"received by OTLP added\" in it", out)
 	}
 	if out := run("trace", "import", at); !strings.Contains(out, "nothing is left to import") {
-		t.Errorf("a second import: %s", out)
+		t.Errorf("a second import: %s, want \"nothing is left to import\" in it", out)
 	}
 	if out := run("report", at); strings.Contains(out, "are still in a journal") {
 		t.Errorf("report after it: %s", out)
@@ -123,7 +123,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 		dftest.Check(t, path)
 	}
 	if left, _ := filepath.Glob(filepath.Join(at, "*.journal")); len(left) > 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("%v are left, want none", left)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestTokenIsNowhere(t *testing.T) {
 			switch name {
 			case "none":
 				if headers != "" {
-					t.Errorf("the headers are %q", headers)
+					t.Errorf("the headers are %q, want \"\"", headers)
 				}
 				return
 			case "given":

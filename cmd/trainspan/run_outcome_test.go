@@ -38,7 +38,7 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 		"well":                {[]string{"true"}, 0, "completed", "COMPLETED · "},
 		"a status":            {[]string{"sh", "-c", "exit 3"}, 0, "failed: status 3", "FAILED with status 3 before the first step · "},
 		"a signal":            {[]string{"sh", "-c", "kill -SEGV $$"}, 0, "ended by SIGSEGV", "KILLED before the first step|End        Ended by SIGSEGV."},
-		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of what it ran)", "End        Failed: status 137 (SIGKILL of what it ran)."},
+		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of its child process)", "End        Failed: status 137 (SIGKILL of its child process)."},
 		"asked":               {[]string{"runjob", "signals"}, syscall.SIGTERM, "stopped by SIGTERM in a job of Slurm", "STOPPED by SIGTERM in a job of Slurm · "},
 		"asked by Ctrl-C":     {[]string{"runjob", "signals"}, syscall.SIGINT, "stopped by Ctrl-C", "STOPPED by Ctrl-C · "},
 		"an exception":        {[]string{"python3", "PROGRAM", ""}, 0, "failed: RuntimeError: https://REDACTED@host refused", "Error      RuntimeError: https://REDACTED@host refused|           train.py:11: raise RuntimeError("},

@@ -35,7 +35,7 @@ func TestRunAttempts(t *testing.T) {
 	for i, args := range [][]string{{"10", "0", "fail"}, {"10", "5", "fail"}, {"10", "15"}, {"10", "0"}} {
 		s := prepare(t, dir, append([]string{"--name", "job", "--", "runjob", "train"}, args...)...)
 		if status := s.finish(); status != len(args)-2 {
-			t.Fatalf("start %d: status %d: %s", i, status, s.err.String())
+			t.Fatalf("start %d: status %d, want %d: %s", i, status, len(args)-2, s.err.String())
 		}
 		if i == 2 && (!strings.Contains(s.err.String(), "5 steps repeated") || !strings.Contains(s.err.String(), "after 2 restarts") && !strings.Contains(s.err.String(), "in attempt 3")) {
 			t.Errorf("the report is %s", s.err.String())
@@ -57,11 +57,11 @@ func TestRunAttempts(t *testing.T) {
 	}
 	s := prepare(t, dir, "--name", "job", "--attempt", "1", "--quiet", "--", "true")
 	if status := s.finish(); status != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	joined, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-2", "*", rundir.FileName))
 	if len(joined) != 2 {
-		t.Errorf("attempt 1 has %v", joined)
+		t.Errorf("attempt 1 has %v, want 2", joined)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestRunLeavesOtherPages(t *testing.T) {
 			for i := range 2 {
 				s := prepare(t, dir, "--dir", "out", "--no-resources", "--", "runjob", "train", "10", "0")
 				if status := s.finish(); status != 0 {
-					t.Fatalf("status %d: %s", status, s.err.String())
+					t.Fatalf("status %d, want 0: %s", status, s.err.String())
 				}
 				for _, path := range []string{victim, page} {
 					if text, err := os.ReadFile(path); err != nil || string(text) != "<!doctype html> precious" {
@@ -94,7 +94,7 @@ func TestRunLeavesOtherPages(t *testing.T) {
 				}
 			}
 			if more, _ := filepath.Glob(filepath.Join(dir, "out", "report.run3*")); len(more) > 0 {
-				t.Errorf("there is %v", more)
+				t.Errorf("there is %v, want none", more)
 			}
 		})
 	}
@@ -132,7 +132,7 @@ func TestRunJoinsByJobID(t *testing.T) {
 		}
 	}
 	if got := fmt.Sprint(attempts()); got != "map[attempt-1:4 attempt-2:4 attempt-3:4]" {
-		t.Errorf("attempts are %s", got)
+		t.Errorf("attempts are %s, want \"map[attempt-1:4 attempt-2:4 attempt-3:4]\"", got)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestRunNested(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "trainspan", "run", "--", "trainspan", "run", "sh", "-c", "exit 6")
 	if status := s.finish(); status != 6 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 6: %s", status, s.err.String())
 	}
 	theRun(t, dir)
 }
@@ -217,7 +217,7 @@ func TestRunBelowAnother(t *testing.T) {
 	s := prepare(t, dir, "--quiet", "--", "true")
 	s.Env = append(s.Env, fmt.Sprintf("TRAINSPAN_RUN=%s:%d", host, os.Getpid()), "RANK=first")
 	if status := s.finish(); status != 0 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0: %s", status, s.err.String())
 	}
 	if r, _ := theRun(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "RANK") {
 		t.Errorf("problems are %q", r.Problems)
@@ -230,7 +230,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "runjob send http 5; OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=${OTEL_EXPORTER_OTLP_TRACES_ENDPOINT%/v1/traces} runjob send grpc 7; runjob train 10 0")
 	if status := s.finish(); status != 0 {
-		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+		t.Fatalf("status %d, want 0: %s%s", status, s.out.String(), s.err.String())
 	}
 	r, at := theRun(t, dir)
 	if o := r.OTLP; o == nil || o.Own == 0 || o.Spans != 6+8+o.Own || o.Refused+o.Rejected != 0 {
@@ -246,7 +246,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	}
 	own, _ := filepath.Glob(filepath.Join(at, "trace*.pfw.gz"))
 	if len(own) != 1 {
-		t.Errorf("the job's own files are %v", own)
+		t.Errorf("the job's own files are %v, want one", own)
 	}
 	if strings.Contains(s.err.String(), "telemetry could not deliver") {
 		t.Errorf("it says %s", s.err.String())
@@ -275,7 +275,7 @@ func TestRunForwards(t *testing.T) {
 	s := prepare(t, dir, "--quiet", "--forward", backend.URL, "--", "sh", "-c", "runjob send http 5; runjob train 3 0")
 	s.Env = append(s.Env, "OTEL_EXPORTER_OTLP_HEADERS=authorization=token")
 	if status := s.finish(); status != 0 {
-		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+		t.Fatalf("status %d, want 0: %s%s", status, s.out.String(), s.err.String())
 	}
 	r, _ := theRun(t, dir)
 	if f := r.Forward; f == nil || f.Lost != 0 || f.Sent != f.Spans || f.Sent != r.OTLP.Spans || f.Sent != spans.Load() || f.Sent <= 6 {
@@ -338,7 +338,7 @@ func TestRunImportsProfiles(t *testing.T) {
 		t.Errorf("counts are %v", counts)
 	}
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
-		t.Errorf("%v were left in the directory of the profiler", left)
+		t.Errorf("%v were left in the directory of the profiler, want none", left)
 	}
 	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {
@@ -373,7 +373,7 @@ print(urllib.request.urlopen(request).read().decode())
 	_, at := theRun(t, dir)
 	paths, _ := filepath.Glob(filepath.Join(at, "otlp-*.pfw.gz"))
 	if len(paths) != 1 {
-		t.Fatalf("the files are %v", paths)
+		t.Fatalf("the files are %v, want one", paths)
 	}
 	steps := 0
 	for _, ev := range dftest.Events(t, paths[0]) {
@@ -382,7 +382,7 @@ print(urllib.request.urlopen(request).read().decode())
 		}
 	}
 	if steps != 9 {
-		t.Errorf("%d steps", steps)
+		t.Errorf("%d steps, want 9", steps)
 	}
 }
 
@@ -392,7 +392,7 @@ func TestRunSamplesResources(t *testing.T) {
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "runjob grow 50; sleep 2.5; exit 0")
 	if status := s.finish(); status != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	r, at := theRun(t, dir)
 	names := make(map[string]int)

@@ -128,7 +128,7 @@ sys.exit(3)
 				}
 			}
 			if status, _, problems := call("trace", "import", job); status != 0 {
-				t.Errorf("import: status %d: %s", status, problems)
+				t.Errorf("import: status %d, want 0: %s", status, problems)
 			}
 			if got := tracedSpans(t, job); got != total {
 				t.Errorf("after the import %d spans, want %d", got, total)
@@ -208,7 +208,7 @@ func TestClientWithoutTelemetry(t *testing.T) {
 				t.Errorf("status %d, output %q, want 0 and fine: %s", status, s.out.String(), s.err.String())
 			}
 			if left, _ := filepath.Glob(filepath.Join(strings.TrimPrefix(s.tmp, "TMPDIR="), "trainspan-*")); len(left) > 0 {
-				t.Errorf("%q is left", left)
+				t.Errorf("%q is left, want none", left)
 			}
 		})
 	}
@@ -243,7 +243,7 @@ func TestNextStartSweeps(t *testing.T) {
 	next := prepare(t, t.TempDir(), "-q", "--", "true")
 	next.Env = append(next.Env, s.tmp)
 	if status := next.finish(); status != 0 {
-		t.Errorf("status %d: %s", status, next.err.String())
+		t.Errorf("status %d, want 0: %s", status, next.err.String())
 	}
 	settled(t, s.tmp)
 	for _, folder := range folders {

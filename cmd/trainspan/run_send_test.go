@@ -218,16 +218,16 @@ func TestRunSendsNothing(t *testing.T) {
 			}
 			traces, _ := filepath.Glob(filepath.Join(at, "trace-*.pfw.gz"))
 			if len(traces) != 1 {
-				t.Fatalf("traces %v", traces)
+				t.Fatalf("traces %v, want one", traces)
 			}
 			if out := want(t, "trace", "info", traces[0]); !strings.Contains(out, "train") {
-				t.Errorf("info says %s", out)
+				t.Errorf("info says %s, want \"train\" in it", out)
 			}
 		})
 	}
 	t.Cleanup(func() {
 		if b.requests > 0 {
-			t.Errorf("%d requests", b.requests)
+			t.Errorf("%d requests, want none", b.requests)
 		}
 	})
 }
@@ -254,7 +254,7 @@ func TestImportSendsRings(t *testing.T) {
 	}
 	want(t, "trace", "import", rings, "-o", filepath.Join(dir, "unsent"))
 	if n := elsewhere.requests + b.requests; n > 0 {
-		t.Errorf("%d requests without the flag", n)
+		t.Errorf("%d requests without the flag, want none", n)
 	}
 	want(t, "trace", "import", rings, "-o", filepath.Join(dir, "sent"), "--otlp-endpoint", b.URL, "--otlp-header", "x-key=k")
 	if len(b.spans) != 6 || !b.keys["k"] || elsewhere.requests > 0 {
@@ -298,7 +298,7 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 			}
 			s.Env = append(s.Env, "TRAINSPAN_CONFIG="+file)
 			if status := s.finish(); status != 0 {
-				t.Fatalf("status %d, errors %q", status, s.err.String())
+				t.Fatalf("status %d, want 0, errors %q", status, s.err.String())
 			}
 			_, at := theRun(t, dir)
 			traces, _ := filepath.Glob(filepath.Join(at, "trace-*"))

@@ -72,7 +72,7 @@ func TestRunEndsByASignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, status := s.rest(); status != 128+15 {
-				t.Errorf("status %d", status)
+				t.Errorf("status %d, want %d", status, 128+15)
 			}
 			if r, _ := theRun(t, dir); r.Signal != "SIGTERM" {
 				t.Errorf("run.json says %+v", r)

@@ -268,7 +268,7 @@ func TestRunIsTransparent(t *testing.T) {
 	s.Env = append(s.Env, "SECRET=hunter2", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://backend:4318/v1/traces", "EMPTY=", "PYTHONPATH=/mine")
 	s.Stdin = strings.NewReader("input")
 	if status := s.finish(); status != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	if s.err.Len() != 0 {
 		t.Errorf("--quiet says %q", s.err.String())
@@ -281,10 +281,10 @@ func TestRunIsTransparent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := []string{"runjob", "self", "", "a b", "--flag=x", "--"}; !slices.Equal(saw.Args, want) {
-		t.Errorf("arguments are %q", saw.Args)
+		t.Errorf("arguments are %q, want %q", saw.Args, want)
 	}
 	if saw.Dir != dir {
-		t.Errorf("working directory is %s", saw.Dir)
+		t.Errorf("working directory is %s, want %s", saw.Dir, dir)
 	}
 	for _, v := range s.Env {
 		if !slices.Contains(saw.Env, v) && !strings.HasPrefix(v, "PYTHONPATH=") {
@@ -312,7 +312,7 @@ func TestRunKeepsPythonPath(t *testing.T) {
 			s := prepare(t, t.TempDir(), "-q", "--dir", dir, "--", "sh", "-c", `printf '%s\n%s' "$PYTHONPATH" "$TRAINSPAN_DIR"`)
 			s.Env = append(s.Env, "PYTHONPATH="+path)
 			if status := s.finish(); status != 0 {
-				t.Fatalf("status %d: %s", status, s.err.String())
+				t.Fatalf("status %d, want 0: %s", status, s.err.String())
 			}
 			ours, theirs, _ := strings.Cut(s.out.String(), ":")
 			if !filepath.IsAbs(ours) || theirs != path+"\n"+dir {
@@ -332,7 +332,7 @@ func TestRunWritesNoSecrets(t *testing.T) {
 	s := prepare(t, dir, "--", "sh", "-c", "sleep 1.2", "train.py", "--password=hunter2", "--token", "hunter3", "-phunter4", "hunter5")
 	s.Env = append(s.Env, "SECRET=hunter6", "OTEL_EXPORTER_OTLP_HEADERS=authorization=hunter7")
 	if status := s.finish(); status != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	r, at := theRun(t, dir)
 	if r.Program != "sh" || r.Script != "train.py" || !slices.Equal(r.Flags, []string{"-c", "--password", "--token", "-p"}) {

@@ -84,6 +84,6 @@ func TestReadersSendNothing(t *testing.T) {
 		}
 	}
 	if asked.Load() > 0 {
-		t.Errorf("%d requests to the backend of the environment", asked.Load())
+		t.Errorf("%d requests to the backend of the environment, want none", asked.Load())
 	}
 }

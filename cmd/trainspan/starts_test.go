@@ -128,7 +128,7 @@ func TestRunsAreListed(t *testing.T) {
 	}
 	_, out, said := cli(t, "runs", dir)
 	if !strings.Contains(out, "prep.sh") {
-		t.Errorf("prep.sh is not in\n%s", out)
+		t.Errorf("prep.sh is not in\n%s, want \"prep.sh\" in it", out)
 	}
 	if !regexp.MustCompile(`(?s)train\.2 +2026-03-02 10:00:00 .* train +1 +1 +completed +9.*train\.1 +2026-03-01 10:00:00`).MatchString(out) || said != "" {
 		t.Errorf("%s%s", out, said)

@@ -39,7 +39,7 @@ It reads all files again when they have changed, and uses at most a fifth of one
 processor core: after a slow reading it waits longer. The first line has the time of
 the last reading and of the next.
 
-Keys: q quits, r reads at once, ? lists all keys.`,
+Keys: q quits, r reads immediately, ? lists all keys.`,
 		Example: `  trainspan top
   trainspan top train.3
   trainspan top out/demo

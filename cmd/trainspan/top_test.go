@@ -79,7 +79,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	m := newTestModel()
 	m.Init()
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "reading since 12:00:00") {
-		t.Errorf("before the first reading:\n%s", got)
+		t.Errorf("before the first reading:\n%s, want \"reading since 12:00:00\" in it", got)
 	}
 	update(m, topReading{at: noon, rest: time.Second, waiting: "there is nothing"})
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "Waiting for telemetry in out/job:") || !strings.Contains(got, "there is nothing.") {
@@ -166,7 +166,7 @@ func TestTopKeys(t *testing.T) {
 	}
 	update(m, key("esc"))
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "█ compute ") {
-		t.Errorf("after help:\n%s", got)
+		t.Errorf("after help:\n%s, want \"█ compute \" in it", got)
 	}
 	for _, k := range []string{"q", "ctrl+c"} {
 		cmd := update(m, key(k))
@@ -184,7 +184,7 @@ func TestTopKeys(t *testing.T) {
 func TestTopReadsOneAtATime(t *testing.T) {
 	m := newTestModel()
 	if m.Init() == nil {
-		t.Fatal("nothing is read at the start")
+		t.Fatal("no reading begins at the start, want one")
 	}
 	if update(m, key("r")) != nil || update(m, topDue{m.turn}) != nil {
 		t.Error("got a second reading during the first, want one at a time")
@@ -201,7 +201,7 @@ func TestTopReadsOneAtATime(t *testing.T) {
 	}
 	update(m, topReading{at: noon})
 	if update(m, topDue{old}) != nil {
-		t.Error("a timer from before r starts a reading")
+		t.Error("a timer from before r starts a reading, want none")
 	}
 	if update(m, topDue{m.turn}) == nil {
 		t.Error("got no reading after the timer, want one")
@@ -270,7 +270,7 @@ func TestTopReaderOfAPattern(t *testing.T) {
 	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
 	r := &topReader{paths: []string{filepath.Join(dir, "*")}, interval: time.Millisecond, now: fixed}
 	if got := r.read(t.Context(), true); got.err != nil || got.report == nil {
-		t.Fatalf("%+v", got)
+		t.Fatalf("got %+v, want no error, report set", got)
 	}
 	if got := r.read(t.Context(), false); !got.same {
 		t.Errorf("nothing has changed: %+v", got)
@@ -330,7 +330,7 @@ func TestTopEndsAReading(t *testing.T) {
 	cancel()
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: fixed}
 	if got := r.read(ctx, true); !errors.Is(got.err, context.Canceled) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want error context.Canceled", got)
 	}
 	if got := r.read(t.Context(), false); got.report == nil {
 		t.Errorf("a reading that failed counts as one: %+v", got)

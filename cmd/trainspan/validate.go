@@ -47,7 +47,7 @@ event.`,
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.AllowUnfinished, "unfinished", false, "accept a trace without an end, such as that of a running job")
+	f.BoolVar(&o.AllowUnfinished, "unfinished", false, "accept a trace without an end, such as from a running job")
 	f.BoolVar(&o.AllowMissingParents, "missing-parents", false, "accept parents that are not in the trace")
 	f.BoolVar(&o.AllowOutliving, "outliving", false, "accept spans that are not inside their parent")
 	f.BoolVar(&o.AllowForeign, "foreign", false, "accept deviations of other producers: repeated ids, no or repeated framing, overlaps, unknown parents")

@@ -50,7 +50,7 @@ The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.g
 	f.DurationVar(&interval, "interval", 2*time.Second, "time between two checks")
 	f.BoolVar(&once, "once", false, "import the existing files and exit")
 	f.BoolVar(&retry, "retry", false, "import files again after an interrupted or failed import; events of the first try stay in its trace")
-	f.StringVar(&state, "state", "", "file that remembers what was imported (default: .trainspan-imported.json in the directory)")
+	f.StringVar(&state, "state", "", "file with the list of imported files (default: .trainspan-imported.json in the directory)")
 	return cmd
 }
 

@@ -56,7 +56,7 @@ func TestWatchEndsWithACompleteTrace(t *testing.T) {
 	})
 	cancel()
 	if status := <-done; status != 0 {
-		t.Errorf("status %d: %s", status, errs.String())
+		t.Errorf("status %d, want 0: %s", status, errs.String())
 	}
 	if got := want(t, "trace", "validate", trace); !strings.Contains(got, "ok, V2") {
 		t.Error(got)

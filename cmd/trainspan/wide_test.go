@@ -46,7 +46,7 @@ func TestWideNames(t *testing.T) {
 				var out, errs bytes.Buffer
 				status := run(t.Context(), append(strings.Fields(line), dir), ui.Streams{Out: &out, Err: &errs, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
 				if status != 0 {
-					t.Fatalf("%s: status %d: %s", line, status, &errs)
+					t.Fatalf("%s: status %d, want 0: %s", line, status, &errs)
 				}
 				for text := range strings.Lines(out.String()) {
 					text = strings.TrimSuffix(text, "\n")

@@ -66,7 +66,6 @@ func (t *trainer) runEpoch(ctx context.Context) error {
 	defer t.endEpoch()
 	device := t.tel.Tracer("charlm/device") // plain OpenTelemetry; the last word is the category in the trace
 	batches, failure := t.batchesLeft(ctx)
-	// snippet:loop
 	for batch := range ai.Iter(ctx, ai.DataLoader.Fetch, batches, &ai.IterOptions{NoBlock: true}) {
 		var loss float64
 		err := t.tel.Run(ctx, spans.TrainingIteration, func(ctx context.Context) error {
@@ -85,7 +84,6 @@ func (t *trainer) runEpoch(ctx context.Context) error {
 			telemetry.FromContext(ctx).SetLoss(loss)
 			return t.learn(ctx)
 		})
-		// end:loop
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func runOK(t *testing.T, stop <-chan struct{}, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), args, stop, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit status %d: %s", code, stderr.String())
+		t.Fatalf("exit status %d, want 0: %s", code, stderr.String())
 	}
 	return stdout.String()
 }
@@ -97,7 +97,7 @@ func TestLossFallsOnTheStandardLibrary(t *testing.T) {
 	}
 	t.Logf("validation losses %v", losses)
 	if !strings.Contains(out, "the model writes:\n// New") {
-		t.Errorf("no sample in\n%s", out)
+		t.Errorf("no sample in\n%s, want %q in it", out, "the model writes:\n// New")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestResumeIsExact(t *testing.T) {
 			})
 			args := small(broken, text, append(tt.more, "-validate-every", strconv.Itoa(tt.stop))...)
 			if code := run(t.Context(), args, stop, watch, os.Stderr); code != 0 {
-				t.Fatalf("the stopped run exits with %d", code)
+				t.Fatalf("the stopped run exits with %d, want 0", code)
 			}
 			paths, err := filepath.Glob(filepath.Join(broken, "checkpoints", "*"))
 			if err != nil || len(paths) != 1 || !strings.HasSuffix(paths[0], checkpointName(tt.stop)) {
@@ -137,7 +137,7 @@ func TestResumeIsExact(t *testing.T) {
 			}
 			out := runOK(t, nil, small(broken, text, append(tt.more, "-resume")...)...)
 			if !strings.Contains(out, "resumed from "+paths[0]) {
-				t.Errorf("not resumed:\n%s", out)
+				t.Errorf("not resumed:\n%s, want %q in it", out, "resumed from "+paths[0])
 			}
 			if !bytes.Equal(read(t, whole, 40), read(t, broken, 40)) {
 				t.Error("step 40 of the resumed run differs from the unbroken one")
@@ -179,11 +179,11 @@ func TestCheckpointsOfAnotherRun(t *testing.T) {
 	}
 	runOK(t, nil, small(out, text, "-fresh")...)
 	if names, _ := filepath.Glob(filepath.Join(out, "checkpoints", "*")); len(names) != 1 {
-		t.Errorf("-fresh left %v", names)
+		t.Errorf("-fresh left %v, want one", names)
 	}
 	// A finished run that is resumed has nothing to train, and tests again.
 	if text := runOK(t, nil, small(out, text, "-resume")...); !strings.Contains(text, "test: loss") {
-		t.Errorf("no test in\n%s", text)
+		t.Errorf("no test in\n%s, want \"test: loss\" in it", text)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestProgressBarIsDrawn(t *testing.T) {
 		t.Fatal(stderr.String())
 	}
 	if !strings.Contains(stderr.String(), "40/40") {
-		t.Errorf("no bar in %q", stderr.String())
+		t.Errorf("no bar in %q, want \"40/40\" in it", stderr.String())
 	}
 }
 
@@ -262,11 +262,11 @@ func TestInterrupt(t *testing.T) {
 	case <-time.After(5 * time.Minute): // limits a test that hangs
 		_ = cmd.Process.Kill()
 		<-exited
-		t.Fatal("still running minutes after the signal")
+		t.Fatal("the job still runs minutes after the signal, want it ended")
 	}
 	step := int(number(t, printed.String(), `step (\d+) after`))
 	if read(t, out, step); !strings.Contains(printed.String(), "-resume continues") {
-		t.Errorf("printed\n%s", printed.String())
+		t.Errorf("printed\n%s, want \"-resume continues\" in it", printed.String())
 	}
 }
 

@@ -134,7 +134,7 @@ func TestJobIsRecorded(t *testing.T) {
 				t.Errorf("the last save is %v", final)
 			}
 			if n := len(events(all, spans.EventError)); n != 0 {
-				t.Errorf("%d errors were recorded", n)
+				t.Errorf("%d errors were recorded, want 0", n)
 			}
 		})
 	}

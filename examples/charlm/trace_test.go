@@ -56,7 +56,7 @@ func TestTracesAreValid(t *testing.T) {
 			checkLayers(t, all)
 			checkFiles(t, all)
 			if !strings.Contains(printed, path) {
-				t.Errorf("the trace is not named in\n%s", printed)
+				t.Errorf("the trace is not named in\n%s, want %q in it", printed, path)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func TestReplicasTrainAsOne(t *testing.T) {
 			largest = max(largest, math.Abs(float64(g)))
 		}
 		if largest < 1e-3 {
-			t.Fatalf("step %d: the largest gradient is %g", step, largest)
+			t.Fatalf("step %d: the largest gradient is %g, want at least 1e-3", step, largest)
 		}
 		for _, tr := range []*trainer{one, three} {
 			if err := tr.optimizerStep(t.Context()); err != nil {

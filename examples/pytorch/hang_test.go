@@ -23,7 +23,7 @@ func TestHang(t *testing.T) {
 		ranks                     []int
 		stacks                    []string
 	}{
-		{"loader", "Hung: rank 1 in input", "input", "rank 1 did not come to all_reduce", []int{1}, []string{"rank 1 in hangs.py (wait)"}},
+		{"loader", "Hung: rank 1 in input", "input", "rank 1 did not enter all_reduce", []int{1}, []string{"rank 1 in hangs.py (wait)"}},
 		{"mismatch", "Hung: all ranks wait", "mismatch", "of group default_pg", nil, []string{"rank 0 in hangs.py (all_reduce)", "rank 1 in hangs.py (all_reduce)"}},
 	} {
 		t.Run(tt.how, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestHang(t *testing.T) {
 				t.Helper()
 				s := v.Straggler
 				if s.Kind != "hang" || s.Cause != tt.cause || !slices.Equal(s.Ranks, tt.ranks) || !strings.HasPrefix(v.Sentence, tt.outcome) {
-					t.Errorf("%+v", v)
+					t.Errorf(`got %+v, want s.Kind "hang", s.Cause = tt.cause, s.Ranks = tt.ranks, Sentence to begin with tt.outcome`, v)
 				}
 				if newDumps(t, j.dir) && (len(s.Witness) == 0 || !strings.Contains(s.Witness[0], tt.dump)) {
 					t.Errorf("%q", s.Witness)
@@ -82,10 +82,10 @@ func TestHang(t *testing.T) {
 			}
 			check(m.Verdict)
 			if !m.Running || m.Outcome == nil || m.Outcome.How != "hung" {
-				t.Errorf("%+v", m)
+				t.Errorf(`got %+v, want Running, Outcome set, Outcome.How "hung"`, m)
 			}
 			if waited := m.Verdict.Straggler.Evidence.Waited; waited > 60e3 {
-				t.Errorf("notified after %v ms", waited)
+				t.Errorf("notified after %v ms, want at most 60e3", waited)
 			}
 			until.True(t, "the stacks of each rank that is asked", func() bool {
 				found, err := filepath.Glob(filepath.Join(j.dir, "stacks-rank*.txt"))

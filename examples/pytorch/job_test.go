@@ -226,7 +226,7 @@ func TestSlowRank(t *testing.T) {
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
-		t.Errorf("%+v", v)
+		t.Errorf(`got %+v, want s.Kind "slow_ranks", s.Cause "input", one of s.Ranks, s.Ranks[0] 1`, v)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestSlowRankHidden(t *testing.T) {
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
-		t.Errorf("%+v", v)
+		t.Errorf(`got %+v, want s.Kind "slow_ranks", s.Cause "input", one of s.Ranks, s.Ranks[0] 1`, v)
 	}
 }
 
@@ -394,7 +394,7 @@ func TestKilledRank(t *testing.T) {
 	if p := ranks["1"]; p.count["ai_root/ai_root"] != 0 {
 		t.Error("the application of the killed rank has an end")
 	}
-	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Failed: status 137 (SIGKILL of what it ran).") && !strings.HasPrefix(s, "Ended without an end record: rank 1,") {
+	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Failed: status 137 (SIGKILL of its child process).") && !strings.HasPrefix(s, "Ended without an end record: rank 1,") {
 		t.Error(s)
 	}
 }
@@ -412,7 +412,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("%v\n%s", err, &j.out)
 	}
 	if n := strings.Count(j.out.String(), "KeyboardInterrupt"); n > 2 {
-		t.Errorf("%d interrupts for two ranks:\n%s", n, &j.out)
+		t.Errorf("%d interrupts for two ranks, want at most 2:\n%s", n, &j.out)
 	}
 	ranks, _ := j.processes(t)
 	for _, rank := range []string{"0", "1"} {

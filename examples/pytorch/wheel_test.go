@@ -73,7 +73,7 @@ func TestWheel(t *testing.T) {
 		t.Error("two wheels of the same files differ")
 	}
 	if name := filepath.Base(wheel); !strings.HasPrefix(name, "trainspan-1.2.3.post4+g0123456-py3-none-manylinux_2_17_") {
-		t.Errorf("the wheel is called %s", name)
+		t.Errorf("the wheel is called %s, want it to begin with \"trainspan-1.2.3.post4+g0123456-py3-none-manylinux_2_17_\"", name)
 	}
 
 	venv := filepath.Join(dir, "venv")
@@ -81,7 +81,7 @@ func TestWheel(t *testing.T) {
 	in := func(name string) string { return filepath.Join(venv, "bin", name) }
 	do(python, "-m", "pip", "--python", in("python"), "install", "--no-index", "--disable-pip-version-check", wheel)
 	if got := do(in("python"), "-c", "from importlib.metadata import version; print(version('trainspan'))"); got != "1.2.3.post4+g0123456\n" {
-		t.Errorf("the version is %q", got)
+		t.Errorf("the version is %q, want %q", got, "1.2.3.post4+g0123456\n")
 	}
 
 	data := filepath.Join(dir, "data")

@@ -83,7 +83,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	_ = e.Shutdown(context.Background())
 	if st := e.Stats().File; st.Lost != 2001 {
-		t.Errorf("%d records were lost of 2001", st.Lost)
+		t.Errorf("%d records were lost of 2001, want 2001", st.Lost)
 	}
 }
 

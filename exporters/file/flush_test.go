@@ -41,7 +41,7 @@ func TestFlushInterval(t *testing.T) {
 			time.Sleep(c.waits - time.Nanosecond)
 			synctest.Wait()
 			if n := size(t, path); n != 0 {
-				t.Errorf("%d bytes before the interval is over", n)
+				t.Errorf("%d bytes before the interval is over, want 0", n)
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
@@ -83,7 +83,7 @@ func TestUrgentRecords(t *testing.T) {
 				export(t, e, c.record)
 				synctest.Wait() // synthetic time does not pass
 				if written := size(t, path) > 0; written != c.urgent {
-					t.Errorf("written at once: %t", written)
+					t.Errorf("written at once: %t, want %t", written, c.urgent)
 				}
 				shutdown(t, e)
 				counted(t, decode(t, contents(t, path)), 1)
@@ -116,10 +116,10 @@ func TestNegativeIntervalAndFlush(t *testing.T) {
 	e = started(t, path, &file.Options{FlushInterval: time.Hour})
 	export(t, e, start(s))
 	if n := size(t, path); n != 0 {
-		t.Errorf("%d bytes before Flush", n)
+		t.Errorf("%d bytes before Flush, want 0", n)
 	}
 	if waited := e.Stats().File.Blocked; waited != 0 {
-		t.Errorf("a caller that wrote nothing waited %v", waited)
+		t.Errorf("a caller that wrote nothing waited %v, want 0", waited)
 	}
 	if err := e.Flush(); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestFullBufferIsWritten(t *testing.T) {
 		export(t, e, start(s))
 	}
 	if n := size(t, path); n < 256<<10 {
-		t.Errorf("%d bytes are written of 400 KB", n)
+		t.Errorf("%d bytes are written of 400 KB, want at least %d", n, 256<<10)
 	}
 }
 

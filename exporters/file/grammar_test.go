@@ -46,7 +46,7 @@ func TestDefaultGrammar(t *testing.T) {
 	compare(t, path, lines...)
 	counted(t, decode(t, contents(t, path)), 7)
 	if got := e.Stats().File.Records; got != 7 {
-		t.Errorf("%d records counted", got)
+		t.Errorf("%d records counted, want 7", got)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestPath(t *testing.T) {
 	pattern := filepath.Join(dir, "deep", "{host}", "r{rank}.p{pid}.jsonl")
 	e := file.New(pattern, nil)
 	if e.Path() != pattern {
-		t.Errorf("before the start: %s", e.Path())
+		t.Errorf("before the start: %s, want %s", e.Path(), pattern)
 	}
 	if err := attach(e, identity); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestPath(t *testing.T) {
 	export(t, e, dataError("x"))
 	shutdown(t, e)
 	if e.Path() != want {
-		t.Errorf("after the shutdown: %s", e.Path())
+		t.Errorf("after the shutdown: %s, want %s", e.Path(), want)
 	}
 	info, err := os.Stat(want)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestStartTwice(t *testing.T) {
 	path := temporary(t)
 	e := started(t, path, nil)
 	if err := attach(e, identity); err == nil {
-		t.Error("a second start succeeds")
+		t.Error("a second start succeeds, want an error")
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
@@ -191,14 +191,14 @@ func TestBuilderRetries(t *testing.T) {
 			WithExporter(e).
 			WithExporter(&failingExporter{})
 		if _, err := b.ConfigureProvider(context.Background()); err == nil {
-			t.Fatal("the first ConfigureProvider succeeds")
+			t.Fatal("the first ConfigureProvider succeeds, want an error")
 		}
 		p, err := b.ConfigureProvider(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.Path() != path {
-			t.Errorf("the retry writes %s", e.Path())
+			t.Errorf("the retry writes %s, want %s", e.Path(), path)
 		}
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestBuilderRetries(t *testing.T) {
 func TestLifecycle(t *testing.T) {
 	e := file.New(temporary(t), nil)
 	if err := e.Write([]outputs.Record{*dataError("x")}); err == nil {
-		t.Error("Export before the start succeeds")
+		t.Error("Write before the start succeeds, want an error")
 	}
 	if err := e.Flush(); err != nil {
 		t.Errorf("Flush before the start: %v", err)

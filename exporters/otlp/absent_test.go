@@ -46,7 +46,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	if n := asked.Load(); n != 1 {
-		t.Errorf("metrics were sent %d times", n)
+		t.Errorf("metrics were sent %d times, want 1", n)
 	}
 	if s := e.Stats(); s.Failures != 1 || s.LastError == nil {
 		t.Errorf("stats %+v", s)
@@ -70,7 +70,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	if n := asked.Load(); n != 1 {
-		t.Errorf("log records were sent %d times", n)
+		t.Errorf("log records were sent %d times, want 1", n)
 	}
 	if s := logs.LogStats(); s.Dropped != 3 || s.Recorded != 3 {
 		t.Errorf("stats %+v", s)

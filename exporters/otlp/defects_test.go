@@ -100,7 +100,7 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	// At the end there is no later attempt, so one more is made, unless the answer
 	// to the first came only then; package delivery tests that one.
 	if n := calls.Load(); n > 2 {
-		t.Errorf("%d requests", n)
+		t.Errorf("%d requests, want at most 2", n)
 	}
 
 	calls.Store(0)
@@ -135,7 +135,7 @@ func TestEverythingIsTooLarge(t *testing.T) {
 		}
 		check(t, p.p.Stats(), 5000, 0, 0, delivery.Refused, 5000)
 		if n := r.seen(); n > 40 {
-			t.Errorf("%d requests", n)
+			t.Errorf("%d requests, want at most 40", n)
 		}
 	})
 }

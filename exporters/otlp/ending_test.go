@@ -78,7 +78,7 @@ func TestTheEndOfAJobLooksAgain(t *testing.T) {
 			t.Error(err)
 		}
 		if n := len(r.names()); n != 10 {
-			t.Errorf("%d spans arrived", n)
+			t.Errorf("%d spans arrived, want 10", n)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 			t.Errorf("shutdown: %v", err)
 		}
 		if d := l.Stats().Delivery; d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
-			t.Errorf("%+v", d)
+			t.Errorf(`got %+v, want Total 20, Dropped 20, Drops["not sent before shutdown"] = 20, not Unwanted`, d)
 		}
 		if strings.Contains(log.String(), `"of":20`) {
 			t.Errorf("got the sums in the log: %s", log)
@@ -126,7 +126,7 @@ func TestMetricsForNobody(t *testing.T) {
 			t.Errorf("%v, %d requests", err, s.seen())
 		}
 		if d := e.Delivery(); d.Total != 2 || d.Sent != 2 || d.Dropped+d.Failed != 0 {
-			t.Errorf("%+v", d)
+			t.Errorf("got %+v, want Total 2, Sent 2, Dropped + d.Failed = 0", d)
 		}
 		if err := p.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -142,7 +142,7 @@ func TestMetricsForNobody(t *testing.T) {
 			}
 		})
 		if d := e.Delivery(); d.Total != 2 || d.Dropped != 2 || d.Failed != 2 || d.Sent != 0 {
-			t.Errorf("%+v", d)
+			t.Errorf("got %+v, want Total 2, Dropped 2, Failed 2, Sent 0", d)
 		}
 	})
 }

@@ -328,7 +328,7 @@ func TestBackendComesBack(t *testing.T) {
 		})
 		check(t, p.p.Stats(), 50, 50, 0, 0, 0)
 		if got := len(r.names()) + len(again.names()); got != 50 {
-			t.Errorf("%d spans arrived", got)
+			t.Errorf("%d spans arrived, want 50", got)
 		}
 	})
 }

@@ -20,7 +20,7 @@ func TestShortSpansCostNothing(t *testing.T) {
 	start, stop := event(short, outputs.KindStart, "span_start"), event(short, outputs.KindStop, "span_stop")
 	records := []outputs.Record{*start, *stop}
 	if n := allocations(func() { _ = l.Write(records) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 	if err := shut(t, l, plenty); err != nil {
 		t.Error(err)
@@ -51,7 +51,7 @@ func TestAnEventCostsItsRecord(t *testing.T) {
 		_ = l.Write(records)
 	}
 	if n := allocations(func() { _ = l.Write(records) }); n > 16 { // 8; the race detector empties pools
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want at most 16", n)
 	}
 	if err := shut(t, l, time.Millisecond); err == nil {
 		t.Error("records of a silent backend count as sent, want lost")

@@ -175,7 +175,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Recorded != 6 || st.Exported != 6 || st.Dropped != 0 || st.Pending != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("got %+v, want Recorded 6, Exported 6, Dropped 0, Pending 0", st)
 		}
 		if log.String() != "" {
 			t.Errorf("logged %s", log)
@@ -266,7 +266,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 					_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")}) // never fails
 				}
 				if st := l.LogStats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
-					t.Errorf("%+v", st)
+					t.Errorf("got %+v, want at most 64 + 16 Pending, Recorded 1000, Dropped + st.Pending = 1000", st)
 				}
 				// Any limit works: there is no answer.
 				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
@@ -280,7 +280,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 					t.Errorf("logged %d lines: %s", n, log)
 				}
 				if err := l.Shutdown(context.Background()); err == nil {
-					t.Error("a second shutdown has another result")
+					t.Error("a second shutdown succeeds, want the error of the first")
 				}
 			})
 		})
@@ -320,7 +320,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 		t.Errorf("shutdown: %v", err)
 	}
 	if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Dropped 1, Pending 0", st)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestShutdownOfLogsWithoutTime(t *testing.T) {
 			t.Errorf("shutdown: %v", err)
 		}
 		if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("got %+v, want Dropped 1, Pending 0", st)
 		}
 	})
 }
@@ -365,7 +365,7 @@ func TestShutdownCutsThePause(t *testing.T) {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Exported != 1 {
-			t.Errorf("%+v", st)
+			t.Errorf("got %+v, want Exported 1", st)
 		}
 	})
 }
@@ -375,7 +375,7 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 		s.start(t, nil)
 		l := startLogs(t, s.config(), &notes{})
 		if attach(t.Context(), l, identity) == nil {
-			t.Error("started twice")
+			t.Error("a second start succeeds, want an error")
 		}
 		for range 2 {
 			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
@@ -428,7 +428,7 @@ func TestNilLogs(t *testing.T) {
 	var l *otlp.Logs
 	if attach(t.Context(), l, identity) != nil || l.Write([]outputs.Record{*event(nil, outputs.KindDataError, "e")}) != nil ||
 		l.ForceFlush(t.Context()) != nil || l.Shutdown(t.Context()) != nil || l.LogStats().Recorded != 0 {
-		t.Error("a nil exporter did something")
+		t.Error("a nil exporter failed or recorded, want no effect")
 	}
 	closed, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)
 	if err != nil {

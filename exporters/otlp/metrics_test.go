@@ -118,7 +118,7 @@ func TestMetricsThatFail(t *testing.T) {
 				})
 				st := e.Stats()
 				if st.Exports != 0 || st.Failures == 0 || st.LastError == nil {
-					t.Errorf("%+v", st)
+					t.Errorf("got %+v, want Exports 0, Failures above 0, LastError set", st)
 				}
 				if strings.Count(log.String(), "\n") != 1 || strings.Contains(log.String(), "hunter2") {
 					t.Errorf("logged %s", log)

@@ -264,6 +264,6 @@ func within(t *testing.T, f func()) {
 	select {
 	case <-done:
 	case <-time.After(5 * time.Minute): // only a safeguard
-		t.Fatal("hangs")
+		t.Fatal("no result after five minutes, want one")
 	}
 }

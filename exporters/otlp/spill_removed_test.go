@@ -19,7 +19,7 @@ func TestSpillNoticesThatItsFolderIsGone(t *testing.T) {
 	remove := func() {
 		_ = p.ForceFlush(t.Context())
 		if names, _ := files(t, dir); len(names) != 1 {
-			t.Fatalf("files: %v", names)
+			t.Fatalf("files: %v, want one", names)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)

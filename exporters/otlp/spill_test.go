@@ -79,7 +79,7 @@ func TestSpillAndReplay(t *testing.T) {
 		check(t, s, 100, 0, 100, 0, 0)
 		names, _ := files(t, dir)
 		if len(names) < 2 {
-			t.Errorf("one file only: %v", names)
+			t.Errorf("one file only: %v, want at least 2", names)
 		}
 		r.start("")
 		e := newExporter(t, quick(r))
@@ -88,7 +88,7 @@ func TestSpillAndReplay(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 		if left, _ := files(t, dir); len(left) != 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("left: %v, want none", left)
 		}
 		if got := r.names(); !slices.Equal(got, sequence(100)) {
 			t.Errorf("got %v", got)
@@ -118,7 +118,7 @@ func TestSpillIsBounded(t *testing.T) {
 		t.Errorf("last error: %v", s.LastError)
 	}
 	if _, bytes := files(t, dir); bytes > 20_000 {
-		t.Errorf("%d bytes", bytes)
+		t.Errorf("%d bytes, want at most 20,000", bytes)
 	}
 	// Exactly what was counted as spilled is there.
 	if err := os.Remove(filepath.Join(dir, "spans-of-an-earlier-run.otlp.jsonl")); err != nil {
@@ -208,7 +208,7 @@ func TestReplayKeepsWhatIsNotTaken(t *testing.T) {
 			t.Errorf("left: %s %v", rest, err)
 		}
 		if now, _ := files(t, dir); len(now) != 1 {
-			t.Errorf("files: %v", now)
+			t.Errorf("files: %v, want one", now)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestReplayLeavesALivingProcessAlone(t *testing.T) {
 			t.Error(err)
 		}
 		if got, err = otlp.Replay(t.Context(), dir, e); err != nil || got.Sent != 10 {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("got %+v %v, want no error, Sent 10", got, err)
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestReplayBesideASpill(t *testing.T) {
 	replay := func() {
 		got, err := otlp.Replay(t.Context(), dir, e)
 		if err != nil || got.Broken+got.Left+got.Rejected != 0 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got %+v, %v, want no error, Broken + got.Left + got.Rejected = 0", got, err)
 		}
 		sent += got.Sent
 	}

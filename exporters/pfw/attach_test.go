@@ -64,7 +64,7 @@ func TestAttachSaysWho(t *testing.T) {
 				}
 			}
 			if got["core_affinity"] != "[3]" {
-				t.Errorf("its cores are %q", got["core_affinity"])
+				t.Errorf("its cores are %q, want \"[3]\"", got["core_affinity"])
 			}
 			for key, want := range c.want {
 				if got[key] != want {

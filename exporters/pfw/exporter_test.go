@@ -126,7 +126,7 @@ func TestExporterLanesAndMemory(t *testing.T) {
 				report := dftest.Check(t, path)
 				if limit == 0 {
 					if got := report.Counts["otel/unfinished/X"]; got != 0 {
-						t.Errorf("seed %d: %d parents were not found", seed, got)
+						t.Errorf("seed %d: %d parents were not found, want 0", seed, got)
 					}
 					if report.Events != len(stubs)+2 {
 						t.Errorf("seed %d: %d events, want %d", seed, report.Events, len(stubs)+2)
@@ -166,7 +166,7 @@ func TestExporterLanesOfALoop(t *testing.T) {
 		}
 	}
 	if len(lanes) > 4 {
-		t.Errorf("%d lanes", len(lanes))
+		t.Errorf("%d lanes, want at most 4", len(lanes))
 	}
 }
 
@@ -265,7 +265,7 @@ func TestNilsDoNothing(t *testing.T) {
 		t.Errorf("Write() = %v, want nil", err)
 	}
 	if p.Writer() != nil {
-		t.Error("a nil processor has something")
+		t.Error("a nil processor has a writer, want none")
 	}
 	for _, err := range []error{p.ForceFlush(ctx), p.Shutdown(ctx), e.ExportSpans(ctx, nil), e.Shutdown(ctx)} {
 		if err != nil {

@@ -51,7 +51,7 @@ func TestFilesInEveryDialect(t *testing.T) {
 					}
 					file, _ := e.Arg("fhash")
 					if want := fmt.Sprintf("/data/%q %s", "quoted", e.Name); paths[file.Text()] != want {
-						t.Errorf("%s is of %q", e.Name, paths[file.Text()])
+						t.Errorf("%s is of %q, want %q", e.Name, paths[file.Text()], want)
 					}
 					n := int64(1)
 					if a, ok := e.Arg(tracefile.ArgCalls); ok {
@@ -102,7 +102,7 @@ func TestFolders(t *testing.T) {
 	for path, want := range map[string]bool{"/data": true, "/data/a": true, "/database/a": false, "/other": false, "s3://bucket/a": true, "s3://buckets/a": false} {
 		p, _ := newTrace(t, &pfw.Options{NoBegin: true, Files: pfw.FileOptions{Dirs: []string{"/data/", "s3://bucket"}}})
 		if got := p.FileLog().File(path) != nil; got != want {
-			t.Errorf("%s is recorded: %v", path, got)
+			t.Errorf("%s is recorded: %v, want %v", path, got, want)
 		}
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)

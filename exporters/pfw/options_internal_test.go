@@ -32,6 +32,6 @@ func TestDefaults(t *testing.T) {
 	mine.OnError(nil)
 	mine.OnPath("")
 	if own != 2 {
-		t.Errorf("%d of 2 came to the program", own)
+		t.Errorf("%d of 2 came to the program, want 2", own)
 	}
 }

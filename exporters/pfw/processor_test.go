@@ -132,7 +132,7 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 		}
 	}
 	if a, _ := get.Arg("status"); tracefile.KindOf(a) != tracefile.KindInt {
-		t.Errorf("status is no integer: %v", tracefile.KindOf(a))
+		t.Errorf("status is no integer: %v, want %v", tracefile.KindOf(a), tracefile.KindInt)
 	}
 	if text(t, dial, "otel.status_code") != "ERROR" || text(t, dial, "otel.status_description") != "refused" {
 		t.Errorf("status of %v", dial.Args)
@@ -199,7 +199,7 @@ func TestOutlivedParent(t *testing.T) {
 			t.Errorf("child hangs under %d, not under the root %d", got, ev["root"].ID)
 		}
 		if got := ev["late"].Parent; got != dftracer.NoParent {
-			t.Errorf("late hangs under %d, though its parent was over", got)
+			t.Errorf("late hangs under %d, though its parent was over, want %d", got, dftracer.NoParent)
 		}
 		if got := ev["grandchild"].Parent; got != int64(ev["child"].ID) {
 			t.Errorf("grandchild hangs under %d", got)
@@ -267,7 +267,7 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	}
 	report := dftest.Check(t, path)
 	if report.Open != 0 {
-		t.Errorf("%d spans are open in the file", report.Open)
+		t.Errorf("%d spans are open in the file, want 0", report.Open)
 	}
 	ev := byName(dftest.Events(t, path))
 	for _, name := range []string{"train", "inner", "forward"} {
@@ -329,7 +329,7 @@ func TestTelemetrySpans(t *testing.T) {
 		}
 	}
 	if checked != 1 {
-		t.Errorf("the event was written %d times", checked)
+		t.Errorf("the event was written %d times, want 1", checked)
 	}
 }
 

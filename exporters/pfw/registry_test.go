@@ -42,7 +42,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true}); report.Open != 2*width+depth {
-			t.Errorf("%d are begun", report.Open)
+			t.Errorf("%d are begun, want %d", report.Open, 2*width+depth)
 		}
 		for i := range width / 2 { // the rest is left to Shutdown
 			children[i].End()

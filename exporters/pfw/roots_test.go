@@ -58,6 +58,6 @@ func TestFirstChildrenOfRoots(t *testing.T) {
 		t.Errorf("%d children, %d open, %d orphans", n, report.Open, report.Orphans)
 	}
 	if report.Lanes > 40 {
-		t.Errorf("%d lanes", report.Lanes)
+		t.Errorf("%d lanes, want at most 40", report.Lanes)
 	}
 }

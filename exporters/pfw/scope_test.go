@@ -151,7 +151,7 @@ func TestTotalsOfCalls(t *testing.T) {
 		n++
 	}
 	if n != len(want) {
-		t.Errorf("%d records", n)
+		t.Errorf("%d records, want %d", n, len(want))
 	}
 }
 
@@ -201,7 +201,7 @@ func TestDroppedAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := byName(dftest.Events(t, path))["full"]; text(t, e, "a") != "1" || text(t, e, "otel.dropped_attributes_count") != "2" {
-		t.Errorf("%+v", e)
+		t.Errorf(`got %+v, want text(t, e, "a") = "1", text(t, e, "otel.dropped_attributes_count") = "2"`, e)
 	}
 }
 

@@ -132,6 +132,6 @@ func TestTooShort(t *testing.T) {
 		t.Error("there is no error")
 	}
 	if got := readTrace(t, tel, path).failures(); got != "ai_root train" {
-		t.Errorf("failed: %s", got)
+		t.Errorf("failed: %s, want \"ai_root train\"", got)
 	}
 }

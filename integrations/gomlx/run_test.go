@@ -196,7 +196,7 @@ func TestSteps(t *testing.T) {
 		"test": 1, "test.iteration": 2, "evaluate": 2, "graph_compile": 2,
 	})
 	if f := tr.failures(); f != "" {
-		t.Errorf("failed: %s", f)
+		t.Errorf("failed: %s, want \"\"", f)
 	}
 	for i, e := range tr.events["train.iteration"] {
 		if arg(e, "step") != fmt.Sprint(i) {
@@ -205,7 +205,7 @@ func TestSteps(t *testing.T) {
 	}
 	for _, e := range tr.events["step"] {
 		if e.Cat != "compute" || tr.names[e.Parent] != "train.iteration" || arg(e, gomlxspan.Fused) != "forward,backward,update" {
-			t.Errorf("%+v", e)
+			t.Errorf(`got %+v, want Cat "compute", tr.names[e.Parent] "train.iteration", arg(e, gomlxspan.Fused) = "forward,backward,update"`, e)
 		}
 	}
 	if first := tr.events["train"][1]; arg(first, "train_iterations_start") != "5" || arg(first, "train_iterations_target") != "10" {
@@ -216,7 +216,7 @@ func TestSteps(t *testing.T) {
 		kinds = append(kinds, tr.names[e.Parent]+" "+arg(e, "graph"))
 	}
 	if !slices.Equal(kinds, []string{"train.iteration train", "test.iteration evaluate"}) {
-		t.Errorf("compiled %v", kinds)
+		t.Errorf("compiled %v, want [train.iteration train test.iteration evaluate]", kinds)
 	}
 	// The step begins when its graph is built.
 	if c, s := tr.events["graph_compile"][0], tr.events["step"][0]; c.End() > s.TS {
@@ -265,7 +265,7 @@ func TestEpochs(t *testing.T) {
 	})
 	for _, e := range tr.events["epoch.block"] {
 		if tr.names[e.Parent] != "train" {
-			t.Errorf("the parent of an epoch is %s", tr.names[e.Parent])
+			t.Errorf("the parent of an epoch is %s, want \"train\"", tr.names[e.Parent])
 		}
 	}
 	for _, e := range tr.events["evaluate"] {
@@ -370,7 +370,7 @@ func TestGraphsAreBuiltAgain(t *testing.T) {
 	check(t, err)
 	run.End(nil)
 	if n := len(readTrace(t, tel, path).events["graph_compile"]); n != 2 {
-		t.Errorf("%d graphs", n)
+		t.Errorf("%d graphs, want 2", n)
 	}
 }
 
@@ -397,7 +397,7 @@ func TestCheckpoints(t *testing.T) {
 			t.Errorf("the last checkpoint is of step %s", got)
 		}
 		if tr.names[tr.events["capture"][0].Parent] != "train" {
-			t.Errorf("the parent of a checkpoint is %s", tr.names[tr.events["capture"][0].Parent])
+			t.Errorf("the parent of a checkpoint is %s, want \"train\"", tr.names[tr.events["capture"][0].Parent])
 		}
 		var sizes []string
 		for _, e := range dftest.Events(t, path) {

@@ -62,7 +62,7 @@ func TestConcurrentCalls(t *testing.T) {
 			var n int64
 			for _, e := range j.events() {
 				if e.Name != "pread" {
-					t.Errorf("an event %s", e.Name)
+					t.Errorf("an event %s, want \"pread\"", e.Name)
 				}
 				if a, ok := e.Arg(tracefile.ArgCalls); ok {
 					n += a.Int64()

@@ -147,7 +147,7 @@ func TestInterfacesStay(t *testing.T) {
 		use(got)
 	}
 	if closed != 8 {
-		t.Errorf("closed %d times", closed)
+		t.Errorf("closed %d times, want 8", closed)
 	}
 	memory := fstest.MapFS{"f": {Data: []byte("text")}}
 	for _, name := range []string{"f", "."} {
@@ -180,7 +180,7 @@ func TestInterfacesStay(t *testing.T) {
 			want = "ReaderFrom" // the writer has no reader interfaces
 		}
 		if interfaces(got) != want {
-			t.Errorf("of %q there is %q", interfaces(x), interfaces(got))
+			t.Errorf("of %q there is %q, want %q", interfaces(x), interfaces(got), want)
 		}
 		use(got)
 	}
@@ -200,7 +200,7 @@ func TestInterfacesStay(t *testing.T) {
 			want = strings.TrimSuffix(want, " Size")
 		}
 		if interfaces(got) != want {
-			t.Errorf("of %q there is %q", interfaces(x), interfaces(got))
+			t.Errorf("of %q there is %q, want %q", interfaces(x), interfaces(got), want)
 		}
 		use(got)
 	}
@@ -233,7 +233,7 @@ func TestInterfacesStay(t *testing.T) {
 		t.Errorf("file system: %q, want %q", got, want)
 	}
 	if got := interfaces(files.FS(struct{ fs.FS }{memory}, dir)); got != "" {
-		t.Errorf("file system: %q", got)
+		t.Errorf("file system: %q, want \"\"", got)
 	}
 	if _, ok := files.HTTP(http.Dir(dir), dir).(http.Dir); ok {
 		t.Error("not wrapped")

@@ -232,7 +232,7 @@ func TestDataDirs(t *testing.T) {
 		filepath.Join(other, "f"): false, filepath.Join(data, "..", "f"): false, "s3://bucket2/k": false, "relative": false,
 	} {
 		if wrapped := files.Reader(r, path) != io.Reader(r); wrapped != want {
-			t.Errorf("%s: wrapped %v", path, wrapped)
+			t.Errorf("%s: wrapped %v, want %v", path, wrapped, want)
 		}
 	}
 	fsys := files.FS(os.DirFS(dir), dir)

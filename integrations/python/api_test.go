@@ -95,7 +95,7 @@ ER relation=18 subject=8bbc0ece1071d985 object=8bbc0bce1071d46c`), "\n")
 		}
 	}
 	if metadata["key"] != "value" || metadata["app.layers"] != "12" {
-		t.Errorf("%v", metadata)
+		t.Errorf(`got %v, want metadata["key"] "value", metadata["app.layers"] "12"`, metadata)
 	}
 }
 

@@ -136,10 +136,10 @@ with ai:
 	}
 	st := d.Stats()
 	if st.Processes != 3 || st.Spans != 3*3+2 || st.Lost != 0 || st.Bad != 0 || st.Open != 3+2 || len(st.Files) != 3 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Processes 3, Spans = 3*3 + 2, Lost 0, Bad 0, Open = 3 + 2, 3 Files", st)
 	}
 	if left, _ := filepath.Glob(filepath.Join(rings, "*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left behind: %v, want none", left)
 	}
 	for _, f := range st.Files {
 		dftest.Check(t, f)
@@ -195,7 +195,7 @@ func TestOneLogger(t *testing.T) {
 			}
 			st, traces := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 			if len(traces) != 1 || len(st.Files) != 2 || st.Lost != 0 {
-				t.Fatalf("%+v", st)
+				t.Fatalf("got %+v, want one of traces, 2 Files, Lost 0", st)
 			}
 			lines, err := os.ReadFile(st.Files[1])
 			if err != nil {
@@ -215,7 +215,7 @@ func TestOneLogger(t *testing.T) {
 			}
 			whole, sinks := read(t, out)
 			if whole.SessionTag != "tag" || len(whole.Processes) != 1 {
-				t.Fatalf("%+v", whole)
+				t.Fatalf(`got %+v, want SessionTag "tag", one of Processes`, whole)
 			}
 			for _, s := range sinks {
 				var steps []int64
@@ -307,7 +307,7 @@ d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e);
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
 	}
 	if report := dftest.Check(t, traces[0]); report.Orphans != 0 {
-		t.Errorf("%d orphans", report.Orphans)
+		t.Errorf("%d orphans, want 0", report.Orphans)
 	}
 }
 
@@ -333,7 +333,7 @@ os.kill(os.getpid(), 9)
 	}
 	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	if st.Spans != 4 || st.Open != 1 || st.Bad != 0 || st.Lost != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Spans 4, Open 1, Bad 0, Lost 0", st)
 	}
 	var got []string
 	for _, s := range readTrace(t, traces[0]).named("comm/all_reduce") {
@@ -437,6 +437,6 @@ for odd in (1 << 80, -1 << 80, -1, 1.5, float("nan")):
             pass
 `))
 	if st, _ := importRings(t, pyring.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Lost 0, Bad 0, at least 5 Spans", st)
 	}
 }

@@ -28,7 +28,7 @@ func TestFiles(t *testing.T) {
 	pyrun.Run(t, rings, filepath.Join("testdata", "dftracer", "io.py"), root, fmt.Sprint(many))
 	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	if len(traces) != 2 {
-		t.Fatalf("%d traces", len(traces))
+		t.Fatalf("%d traces, want 2", len(traces))
 	}
 	slices.SortFunc(traces, func(a, b string) int { return cmp.Compare(len(dftest.Events(t, b)), len(dftest.Events(t, a))) })
 	want := `
@@ -78,7 +78,7 @@ open64 in/a flags=524288
 	}
 	forked, _ := fileCalls(t, traces[1], root)
 	if want := "open64 in/a flags=524288, read in/a count=4096 ret=4096, close in/a ret=0"; strings.Join(forked, ", ") != want {
-		t.Errorf("the fork: %s", strings.Join(forked, ", "))
+		t.Errorf("the fork: %s, want %s", strings.Join(forked, ", "), want)
 	}
 	var item uint64
 	for _, ev := range dftest.Events(t, traces[0]) {
@@ -93,7 +93,7 @@ open64 in/a flags=524288
 		}
 	}
 	if inside != 3 {
-		t.Errorf("%d calls are inside of the span around them", inside)
+		t.Errorf("%d calls are inside of the span around them, want 3", inside)
 	}
 	set, err := job.Open(traces[0])
 	if err != nil {

@@ -125,7 +125,7 @@ func TestAILogging(t *testing.T) {
 			pyrun.Run(t, rings, filepath.Join("testdata", "ai_logging.py"), name)
 			_, traces := importRings(t, pyring.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
 			if len(traces) != 1 {
-				t.Fatalf("%d traces", len(traces))
+				t.Fatalf("%d traces, want 1", len(traces))
 			}
 			data, err := os.ReadFile(traces[0])
 			if err != nil {

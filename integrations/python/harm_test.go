@@ -23,11 +23,11 @@ func TestSignals(t *testing.T) {
 	check := func(t *testing.T, cmd *exec.Cmd, rings string, count int) {
 		t.Helper()
 		if out, want := pyrun.Output(t, cmd), fmt.Sprintf("%d of %d", count, count); out != want {
-			t.Errorf("%s arrived", out)
+			t.Errorf("%s arrived, want %s", out, want)
 		}
 		st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 		if err != nil || st.Bad != 0 || st.Spans < int64(count) || st.Lost > int64(count) {
-			t.Errorf("%+v, %v", st, err)
+			t.Errorf("got %+v, %v, want no error, Bad 0, at least int64(count) Spans, at most int64(count) Lost", st, err)
 		}
 	}
 	t.Run("ai", func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestTorchUnder(t *testing.T) {
 // capture.
 func TestTorchCapture(t *testing.T) {
 	if out := newTorchJob(t, "./testdata/harm/capture.py").run(t); out != "fine" {
-		t.Errorf("it printed %q", out)
+		t.Errorf("it printed %q, want \"fine\"", out)
 	}
 }
 
@@ -147,7 +147,7 @@ print(r.enabled())
 				t.Skip("only root may mount")
 			}
 			if out := pyrun.Output(t, cmd); out != c.want {
-				t.Errorf("it printed %q", out)
+				t.Errorf("it printed %q, want %q", out, c.want)
 			}
 			text, err := os.ReadFile(used)
 			var kib int

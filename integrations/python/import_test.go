@@ -71,15 +71,15 @@ for i in range(3):
 `))
 	st, files := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 	if st.Spans != 3 || len(files) != 1 {
-		t.Fatalf("%+v", st)
+		t.Fatalf("got %+v, want Spans 3, one of files", st)
 	}
 	if err := os.Rename(files[0], strings.TrimSuffix(files[0], ".pfw.gz")+"1.pfw.gz"); err != nil {
 		t.Fatal(err)
 	}
 	if st, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings); st.Again != 0 {
-		t.Errorf("%d spans of another process were taken for its own", st.Again)
+		t.Errorf("%d spans of another process were taken for its own, want 0", st.Again)
 	}
 	if st, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings); st.Again != 3 {
-		t.Errorf("%d of 3 equal spans were known", st.Again)
+		t.Errorf("%d of 3 equal spans were known, want 3", st.Again)
 	}
 }

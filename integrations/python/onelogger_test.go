@@ -158,10 +158,10 @@ with application(), training_loop(train_iterations_start=0):
 		samples = append(samples, u.Event.Attributes["num_train_samples"])
 	}
 	if !slices.Equal(samples, []any{16.0, 64.0}) {
-		t.Errorf("samples %v", samples)
+		t.Errorf("samples %v, want [16.0 64.0]", samples)
 	}
 	if i := happened(lines, "one_logger_initialization"); len(i) != 1 || i[0].Event.Attributes["session_tag"] != "tag" {
-		t.Errorf("%v", i)
+		t.Errorf(`got %v, want one element, i[0].Event.Attributes["session_tag"] "tag"`, i)
 	}
 }
 
@@ -203,7 +203,7 @@ with application(), training_loop(train_iterations_start=0):
 			}
 		}
 		if iterations != 4 {
-			t.Errorf("%s: %d iterations in the trace, which has all", how, iterations)
+			t.Errorf("%s: %d iterations in the trace, which has all, want 4", how, iterations)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestOneLoggerGuides(t *testing.T) {
 			}
 			rep := accounts[0].Ledger.Report(account.Query{})
 			if rep.Iterations.Kept != 30 {
-				t.Errorf("%d iterations", rep.Iterations.Kept)
+				t.Errorf("%d iterations, want 30", rep.Iterations.Kept)
 			}
 		})
 	}

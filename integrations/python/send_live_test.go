@@ -159,7 +159,7 @@ on_app_end()
 		t.Errorf("%+v; the log is %s", st, log.String())
 	}
 	if text := page(); text != "" {
-		t.Errorf("the port is still open: %s", text)
+		t.Errorf("the port is still open: %s, want \"\"", text)
 	}
 }
 
@@ -235,7 +235,7 @@ with ai.pipeline.evaluate:
 `)
 	got := b.paths(t)
 	if got["validation_loop"] != 1 || got["validation_loop > checkpoint_load"] != 1 || st.Delivery.Sent != 12 {
-		t.Errorf("%v; %+v", got, st)
+		t.Errorf(`got %v; %+v, want got["validation_loop"] 1, got["validation_loop > checkpoint_load"] = 1, Delivery.Sent 12`, got, st)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestSendsCallbacks(t *testing.T) {
 		t.Errorf("requests %v", b.requests)
 	}
 	if st.Delivery.Sent != 10 || st.Delivery.Spans != 10 || st.Delivery.Lost != 0 || st.Calls == 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Delivery.Sent 10, Delivery.Spans 10, Delivery.Lost 0, Calls above 0", st)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestSendsWhatTheTraceHas(t *testing.T) {
 				t.Errorf("%d spans, want %d; %+v", n, c.spans, st)
 			}
 			if b.requests["/v1/metrics"] > 0 {
-				t.Error("metrics of a program that says none")
+				t.Errorf("%d requests with metrics, want none with OTEL_METRICS_EXPORTER=none", b.requests["/v1/metrics"])
 			}
 			for _, s := range b.all() {
 				switch failed := s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR; {
@@ -194,7 +194,7 @@ func TestSendsNothing(t *testing.T) {
 		}
 	}
 	if len(b.requests) > 0 {
-		t.Errorf("requests %v", b.requests)
+		t.Errorf("requests %v, want none", b.requests)
 	}
 }
 
@@ -216,7 +216,7 @@ func TestSendsBelowAParent(t *testing.T) {
 			}
 		}
 		if len(b.all()) == 0 {
-			t.Error("nothing was sent")
+			t.Error("no span was sent, want some")
 		}
 	}
 }

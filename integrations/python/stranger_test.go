@@ -101,7 +101,7 @@ func TestTorchStranger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, trainers, _ := c.job.report(t, "SLOW_RANK=1")
 			if len(trainers) != 2 {
-				t.Fatalf("%d processes train", len(trainers))
+				t.Fatalf("%d processes train, want 2", len(trainers))
 			}
 			for _, tr := range trainers {
 				for phase, least := range map[string]int{
@@ -128,7 +128,7 @@ func TestTorchStranger(t *testing.T) {
 				}
 			}
 			if len(r.Checkpoints) != 2 {
-				t.Errorf("%d checkpoints", len(r.Checkpoints))
+				t.Errorf("%d checkpoints, want 2", len(r.Checkpoints))
 			}
 			ledger := r.Ledger.Categories
 			for _, part := range []string{"interpreter", "imports", "rendezvous", "model", "first_batch"} {
@@ -162,10 +162,10 @@ func TestTorchFilesOfCheckpoint(t *testing.T) {
 	j := &jobProgram{run: "frameworks.py trainer", since: "2.6", opt: "huggingface"}
 	r, trainers, work := j.report(t)
 	if len(r.Checkpoints) != 2 {
-		t.Errorf("checkpoints: %+v", r.Checkpoints)
+		t.Errorf("checkpoints: %+v, want 2", r.Checkpoints)
 	}
 	if len(trainers) != 1 {
-		t.Fatalf("%d processes train", len(trainers))
+		t.Fatalf("%d processes train, want 1", len(trainers))
 	}
 	saved := make(map[string][]string) // by folder
 	for _, s := range trainers[0].named("checkpoint/capture") {

@@ -20,7 +20,7 @@ func TestTorchDynamo(t *testing.T) {
 	}
 	j := newTorchJob(t, "traced.py")
 	if out := j.run(t); out != "fine" {
-		t.Fatalf("it printed %q", out)
+		t.Fatalf("it printed %q, want \"fine\"", out)
 	}
 	tr := only(t, j.traces(t), "dynamo/method.tanh")
 	for name, want := range map[string]int{
@@ -44,7 +44,7 @@ func TestTorchDynamo(t *testing.T) {
 		t.Errorf("%d operations in backward, arguments %v", backward, s.args)
 	}
 	if tr.named("dynamo/method.tanh")[0].args["grad_enabled"] != "0" {
-		t.Error("gradients were off")
+		t.Errorf("grad_enabled = %s, want 0", tr.named("dynamo/method.tanh")[0].args["grad_enabled"])
 	}
 }
 
@@ -79,7 +79,7 @@ func TestTorchGuides(t *testing.T) {
 			}
 			j := newTorchJob(t, path)
 			if out := j.run(t); !strings.Contains(out, "done") {
-				t.Fatalf("it printed %q", out)
+				t.Fatalf("it printed %q, want \"done\" in it", out)
 			}
 			tr := only(t, j.traces(t), want)
 			if tr.count[want] == 0 {

@@ -80,7 +80,7 @@ func TestTorchEnv(t *testing.T) {
 	}
 	all.Wait()
 	if n := asked(t, cache); n != 1 {
-		t.Errorf("it was made %d times", n)
+		t.Errorf("it was made %d times, want 1", n)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -107,7 +107,7 @@ func TestTorchEnvInterrupted(t *testing.T) {
 				t.Errorf("status %d: %s", status, out)
 			}
 			if n := asked(t, cache); n != 2 {
-				t.Errorf("it was made %d times", n)
+				t.Errorf("it was made %d times, want 2", n)
 			}
 			left, err := filepath.Glob(filepath.Join(cache, "trainspan", "*.new"))
 			if err != nil || len(left) > 0 {

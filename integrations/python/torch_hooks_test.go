@@ -22,7 +22,7 @@ func TestTorchHarmless(t *testing.T) {
 			j := newTorchJob(t, "harmless.py")
 			j.Env = append(j.Env, env)
 			if out := j.run(t); !strings.HasSuffix(out, "fine") {
-				t.Errorf("it printed %q", out)
+				t.Errorf("it printed %q, want it to end with \"fine\"", out)
 			}
 		})
 	}
@@ -51,7 +51,7 @@ func TestTorchTracebacks(t *testing.T) {
 func TestTorchRanks(t *testing.T) {
 	j := newTorchJob(t, "ranks.py")
 	if out := j.run(t); out != "fine" {
-		t.Errorf("it printed %q", out)
+		t.Errorf("it printed %q, want \"fine\"", out)
 	}
 	var ranks, workers int
 	for _, tr := range j.traces(t) {
@@ -80,7 +80,7 @@ func TestTorchRanks(t *testing.T) {
 			}
 		}
 		if n := tr.count["comm/send"] + tr.count["comm/receive"]; n != 2 {
-			t.Errorf("%d sends and receives", n)
+			t.Errorf("%d sends and receives, want 2", n)
 		}
 		for i, s := range tr.named("comm/all_reduce") {
 			if want := map[bool]string{true: "1"}[i == 1]; s.args["bytes"] != "1024" || s.args["async"] != want {
@@ -113,7 +113,7 @@ func TestTorchRanks(t *testing.T) {
 func TestTorchKilledInCollective(t *testing.T) {
 	j := newTorchJob(t, "killed.py")
 	if out := j.run(t); out != "-9\n" {
-		t.Fatalf("it printed %q", out)
+		t.Fatalf("it printed %q, want %q", out, "-9\n")
 	}
 	st, err := pyring.Import(context.Background(), []string{j.rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 	if err != nil {
@@ -142,7 +142,7 @@ func TestTorchKilledInCollective(t *testing.T) {
 func TestTorchManyCollectives(t *testing.T) {
 	j := newTorchJob(t, "many.py")
 	if out := j.run(t); out != "fine" {
-		t.Fatalf("it printed %q", out)
+		t.Fatalf("it printed %q, want \"fine\"", out)
 	}
 	numbers := map[string][]string{} // by group
 	for _, tr := range j.traces(t) {
@@ -158,11 +158,11 @@ func TestTorchManyCollectives(t *testing.T) {
 			want[i] = strconv.Itoa(i + 1)
 		}
 		if !slices.Equal(numbers[group], want) {
-			t.Errorf("group %s: %q", group, numbers[group])
+			t.Errorf("group %s: %q, want %q", group, numbers[group], want)
 		}
 	}
 	if len(numbers) != 2 {
-		t.Errorf("%d groups: %v", len(numbers), numbers)
+		t.Errorf("%d groups, want 2: %v", len(numbers), numbers)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestTorchManyCollectives(t *testing.T) {
 func TestTorchParallel(t *testing.T) {
 	j := newTorchJob(t, "parallel.py")
 	if out := j.run(t); out != "fine" {
-		t.Errorf("it printed %q", out)
+		t.Errorf("it printed %q, want \"fine\"", out)
 	}
 	version, err := torchVersion()
 	if err != nil {
@@ -202,7 +202,7 @@ func TestTorchParallel(t *testing.T) {
 		}
 	}
 	if ranks != 2 {
-		t.Errorf("%d ranks", ranks)
+		t.Errorf("%d ranks, want 2", ranks)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestTorchPhases(t *testing.T) {
 			}
 			if c.want == nil {
 				if len(rings) > 0 {
-					t.Errorf("there are rings: %v", rings)
+					t.Errorf("there are rings: %v, want none", rings)
 				}
 				return
 			}
@@ -244,7 +244,7 @@ func TestTorchPhases(t *testing.T) {
 				delete(got, name)
 			}
 			if len(got) > 0 {
-				t.Errorf("there is more: %v", got)
+				t.Errorf("there is more: %v, want none", got)
 			}
 		})
 	}
@@ -254,7 +254,7 @@ func TestTorchPhases(t *testing.T) {
 func TestTorchStandIns(t *testing.T) {
 	j := newTorchJob(t, "standins.py")
 	if out := j.run(t); out != "fine" {
-		t.Fatalf("it printed %q", out)
+		t.Fatalf("it printed %q, want \"fine\"", out)
 	}
 	tr := only(t, j.traces(t), "ai_root/ai_root")
 	for name, want := range map[string]int{
@@ -266,7 +266,7 @@ func TestTorchStandIns(t *testing.T) {
 		}
 	}
 	if kind := tr.meta["launches"]; kind != "xpu" {
-		t.Errorf("the host's spans are launches for %q", kind)
+		t.Errorf("the host's spans are launches for %q, want \"xpu\"", kind)
 	}
 	hosts := tr.named("compute/forward")
 	var last int64
@@ -294,7 +294,7 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	for _, s := range tr.named("device/bcast") { // on a separate stream
 		if s.args["stream"] != "7" || s.args["background"] != "1" || s.args["lag_us"] != "" || s.TID == tr.named("device/forward")[0].TID {
-			t.Errorf("%+v", s)
+			t.Errorf(`got %+v, want args["stream"] "7", args["background"] "1", args["lag_us"] "", TID other than tr.named("device/forward")[0].TID`, s)
 		}
 	}
 	for _, name := range []string{"comm/wait", "device/wait"} {
@@ -341,7 +341,7 @@ func TestTorchGPU(t *testing.T) {
 func TestTorchOwnSpans(t *testing.T) {
 	j := newTorchJob(t, "own.py")
 	if out := j.run(t); out != "fine" {
-		t.Fatalf("it printed %q", out)
+		t.Fatalf("it printed %q, want \"fine\"", out)
 	}
 	tr := only(t, j.traces(t), "compute/forward")
 	for name, want := range map[string]int{

@@ -101,7 +101,7 @@ func TestTorchFullDisk(t *testing.T) {
 				t.Errorf("rings: %v, %v", rings, err)
 			}
 			if wants && only(t, j.traces(t)[:1], "ai_root/ai_root").count["compute/step"] == 0 {
-				t.Error("nothing was recorded")
+				t.Error("no step was recorded, want some")
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func TestTRL(t *testing.T) {
 			j := jobProgram{run: "trl_jobs.py " + name, opt: "trl", since: "2.6"}
 			r, trainers, _ := j.report(t)
 			if len(trainers) != 1 {
-				t.Fatalf("%d processes train", len(trainers))
+				t.Fatalf("%d processes train, want 1", len(trainers))
 			}
 			got := make(map[string]int)
 			for phase := range want {

@@ -39,7 +39,7 @@ func TestTorchSends(t *testing.T) {
 			ranks := make(map[string]bool)
 			for _, s := range b.all() {
 				if s.GetName() == "training_single_iteration" && c.export.Mode == "" {
-					t.Error("an iteration is sent")
+					t.Error("an iteration is sent, want none by default")
 				}
 				if s.GetName() == "training_loop" {
 					ranks[s.resource["training.rank"]] = true
@@ -51,7 +51,7 @@ func TestTorchSends(t *testing.T) {
 				}
 			}
 			if st.Delivery.Sent != int64(len(b.all())) || st.Delivery.Lost != 0 {
-				t.Errorf("%+v", st.Delivery)
+				t.Errorf("got %+v, want st.Delivery.Sent = int64(len(b.all())), st.Delivery.Lost 0", st.Delivery)
 			}
 		})
 	}

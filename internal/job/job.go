@@ -231,9 +231,9 @@ func preparations(all []*Process) func(p *Process) bool {
 	}
 }
 
-// relatives returns what reports whether a process is none of the training's, but the parent of one that made
-// steps, or its child: it waits and evaluates, or evaluates beside the training. It made no step itself. Where a
-// launcher gave it a rank it is that rank, and a child that did not end well may have been one.
+// relatives returns a function that reports whether a process made no step and is the parent or the child of one
+// that did: a parent that waits and evaluates, or a child that evaluates. Such a process is not a rank, unless a
+// launcher gave it a rank. A child that did not end well may have been one.
 func relatives(all []*Process) func(p *Process) bool {
 	type place struct {
 		host string

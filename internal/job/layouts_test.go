@@ -82,12 +82,12 @@ func standard(t *testing.T, path string) map[string]int {
 	t.Helper()
 	r := readAll(t, path)
 	if len(r.set.Skipped) > 0 {
-		t.Fatalf("%v is no telemetry", r.set.Skipped)
+		t.Fatalf("%v is no telemetry, want none", r.set.Skipped)
 	}
 	n := map[string]int{}
 	for p, s := range r.sinks {
 		if p.Bad > 0 {
-			t.Errorf("%s: %d lines cannot be read", path, p.Bad)
+			t.Errorf("%s: %d lines cannot be read, want none", path, p.Bad)
 		}
 		seen := map[uint64]bool{} // a span also comes when it begins
 		for i := range s.spans {

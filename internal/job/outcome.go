@@ -315,7 +315,7 @@ var signals = map[int64]string{
 // noticed matches the messages of a rank whose peer has gone.
 var noticed = regexp.MustCompile(`(?i)connection (?:was )?(?:reset|closed|refused)|broken pipe|remote process exited|peer (?:has )?(?:died|left)|socket (?:timeout|closed)|pair closure|collective operation timeout`)
 
-// says reports whether the process has this rank and reports an error.
+// says reports whether the process has this rank and an error.
 func (p *Process) says(rank int) bool {
 	return p.RankKnown && p.Rank == rank && slices.ContainsFunc(p.Failures, func(f Failure) bool { return f.Child == 0 })
 }
@@ -422,7 +422,7 @@ func (o *Outcome) say() *Outcome {
 	} else if o.How == Failed && o.Status != nil {
 		text := fmt.Sprintf("status %d", *o.Status)
 		if signal := signals[int64(*o.Status)-128]; signal != "" { // the convention of shells
-			text += fmt.Sprintf(" (%s of what it ran)", signal)
+			text += fmt.Sprintf(" (%s of its child process)", signal)
 		}
 		parts = append(parts, text)
 	}

@@ -82,7 +82,7 @@ func TestOutcome(t *testing.T) {
 		"one says nothing, the other notices":      {starts{start(-1, 9, bad)}, procs{proc(0, own(7, "RuntimeError", "RuntimeError: Read error: Connection reset by peer")), proc(-1, own(8, elastic, elastic+": "), child(8, 101, 1, 7))}, "failed: rank 1, status 7", job.Failed},
 		"one rank says nothing, the other notices": {starts{start(0, 8, bad), start(1, 9, bad)}, procs{proc(0, own(7, "RuntimeError", "RuntimeError: Connection reset by peer"))}, "failed: rank 1, status 1", job.Failed},
 		"on two nodes":                             {starts{start(-1, 8, term), start(-1, 9, bad)}, nil, "failed: status 1", job.Failed},
-		"the status of a shell":                    {starts{start(-1, 9, `{"ended_by":"exit","exit_status":137}`)}, nil, "failed: status 137 (SIGKILL of what it ran)", job.Failed},
+		"the status of a shell":                    {starts{start(-1, 9, `{"ended_by":"exit","exit_status":137}`)}, nil, "failed: status 137 (SIGKILL of its child process)", job.Failed},
 		"one ends without a word":                  {starts{start(-1, 9, `{"ended_by":"exit","exit_status":137}`)}, procs{trained(1, 8), proc(0, own(7, "RuntimeError", "RuntimeError: Broken pipe"))}, "ended without an end record: rank 1, last seen 2023-11-14 22:13:28 UTC", job.Killed},
 		"two end without a word":                   {starts{start(-1, 9, bad)}, procs{trained(1, 8), trained(2, 8), proc(0, own(7, "RuntimeError", "RuntimeError: Broken pipe"))}, "failed: rank 0, RuntimeError: Broken pipe", job.Failed},
 		"aborts after its exception":               {starts{start(-1, 9, bad)}, procs{proc(1, own(7, "ValueError", "ValueError: x")), proc(-1, own(8, elastic, elastic+": "), child(8, 101, 1, -6))}, "failed: rank 1, ValueError: x", job.Failed},
@@ -124,9 +124,9 @@ func TestOutcome(t *testing.T) {
 	}
 	o := job.OutcomeOf(starts{start(-1, 9, bad)}, procs{proc(-1, own(8, "ValueError", "ValueError: x"))})
 	if got := o.Sentence(9e9); got != "Failed after 9.0 s: ValueError: x." {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want \"Failed after 9.0 s: ValueError: x.\"", got)
 	}
 	if o.Status == nil || *o.Status != 1 || o.At != at(9).UnixNano() || o.Error != "ValueError: x" {
-		t.Errorf("%+v", o)
+		t.Errorf(`got %+v, want Status set, *o.Status 1, At = at(9).UnixNano(), Error "ValueError: x"`, o)
 	}
 }

@@ -43,11 +43,11 @@ func TestRolesAndDevices(t *testing.T) {
 		}
 	}
 	if len(want) != 0 {
-		t.Errorf("not read: %v", want)
+		t.Errorf("not read: %v, want none", want)
 	}
 	lines := fmt.Sprintf(`{"type":"complete","id":"77","name":"training_loop","attributes":{"role":"decoder","pp_rank":3},"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}},"count":3,"pid":4}`+"\n", base/1000+5, base/1000+25)
 	r = readAll(t, files(t, map[string]string{"a.jsonl": lines}))
 	if got := r.sinks[r.jobs[0].Processes[0]].spans[0].Role; got != "decoder, stage 3" {
-		t.Errorf("role %q in JSON lines", got)
+		t.Errorf("role %q in JSON lines, want \"decoder, stage 3\"", got)
 	}
 }

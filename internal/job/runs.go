@@ -296,7 +296,7 @@ func (j *Job) part(list []*attemptStarts) *Job {
 
 // atOnce merges attempts that ran at the same time on nodes of one job: if a
 // launcher set no id, the start on each node has a separate number and id, and
-// they share only the size of the world, of which each has other ranks.
+// they share only the world size, and have different ranks.
 func (j *Job) atOnce() {
 	var kept []*nodes
 	var reach []int64 // the latest stop of kept up to each

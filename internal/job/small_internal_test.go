@@ -61,7 +61,7 @@ func TestSameCommand(t *testing.T) {
 		later := first
 		c.change(&later)
 		if got := sameCommand(&first, &later); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestBefore(t *testing.T) {
 		c.change(&s, p)
 		a, b := &attemptStarts{starts: []*rundir.Run{s.first}}, &attemptStarts{starts: []*rundir.Run{s.next}, procs: []*Process{p}}
 		if got := a.precedes(b); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

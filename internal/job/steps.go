@@ -228,7 +228,7 @@ func StepRules(procs []*Process) (rules string, remarks []string) {
 		words = append(words, r.String())
 		switch r {
 		case vocab.StepUpdate:
-			remarks = append(remarks, "the iterations were not exported: their number and time are those of the last update of the metrics, single steps are means, and what came after it is not counted")
+			remarks = append(remarks, "the iterations were not exported: their number and time are those of the last update of the metrics, single steps are means, and later steps are not counted")
 		case vocab.StepNamed:
 			remarks = append(remarks, "no span has this vocabulary's name for an iteration: the steps are the spans that are called a step of training")
 		case vocab.StepArgument:
@@ -238,11 +238,11 @@ func StepRules(procs []*Process) (rules string, remarks []string) {
 		case vocab.StepBody:
 			remarks = append(remarks, "no span is called an iteration: the steps are the bodies of the loop over the data loader")
 		case vocab.StepOptimizer:
-			remarks = append(remarks, "no span is called an iteration: a step ends with that of the optimizer")
+			remarks = append(remarks, "no span is named as an iteration: a step ends with the optimizer's step")
 		}
 	}
 	if contradiction {
-		remarks = append(remarks, "which spans are training steps cannot be known: what is recorded of loaders and optimizers contradicts itself")
+		remarks = append(remarks, "which spans are training steps is unknown: the records of loaders and optimizers contradict each other")
 	}
 	return strings.Join(words, ", "), remarks
 }

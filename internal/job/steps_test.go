@@ -242,7 +242,7 @@ func TestGoesOn(t *testing.T) {
 			steps.Add(&p.all[i])
 		}
 		if steps.All(); steps.GoesOn != c.want {
-			t.Errorf("%s: %v", name, steps.GoesOn)
+			t.Errorf("%s: %v, want %v", name, steps.GoesOn, c.want)
 		}
 	}
 }

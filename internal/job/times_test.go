@@ -48,7 +48,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := readAll2(t, files(t, map[string]string{"a.pfw": "[\n" + test.text}))
 			if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
-				t.Fatalf("%+v", r.jobs)
+				t.Fatalf("got %+v, want one of r.jobs, one of r.jobs[0].Processes", r.jobs)
 			}
 			p := r.jobs[0].Processes[0]
 			if n := len(r.sinks[p].spans); n != test.spans || p.Spans != int64(n) || p.Aside != test.aside || p.RelativeClock != test.relative || p.Bad != 0 {
@@ -169,12 +169,12 @@ func TestLinesThatCannotBe(t *testing.T) {
 				if q.PID == 3 {
 					p = q
 					if len(s.spans) != test.spans {
-						t.Errorf("%d spans", len(s.spans))
+						t.Errorf("%d spans, want %d", len(s.spans), test.spans)
 					}
 				}
 			}
 			if p == nil || p.Aside != test.aside || p.Bad != test.bad || p.RelativeClock != test.relative || p.Torn {
-				t.Errorf("%+v", p)
+				t.Errorf("got %+v, want p set, Aside = test.aside, Bad = test.bad, RelativeClock = test.relative, not Torn", p)
 			}
 		})
 	}

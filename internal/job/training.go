@@ -52,8 +52,8 @@ func (t *Training) add(sp *Span) {
 	}
 }
 
-// Training returns what of the process trains, as far as is known. It knows nothing if no span
-// of a step says where the training runs.
+// Training returns the threads of the process that train. It is empty if no span of a step shows
+// them.
 func (s *Steps) Training() Training {
 	list := s.All()
 	if s.Rule.Between() {

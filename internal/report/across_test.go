@@ -18,6 +18,6 @@ func TestAcrossAttempts(t *testing.T) {
 		t.Errorf("got %+v", rc)
 	}
 	if !strings.Contains(r.Verdict.Sentence, rc.Sentence) {
-		t.Errorf("not in the verdict: %s", r.Verdict.Sentence)
+		t.Errorf("not in the verdict: %s, want %q in it", r.Verdict.Sentence, rc.Sentence)
 	}
 }

@@ -21,7 +21,7 @@ func TestManyAttempts(t *testing.T) {
 	}
 	r := report.Build(collect(t, dir).Jobs()[0])
 	if len(r.Attempts) != attempts {
-		t.Fatalf("%d attempts", len(r.Attempts))
+		t.Fatalf("%d attempts, want %d", len(r.Attempts), attempts)
 	}
 	for _, s := range r.Series.Attempts {
 		if s.Attempt <= attempts-100 {

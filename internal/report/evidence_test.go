@@ -100,21 +100,21 @@ func TestWitness(t *testing.T) {
 		r := build(t, dir)
 		v := r.Verdict.Rank
 		if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
-			t.Fatalf("%+v", v)
+			t.Fatalf(`got %+v, want Kind = finding.Hang, Ranks = [2], Cause "backward", r.Outcome set, r.Outcome.How = job.Hung`, v)
 		}
-		want := []string{"PyTorch's flight recorder: rank 2 did not come to all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
+		want := []string{"PyTorch's flight recorder: rank 2 did not enter all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
 		if !slices.Equal(v.Witness, want) {
-			t.Errorf("%q", v.Witness)
+			t.Errorf("got %q, want %q", v.Witness, want)
 		}
 		if len(v.Stacks) != 1 || v.Stacks[0].Rank != 2 || v.Stacks[0].Place != "train.py:5" || v.Stacks[0].Function != "load" || v.Stacks[0].From != "faulthandler" ||
 			v.Stacks[0].At != end || v.Stacks[0].After != v.Evidence.Waited || !slices.Equal(v.Stacks[0].Frames, []string{"load (train.py:5)", "main (train.py:9)"}) {
 			t.Errorf("Stacks = %+v, want load of train.py:5 at %d after %v ms", v.Stacks, end, v.Evidence.Waited)
 		}
 		if r.Quality.Foreign != 0 || len(r.Quality.Skipped) != 0 {
-			t.Errorf("%+v", r.Quality)
+			t.Errorf("got %+v, want r.Quality.Foreign 0, no r.Quality.Skipped", r.Quality)
 		}
 		var screen bytes.Buffer
-		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 does not get past it.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
+		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 is blocked there.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
 			t.Errorf("%v\n%s", err, &screen)
 		}
 	})
@@ -129,14 +129,14 @@ func TestWitness(t *testing.T) {
 	t.Run("the dumps say who", func(t *testing.T) {
 		dir, end := hung(t, "")
 		if v := build(t, dir).Verdict.Rank; v.Kind != finding.Hang || len(v.Ranks) != 0 {
-			t.Fatalf("%+v", v)
+			t.Fatalf("got %+v, want Kind = finding.Hang, no Ranks", v)
 		}
 		for r := range 4 {
 			dumped(t, filepath.Join(dir, fmt.Sprint("comm_lib_trace_rank_", r)), end, map[bool]int64{true: 36, false: 37}[r == 1], r == 1)
 		}
 		r := build(t, dir)
-		if v := r.Verdict.Rank; v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not come") || *r.Outcome.Rank != 1 {
-			t.Errorf("%+v", v)
+		if v := r.Verdict.Rank; v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not enter") || *r.Outcome.Rank != 1 {
+			t.Errorf(`got %+v, want Kind = finding.Hang, Ranks = [1], "rank 1 did not enter" in Sentence, *r.Outcome.Rank 1`, v)
 		}
 	})
 	t.Run("of another time", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestWitness(t *testing.T) {
 		for _, hours := range []int64{2, -2} {
 			dumped(t, filepath.Join(dir, "comm_lib_trace_rank_0"), end+hours*3600e9, 37, false)
 			if v := build(t, dir).Verdict.Rank; len(v.Witness) != 0 {
-				t.Errorf("%d hours after the end: %q", hours, v.Witness)
+				t.Errorf("%d hours after the end: %q, want none", hours, v.Witness)
 			}
 		}
 	})
@@ -154,7 +154,7 @@ func TestWitness(t *testing.T) {
 			t.Fatal(err)
 		}
 		if q := build(t, dir).Quality; len(q.Skipped) != 1 || !strings.Contains(q.Skipped[0], "unsupported instruction") {
-			t.Errorf("%+v", q)
+			t.Errorf(`got %+v, want one of Skipped, "unsupported instruction" in Skipped[0]`, q)
 		}
 	})
 }

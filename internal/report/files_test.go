@@ -76,7 +76,7 @@ func TestFiles(t *testing.T) {
 	})
 	io := r.IO
 	if io == nil || io.Files != 5 || io.Failed != 3 {
-		t.Fatalf("%+v", io)
+		t.Fatalf("got %+v, want io set, Files 5, Failed 3", io)
 	}
 	if g := io.Read; g.Calls != 14 || g.Bytes != 7_000_000 || g.Time != 504_012_000 || g.Longest != 400_000_000 || g.Most != 4_000_000 || g.Least != 0 {
 		t.Errorf("read %+v", g)
@@ -114,7 +114,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(doc.Bytes(), &back); err != nil || back.IO.Read.Bytes != 7_000_000 {
-		t.Errorf("%v %+v", err, back)
+		t.Errorf("got %v %+v, want no error, IO.Read.Bytes 7,000,000", err, back)
 	}
 }
 
@@ -156,10 +156,10 @@ func TestJobWithoutSteps(t *testing.T) {
 	r := report.Build(read(t, dir))
 	r.Verdict.Rank = nil
 	if text := page(t, r); !strings.Contains(text, `"slow":[]`) {
-		t.Error("the page has slow ranks")
+		t.Error("the page has slow ranks, want none")
 	}
 	if len(screen(t, r)) == 0 {
-		t.Error("the screen is empty")
+		t.Error("the screen is empty, want some lines")
 	}
 }
 
@@ -185,6 +185,6 @@ func TestFilesOfACheckpoint(t *testing.T) {
 		{"checkpoint", "capture", "", 7_000, nil, 0},
 	})
 	if len(r.Checkpoints) != 2 || r.Checkpoints[0].Blocking != 22_000_000 || r.Checkpoints[1].Blocking != 7_000_000 || r.Checkpoints[0].Step != -1 {
-		t.Errorf("%+v", r.Checkpoints)
+		t.Errorf("got %+v, want 2 r.Checkpoints, r.Checkpoints[0].Blocking 22,000,000, r.Checkpoints[1].Blocking 7,000,000, r.Checkpoints[0].Step = -1", r.Checkpoints)
 	}
 }

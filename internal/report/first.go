@@ -88,7 +88,7 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 			return finding.Unknown, nil, why
 		}
 	} else if r.Ledger.Wall == 0 {
-		return finding.Unknown, nil, "The records hold no time."
+		return finding.Unknown, nil, "The records have no times."
 	} else if r.Goodput == nil {
 		return finding.Unknown, nil, fmt.Sprintf("How much of %s on %s was in steps is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank"))
 	}
@@ -118,7 +118,7 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 	}
 	why += fmt.Sprintf("; %s of the time%s is in steps.", display.Percent(*r.Goodput), whose)
 	if !r.measured() {
-		return finding.Unknown, nil, why + " What they are made of is not on record."
+		return finding.Unknown, nil, why + " Their parts are not recorded."
 	}
 	return finding.Fine, nil, why
 }
@@ -199,7 +199,7 @@ func (r *Report) action() string {
 			return text
 		}
 		if p != nil && p.OfRun && 10*p.Rest().Times[0] < p.Named().Times[0] {
-			return fmt.Sprintf("share “%s” among the ranks, or let nobody wait while rank %s does it", p.Columns[0], p.Named().Name)
+			return fmt.Sprintf("distribute “%s” among the ranks, or let the others continue while rank %s does it", p.Columns[0], p.Named().Name)
 		} else if p != nil && p.OfRun {
 			return fmt.Sprintf("compare what rank %s does in “%s” with another rank", p.Named().Name, p.Columns[0])
 		}
@@ -211,7 +211,7 @@ func (r *Report) action() string {
 	case v.Finding == nil, r.Profile != nil:
 		return ""
 	case v.kind == finding.StartUp && len(v.Finding.Ranks) == 1:
-		return fmt.Sprintf("see why rank %d comes last in the start: the others wait for it", v.Finding.Ranks[0])
+		return fmt.Sprintf("see why rank %d is the last to start: the others wait for it", v.Finding.Ranks[0])
 	}
 	ranks := int64(max(len(r.Ranks), 1))
 	for i := range r.Shares {
@@ -221,13 +221,13 @@ func (r *Report) action() string {
 		}
 		text, ns := shareActions[s.Part], s.Time
 		if s.Name == messagesName {
-			text = "even the work of the stages out, or use more micro-batches"
+			text = "balance the work of the stages, or use more micro-batches"
 			if role := v.Finding.Cause; role != "" {
 				text = fmt.Sprintf("move work from %s to the others, or use more micro-batches", role)
 			}
 		}
 		if s.Part == partWait && s.Rank != nil {
-			text = fmt.Sprintf("see what rank %d does before the others meet it", *s.Rank)
+			text = fmt.Sprintf("see what rank %d does while the others wait for it", *s.Rank)
 		}
 		for k := range r.Losses {
 			if l := &r.Losses[k]; text == "" && partOf(l.Category) == s.Part {
@@ -244,7 +244,7 @@ func (r *Report) action() string {
 // shareActions holds the actions that reduce shares that are not categories.
 var shareActions = map[string]string{
 	partWait:                      "see which ranks come last in the table of ranks: --full",
-	string(account.Communication): "let collectives run beside the backward pass, or send fewer and larger messages",
+	string(account.Communication): "overlap collectives with the backward pass, or send fewer and larger messages",
 	string(account.OtherCode):     "see what the program does between the spans of a step: add spans there, or profile it",
 }
 
@@ -634,7 +634,7 @@ func (r *Report) notKnown() (out []string) {
 	ranks := int64(max(len(r.Ranks), 1))
 	parts := r.Ledger.ProductiveParts
 	if ns := parts[account.StepUnsplit]; !r.measured() && ns > 0 {
-		out = append(out, fmt.Sprintf("what %s of each rank's steps went to: their spans do not say", display.Duration(ns/ranks)))
+		out = append(out, fmt.Sprintf("what %s of each rank's steps went to: their spans do not divide them", display.Duration(ns/ranks)))
 	}
 	if ns := r.Ledger.Unmatched; float64(ns) >= 0.02*float64(r.Ledger.Categories.Sum()) {
 		out = append(out, fmt.Sprintf("how much of %s in collectives of each rank is waiting: not all members are on record", display.Duration(ns/ranks)))

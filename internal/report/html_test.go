@@ -62,7 +62,7 @@ func page(t testing.TB, r *report.Report) string {
 func TestPageLoadsNothing(t *testing.T) {
 	text := page(t, report.Build(read(t, faulty(t))))
 	if m := regexp.MustCompile(`(?i)(src|href|action)\s*=\s*["']?(https?:|//)[^"'>]*|@import|url\(\s*["']?(https?:|//)`).FindString(text); m != "" {
-		t.Errorf("the page names %s", m)
+		t.Errorf("the page names %s, want \"\"", m)
 	}
 	for _, want := range []string{
 		`default-src 'none'`, `data-chart="timeline"`, `data-chart="ledger"`, `data-chart="steps"`, `data-chart="heat"`, `data-chart="lanes"`,
@@ -116,7 +116,7 @@ func TestSizes(t *testing.T) {
 			r := report.Build(read(t, dir))
 			screen(t, r)
 			if n := len(page(t, r)); n > 1<<20 {
-				t.Errorf("%d bytes", n)
+				t.Errorf("%d bytes, want at most %d", n, 1<<20)
 			}
 			if s := r.Series.Steps; s != nil && len(s.Step) > 900 {
 				t.Errorf("%d points", len(s.Step))

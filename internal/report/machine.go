@@ -91,7 +91,7 @@ func causeSentence(c *machine.Cause) string {
 		if c.Cores > 0 {
 			may = fmt.Sprintf(" It may use %s.", display.Plural(int(c.Cores+0.5), "processor"))
 		}
-		return fmt.Sprintf("%s was ready and had no processor for %s of the time in which it was late, the others for %s: something else ran there.%s", capital(who), value, others, may)
+		return fmt.Sprintf("%s was ready and had no processor for %s of the time in which it was late, the others for %s: other threads ran there.%s", capital(who), value, others, may)
 	case machine.CauseLimit:
 		limit := ""
 		if c.Cores > 0 {
@@ -111,7 +111,7 @@ func causeSentence(c *machine.Cause) string {
 		if c.Slowed {
 			why = ", because of heat or power"
 		}
-		return fmt.Sprintf("The GPU of %s ran %s below its highest clock%s, those of the others %s.", who, value, why, others)
+		return fmt.Sprintf("The GPU of %s ran %s below its highest clock%s, the GPUs of the others %s.", who, value, why, others)
 	}
 	return ""
 }
@@ -121,7 +121,7 @@ func causeAction(c *machine.Cause) string {
 	who := fmt.Sprintf("rank %d", c.Rank)
 	switch c.Cause {
 	case machine.CauseProcessor:
-		return "move what else runs on the processors of " + who + " to others, or give the rank processors of its own"
+		return "move other programs away from the processors of " + who + ", or give the rank its own processors"
 	case machine.CauseLimit:
 		return "raise the processor limit of the control group of " + who
 	case machine.CauseSteal:
@@ -129,7 +129,7 @@ func causeAction(c *machine.Cause) string {
 	case machine.CauseIO:
 		return "see what else uses the storage of " + who + ", or give it faster storage"
 	case machine.CauseMemory, machine.CauseFaults:
-		return "give the host of " + who + " more memory, or find what takes it there"
+		return "give the host of " + who + " more memory, or find what uses it there"
 	case machine.CauseClock:
 		return "check cooling and power limits of the GPU of " + who
 	}

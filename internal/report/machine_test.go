@@ -39,7 +39,7 @@ func sample(t *testing.T, dir string, from, to time.Time, delay [4]float64, runn
 // report of a digest is the same.
 func TestMachine(t *testing.T) {
 	const (
-		move  = "move what else runs on the processors of rank 1 to others, or give the rank processors of its own"
+		move  = "move other programs away from the processors of rank 1, or give the rank its own processors"
 		fewer = "run fewer processes and threads at once, or use more processors, before looking for anything else"
 	)
 	for name, c := range map[string]struct {

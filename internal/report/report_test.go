@@ -65,11 +65,11 @@ func screen(t testing.TB, r *report.Report) []string {
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	if len(lines) > 70 {
-		t.Errorf("%d lines", len(lines))
+		t.Errorf("%d lines, want at most 70", len(lines))
 	}
 	for _, l := range lines {
 		if utf8.RuneCountInString(l) > 100 {
-			t.Errorf("%d letters: %s", utf8.RuneCountInString(l), l)
+			t.Errorf("%d letters, want at most 100: %s", utf8.RuneCountInString(l), l)
 		}
 	}
 	return lines
@@ -180,7 +180,7 @@ func TestScreen(t *testing.T) {
 	r := report.Build(read(t, faulty(t)))
 	full := strings.Join(r.Screen(100), "\n")
 	if have := strings.Join(screen(t, r), "\n"); have != full {
-		t.Errorf("Text and Screen differ:\n%s", have)
+		t.Errorf("Text and Screen differ:\n%s, want %s", have, full)
 	}
 	for _, columns := range []int{0, 40, 60, 72, 80, 99, 100, 400} {
 		lines := r.Screen(columns)
@@ -229,7 +229,7 @@ func TestDevice(t *testing.T) {
 			t.Errorf("%s: forward %.1f, backward %.1f, wait %.1f ms", name, f, b, *r.Steps.Wait)
 		}
 		if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "times of the device") {
-			t.Errorf("%s: nothing says so:\n%s", name, text)
+			t.Errorf("%s: nothing says so:\n%s, want \"times of the device\" in it", name, text)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestLive(t *testing.T) {
 	// An attempt that is not the last one has ended, even if it is recent.
 	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
 	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
-		t.Errorf("%+v", r.Attempts)
+		t.Errorf("got %+v, want 2 r.Attempts, not r.Attempts[0].Running, not r.Attempts[1].Running", r.Attempts)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestOneRank(t *testing.T) {
 		t.Errorf("exit code %d\n%s", r.ExitCode(), text)
 	}
 	if r.Verdict.Confidence != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
-		t.Errorf("%+v %+v", r.Verdict, r.Steps)
+		t.Errorf(`got %+v %+v, want r.Verdict.Confidence "high", at least 50 r.Steps.Count, at most 1 math.Abs(r.Steps.Phases["backward"] - 26)`, r.Verdict, r.Steps)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestOneRank(t *testing.T) {
 func TestBuildTwice(t *testing.T) {
 	j := read(t, faulty(t))
 	if a, b := report.Build(j), report.Build(j); !reflect.DeepEqual(a.Verdict, b.Verdict) || !reflect.DeepEqual(a.Series, b.Series) {
-		t.Error("two calls gave different answers")
+		t.Error("two calls of Build gave different answers, want equal ones")
 	}
 }
 

@@ -68,7 +68,7 @@ func TestCondensedSharesAddUp(t *testing.T) {
 		for _, c := range out {
 			sum, ns = sum+c.Percent, ns+c.Time
 			if c.Percent < 0 {
-				t.Fatalf("%+v", out)
+				t.Fatalf("got %+v, want at least 0 c.Percent", out)
 			}
 		}
 		if sum != 100 || ns != all || len(out) > 6 {
@@ -182,7 +182,7 @@ func TestWaitsBesideCollectives(t *testing.T) {
 	if got, want := r.Verdict.Finding.Sentence(), "of it is waiting for rank 1."; !strings.HasSuffix(got, want) {
 		t.Errorf("loss().Sentence() = %q, want the end %q", got, want)
 	}
-	if got := r.action(); !strings.Contains(got, "rank 1 comes last in the start") {
+	if got := r.action(); !strings.Contains(got, "rank 1 is the last to start") {
 		t.Errorf("action() = %q, want why rank 1 comes last", got)
 	}
 	r.Ledger.WaitedFor[0].InInit = 400

@@ -147,7 +147,7 @@ func TestTruthOfTraces(t *testing.T) {
 			}
 			jobs := state.Jobs()
 			if len(jobs) != 1 {
-				t.Fatalf("%d jobs", len(jobs))
+				t.Fatalf("%d jobs, want 1", len(jobs))
 			}
 			r := report.Build(jobs[0])
 			if len(r.Ranks) != want.ranks || r.Steps.Count != want.steps {

@@ -51,7 +51,7 @@ func (r *Report) conclude() {
 			add(placeTime, text)
 		}
 	case r.Ledger.Wall == 0:
-		add(placeData, "The records hold no time.")
+		add(placeData, "The records have no times.")
 	case r.Goodput == nil:
 		add(placeData, fmt.Sprintf("How much of %s on %s was in steps is unknown: no training step is on record.", display.Duration(r.Ledger.Wall), display.Plural(len(r.Ranks), "rank")))
 	default:
@@ -237,7 +237,7 @@ func missingEnd(ns int64) string {
 var actions = map[account.Category]string{
 	account.LostWork:           "save checkpoints more often",
 	account.Warmup:             "cache what is compiled in the first step of an attempt",
-	account.StartupInterpreter: "keep Python and its packages on a local disk: what is on a shared one is slow to open",
+	account.StartupInterpreter: "keep Python and its packages on a local disk: files on a shared one are slow to open",
 	account.StartupImports:     "import less before the training, from a local disk",
 	account.StartupRendezvous:  "start all ranks together: the first ones wait for the last",
 	account.StartupDevice:      "load device libraries lazily, and from a local disk",
@@ -251,7 +251,7 @@ var actions = map[account.Category]string{
 	account.Validation:         "validate less often or on fewer batches",
 	account.Testing:            "test less often or on fewer batches",
 	account.Stall:              "find what the last step waited for before the attempt ended",
-	account.Wait:               "see what the rank that comes last does before it: the others wait for it between steps",
+	account.Wait:               "see what the last rank does between steps: the others wait for it",
 	account.Downtime:           "read the end of the log of the attempt that stopped, and restart sooner",
 	account.Unobserved:         "find out when the job really ended: its last attempt has no proper end",
 	account.Absent:             "start all ranks together and end them together",
@@ -367,7 +367,7 @@ func afterwards(o *job.Outcome) string {
 	case job.Failed:
 		return "read what " + of + " printed last in the output of the job"
 	case job.OutOfMemory:
-		return "give the job more memory, or find what takes it on the node of " + of
+		return "give the job more memory, or find what uses it on the node of " + of
 	case job.Killed:
 		return "find out in the log of the node what ended " + of
 	}

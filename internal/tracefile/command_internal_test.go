@@ -36,9 +36,9 @@ func TestOutlineTellsNoValue(t *testing.T) {
 
 func TestTheCommandLineIsOptIn(t *testing.T) {
 	if len(Arguments()) < 2 { // go test passes some
-		t.Fatalf("%q", Arguments())
+		t.Fatalf("got %q, want at least 2", Arguments())
 	}
 	if got := CommandLine(); !strings.HasPrefix(got, Arguments()[0]+";-") || strings.Contains(got, "=") {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got to begin with Arguments()[0] + ";-", no "=" in got`, got)
 	}
 }

@@ -10,11 +10,11 @@ func TestProgress(t *testing.T) {
 	var none *outputs.Progress
 	none.SetEpoch(1)
 	if none.Epoch() != -1 || none.Step() != -1 {
-		t.Error("a nil Progress has values")
+		t.Errorf("a nil Progress has epoch %d, step %d, want -1, -1", none.Epoch(), none.Step())
 	}
 	var p outputs.Progress
 	if p.Epoch() != -1 || p.Step() != -1 {
-		t.Error("the zero Progress has values")
+		t.Errorf("the zero Progress has epoch %d, step %d, want -1, -1", p.Epoch(), p.Step())
 	}
 	p.SetEpoch(0)
 	p.SetStep(41)

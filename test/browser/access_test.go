@@ -60,14 +60,14 @@ func TestAccess(t *testing.T) {
 			open(t, ctx, address)
 			eval[bool](t, ctx, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
 			if list := eval[[]string](t, ctx, faint); len(list) > 0 {
-				t.Errorf("%d ranks, %s: text of too little contrast: %q", tc.ranks, name, list)
+				t.Errorf("%d ranks, %s: text of too little contrast: %q, want none", tc.ranks, name, list)
 			}
 		}
 		if list := eval[[]string](t, ctx, small); len(list) > 0 {
-			t.Errorf("%d ranks: too small to be pressed: %q", tc.ranks, list)
+			t.Errorf("%d ranks: too small to be pressed: %q, want none", tc.ranks, list)
 		}
 		if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
-			t.Errorf("%d ranks: the page is %d wide on a screen of 390", tc.ranks, wide)
+			t.Errorf("%d ranks: the page is %d wide on a screen of 390, want at most 390", tc.ranks, wide)
 		}
 		if n := eval[int](t, ctx, `document.querySelectorAll("[aria-label='Table: Ranks'] tbody tr").length`); n > tc.rows || (n > 0) != (tc.rows > 0) {
 			t.Errorf("%d ranks: the table of ranks has %d rows, want %d at most", tc.ranks, n, tc.rows)

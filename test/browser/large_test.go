@@ -76,11 +76,11 @@ func TestLargePage(t *testing.T) {
 		t.Logf("%d KB, all charts drawn after %v", info.Size()/1000, time.Duration(ms*float64(time.Millisecond)).Round(time.Millisecond))
 	}
 	if n := eval[int](t, ctx, `performance.getEntriesByName("drawn").length`); n != 7 {
-		t.Errorf("%d charts were drawn", n)
+		t.Errorf("%d charts were drawn, want 7", n)
 	}
 	for chart, colours := range eval[map[string]int](t, ctx, pictures) {
 		if colours < 2 {
-			t.Errorf("%s has not drawn: %d colours", chart, colours)
+			t.Errorf("%s has not drawn: %d colours, want at least 2", chart, colours)
 		}
 	}
 	for _, b := range bad() {

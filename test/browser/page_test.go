@@ -189,14 +189,14 @@ func TestPage(t *testing.T) {
 		colours := eval[map[string]int](t, ctx, pictures)
 		for _, chart := range []string{"timeline", "ledger", "steps", "heat", "lanes", "comm", "saves"} {
 			if colours[chart] < 2 {
-				t.Errorf("%s: %s has not drawn: %d colours", name, chart, colours[chart])
+				t.Errorf("%s: %s has not drawn: %d colours, want at least 2", name, chart, colours[chart])
 			}
 		}
 		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (name == "dark") == strings.Contains(background, "255") {
 			t.Errorf("%s: background %s", name, background)
 		}
 		if title := eval[string](t, ctx, `document.title`); !strings.Contains(title, "SLOW RANK") {
-			t.Errorf("title %q", title)
+			t.Errorf("title %q, want \"SLOW RANK\" in it", title)
 		}
 		shot, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 		if err != nil {
@@ -230,7 +230,7 @@ func TestSections(t *testing.T) {
 		t.Errorf("%d charts are not drawn in %d closed sections, want 5 or more in 7 or more", n, closed)
 	}
 	if n := eval[int](t, ctx, `[...document.querySelectorAll(".chart:not([data-drawn])")].filter(c => !c.closest("details.section")).length`); n > 0 {
-		t.Errorf("%d charts outside of sections are not drawn", n)
+		t.Errorf("%d charts outside of sections are not drawn, want none", n)
 	}
 	drawn := func(chart string) {
 		t.Helper()
@@ -285,7 +285,7 @@ func TestReading(t *testing.T) {
 		return eval[string](t, ctx, fmt.Sprintf(`document.querySelector("[data-chart=%s] [role=status]").textContent`, chart))
 	}
 	if n := eval[int](t, ctx, `[...document.querySelectorAll(".chart[tabindex='0'][aria-labelledby] canvas[aria-label]")].length`); n < 7 {
-		t.Errorf("%d charts can be reached with the keyboard and have a name", n)
+		t.Errorf("%d charts can be reached with the keyboard and have a name, want at least 7", n)
 	}
 	for what, query := range map[string]string{
 		"tables that scroll and cannot be reached with the keyboard": ".scroll:not([tabindex][role=region][aria-label])",
@@ -299,7 +299,7 @@ func TestReading(t *testing.T) {
 	press(t, ctx, "steps", kb.ArrowRight, kb.ArrowRight)
 	keyed := status("steps")
 	if !strings.Contains(keyed, "Attempt 1, step") || !strings.Contains(keyed, "backward") {
-		t.Errorf("%q", keyed)
+		t.Errorf(`got %q, want "Attempt 1, step" in keyed, "backward" in keyed`, keyed)
 	}
 	press(t, ctx, "heat", kb.ArrowDown, kb.ArrowDown, kb.ArrowDown)
 	if heat := status("heat"); !strings.Contains(heat, "Rank 3, step") || !strings.Contains(heat, "more work than usual") {

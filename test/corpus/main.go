@@ -74,7 +74,7 @@ type answer struct {
 	Causes []string `json:"causes,omitempty"` // empty: any
 }
 
-// truth is what truth.json says of a job.
+// truth is the content of truth.json for a job.
 type truth struct {
 	Family     string             `json:"family"`
 	Layout     simjob.Layout      `json:"layout"`

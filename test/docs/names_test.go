@@ -167,7 +167,7 @@ func TestNamesOfTheLibrary(t *testing.T) {
 		}
 	}
 	if n < 30 {
-		t.Errorf("only %d names were found", n)
+		t.Errorf("only %d names were found, want at least 30", n)
 	}
 }
 

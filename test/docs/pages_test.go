@@ -38,7 +38,7 @@ func pages(t *testing.T) []page {
 		}
 	}
 	if len(all) < 10 {
-		t.Fatalf("only %d pages", len(all))
+		t.Fatalf("only %d pages, want at least 10", len(all))
 	}
 	return all
 }
@@ -274,7 +274,7 @@ func TestFilesAndFolders(t *testing.T) {
 		}
 	}
 	if n < 20 {
-		t.Errorf("only %d paths were found", n)
+		t.Errorf("only %d paths were found, want at least 20", n)
 	}
 }
 

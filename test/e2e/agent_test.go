@@ -39,7 +39,7 @@ func TestAgentMetrics(t *testing.T) {
 	}
 	names := regexp.MustCompile(`otelcol_\w+`).FindAll(rules, -1)
 	if len(names) < 3 {
-		t.Errorf("the alerts on agents are %q", names)
+		t.Errorf("the alerts on agents are %q, want at least 3", names)
 	}
 	for _, name := range names {
 		if !regexp.MustCompile(`(?m)^` + string(name) + `[{ ]`).Match(page) {

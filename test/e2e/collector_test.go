@@ -295,7 +295,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 	}
 	for at, n := range updates {
 		if n != 1 {
-			t.Errorf("the update of %s is there %d times", at, n)
+			t.Errorf("the update of %s is there %d times, want 1", at, n)
 		}
 	}
 	if t.Failed() {

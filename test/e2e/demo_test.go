@@ -250,7 +250,7 @@ func checkDemo(t *testing.T, found []servers.Span) {
 	}
 	for name, n := range counts {
 		if n != 0 {
-			t.Errorf("%s: %d too few", name, n)
+			t.Errorf("%s: %d too few, want 0", name, n)
 		}
 	}
 	resource := found[0].Resource

@@ -32,7 +32,7 @@ func doors(t *testing.T) []string {
 		languages, out = append(languages, m[1]), append(out, m[2])
 	}
 	if got := strings.Join(languages, " "); got != "sh sh go sh sh" {
-		t.Fatalf("the languages of the blocks are %q", got)
+		t.Fatalf("the languages of the blocks are %q, want \"sh sh go sh sh\"", got)
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func TestDoors(t *testing.T) {
 		n.put("train.py", "print('trained')\n")
 	}
 	if out := n.paste("PyTorch", blocks[1]); !strings.Contains(out, "COMPLETED") {
-		t.Errorf("PyTorch:\n%s", out)
+		t.Errorf("PyTorch:\n%s, want \"COMPLETED\" in it", out)
 	}
 
 	n.put("first/main.go", blocks[2])

@@ -77,7 +77,7 @@ func TestNodeSendsToRun(t *testing.T) {
 				t.Fatalf("the files are %v, %v", paths, err)
 			}
 			if got := strings.Join(iterations(t, paths[0]), " "); got != "0 1 2 3 4 5 6" {
-				t.Errorf("the steps are %s", got)
+				t.Errorf("the steps are %s, want \"0 1 2 3 4 5 6\"", got)
 			}
 		})
 	}

@@ -90,7 +90,7 @@ func TestRanks(t *testing.T) {
 		if s.ParentID == "" {
 			roots[rank]++
 			if s.Name != spans.Application {
-				t.Errorf("%s is a root", s.Name)
+				t.Errorf("%s is a root, want %s", s.Name, spans.Application)
 			}
 		} else if ids[s.ParentID].Resource["training.rank"] != rank {
 			t.Errorf("%s of rank %v is below a span of another rank", s.Name, rank)

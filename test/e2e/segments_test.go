@@ -97,7 +97,7 @@ func TestTracesOfWindows(t *testing.T) {
 	}
 	for id, n := range traces {
 		if n > budget {
-			t.Errorf("trace %s has %d spans", id, n)
+			t.Errorf("trace %s has %d spans, want at most %d", id, n, budget)
 		}
 	}
 	if most := 1 + 2*(steps+window-1)/window; len(traces) < 1+2*(steps/window) || len(traces) > most || len(begins) != len(traces)-1 {
@@ -120,7 +120,7 @@ func checkSegments(t *testing.T, segments []servers.Span, w *witness, name strin
 	t.Helper()
 	slices.SortFunc(segments, func(a, b servers.Span) int { return cmp.Compare(a.Start, b.Start) })
 	if len(segments) < 3 {
-		t.Fatalf("%s has %d segments", name, len(segments))
+		t.Fatalf("%s has %d segments, want at least 3", name, len(segments))
 	}
 	var sum int64
 	for i, s := range segments {

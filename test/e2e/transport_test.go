@@ -200,7 +200,7 @@ func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, all)
 	}
 	if strings.Contains(r.String(), secret) {
-		t.Error("the log shows the secret")
+		t.Error("the log contains the secret, want it hidden")
 	}
 	return s.Drops
 }

@@ -52,7 +52,7 @@ func sources(t *testing.T, about func(path string) bool) iter.Seq[source] {
 			}
 		}
 		if n < 200 {
-			t.Errorf("only %d files were read", n)
+			t.Errorf("only %d files were read, want at least 200", n)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestOneBatch(t *testing.T) {
 	wantParent(t, ev, "forward", "train.iteration")
 	wantParent(t, ev, "backward", "train.iteration")
 	if report.Lanes != 1 {
-		t.Errorf("%d lanes for one thread", report.Lanes)
+		t.Errorf("%d lanes for one thread, want 1", report.Lanes)
 	}
 	fw := ev["forward"]
 	if fw.Cat != "compute" || fw.PID != 42 || fw.TID != 42 || fw.TS != base+30 || fw.Dur != 30 {
@@ -50,10 +50,10 @@ func TestOneBatch(t *testing.T) {
 		}
 	}
 	if _, value := ev["CM:service.name"].Meta(); value != "charlm" {
-		t.Errorf("the resource says %q", value)
+		t.Errorf("the resource says %q, want \"charlm\"", value)
 	}
 	if got := filepath.Base(r.files()[0]); got != "trace-3-node7-42.pfw.gz" {
-		t.Errorf("file is %s", got)
+		t.Errorf("file is %s, want \"trace-3-node7-42.pfw.gz\"", got)
 	}
 	if ev["PR"] == nil {
 		t.Error("there is no record of the rank")
@@ -79,7 +79,7 @@ func TestParentsInLaterBatches(t *testing.T) {
 		t.Errorf("%d lanes, %d orphans", report.Lanes, report.Orphans)
 	}
 	if report.Events != 20*4+2+2 {
-		t.Errorf("%d events", report.Events)
+		t.Errorf("%d events, want %d", report.Events, 20*4+2+2)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestRemoteParentIsNoParent(t *testing.T) {
 		testSpan{id: 4, parent: 98, name: "handle", start: 10, end: 19}))
 	ev, _ := r.finished()
 	if ev["serve"].Parent != dftracer.NoParent {
-		t.Errorf("serve has parent %d", ev["serve"].Parent)
+		t.Errorf("serve has parent %d, want %d", ev["serve"].Parent, dftracer.NoParent)
 	}
 	wantParent(t, ev, "handle", "unfinished")
 	if a, ok := ev["unfinished"].Arg("truncated"); !ok || a.Int64() != 1 {
@@ -185,7 +185,7 @@ func TestEverythingOfASpan(t *testing.T) {
 	ev, _ := r.finished()
 	got := ev["renamed"]
 	if got.Cat != "io" {
-		t.Errorf("category %s", got.Cat)
+		t.Errorf("category %s, want \"io\"", got.Cat)
 	}
 	for key, want := range map[string]string{
 		"i": "7", "f": "2.5", "s": `q"\` + "\n", "b": "1", "list": `[1,"x"]`, "map": `{"k":1.5}`, "bytes": "AQI=", "nan": "NaN",
@@ -230,11 +230,11 @@ func TestOneFilePerProcess(t *testing.T) {
 	r.stop()
 	files := r.files()
 	if len(files) != 4 {
-		t.Fatalf("files are %v", files)
+		t.Fatalf("files are %v, want 4", files)
 	}
 	for _, f := range files {
 		if report := dftest.Check(t, f); report.Events != 3 {
-			t.Errorf("%s has %d events", f, report.Events)
+			t.Errorf("%s has %d events, want 3", f, report.Events)
 		}
 	}
 	names := strings.Join(files, " ")
@@ -256,7 +256,7 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 		t.Fatalf("error is %v, want one that may pass and names the file", err)
 	}
 	if got := r.counter("otelcol_dftracer_file_outages"); got != 1 {
-		t.Errorf("%d outages are counted", got)
+		t.Errorf("%d outages are counted, want 1", got)
 	}
 	if err := os.Remove(block); err != nil {
 		t.Fatal(err)
@@ -264,6 +264,6 @@ func TestDirectoryThatCannotBeMade(t *testing.T) {
 	r.send(batch(42, testSpan{id: 1, name: "x", end: 1}))
 	r.stop()
 	if len(r.files()) != 1 {
-		t.Errorf("files are %v", r.files())
+		t.Errorf("files are %v, want one", r.files())
 	}
 }

@@ -40,7 +40,7 @@ func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 			r.send(turn(1000+p, round, round == rounds-1))
 		}
 		if n := r.open(); n > r.inner.cfg.MaxOpenFiles {
-			t.Fatalf("%d files are open", n)
+			t.Fatalf("%d files are open, want at most %d", n, r.inner.cfg.MaxOpenFiles)
 		}
 	}
 	r.stop()
@@ -105,11 +105,11 @@ func TestTooManyProcesses(t *testing.T) {
 		r.ahead.Add(int64(time.Minute))
 	}
 	if n := len(r.inner.store.Files()); n != 5 {
-		t.Errorf("%d processes are known", n)
+		t.Errorf("%d processes are known, want 5", n)
 	}
 	r.stop()
 	if files := r.files(); len(files) != 20 {
-		t.Errorf("%d files", len(files))
+		t.Errorf("%d files, want 20", len(files))
 	}
 	for _, f := range r.files() {
 		dftest.Check(t, f)
@@ -134,7 +134,7 @@ func TestResourceThatChangesWithEachBatch(t *testing.T) {
 	r.stop()
 	files := r.files()
 	if len(files) != 9 {
-		t.Fatalf("%d files", len(files))
+		t.Fatalf("%d files, want 9", len(files))
 	}
 	spans := 0
 	for _, f := range files {
@@ -144,10 +144,10 @@ func TestResourceThatChangesWithEachBatch(t *testing.T) {
 		}
 		ev := named(t, f)["train.iteration"]
 		if host, _ := ev.Arg("resource.host"); host.Text() != "node7" {
-			t.Errorf("the host is %s", host.Text())
+			t.Errorf("the host is %s, want \"node7\"", host.Text())
 		}
 		if rank, _ := ev.Arg("resource.rank"); rank.Int64() != 3 {
-			t.Errorf("the rank is %d", rank.Int64())
+			t.Errorf("the rank is %d, want 3", rank.Int64())
 		}
 	}
 	if spans != batches {
@@ -188,7 +188,7 @@ func TestShutdownInTime(t *testing.T) {
 		t.Fatalf("error is %v", err)
 	}
 	if n := r.counter("otelcol_dftracer_open_files"); n != 0 {
-		t.Errorf("%d files are open", n)
+		t.Errorf("%d files are open, want 0", n)
 	}
 	for _, f := range r.files() {
 		if _, err := recovery.File(f, nil); err != nil {
@@ -211,7 +211,7 @@ func TestLostLinesAreCountedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := r.counter("otelcol_dftracer_lost_lines"); n != 0 {
-		t.Fatalf("%d lines are counted too early", n)
+		t.Fatalf("%d lines are counted too early, want 0", n)
 	}
 	if err := os.Remove(r.files()[0]); err != nil {
 		t.Fatal(err)
@@ -375,7 +375,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 			t.Errorf("%d events are written, want each once", got)
 		}
 		if got := r.counter("otelcol_dftracer_folded_spans"); got != 4+3 {
-			t.Errorf("%d spans are folded", got)
+			t.Errorf("%d spans are folded, want %d", got, 4+3)
 		}
 	})
 	t.Run("events first", func(t *testing.T) { // the span is open and its events are in the file
@@ -411,7 +411,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 		r := start(t, func(c *Config) { c.FoldOneLogger = false })
 		r.send(job())
 		if _, report := r.finished(); report.Events != 2+4+3+2 {
-			t.Errorf("%d events", report.Events)
+			t.Errorf("%d events, want %d", report.Events, 2+4+3+2)
 		}
 	})
 	t.Run("only its own", func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestStartOfASpan(t *testing.T) {
 			t.Error("the span that did not end is not marked")
 		}
 		if report.Open != 0 {
-			t.Errorf("%d spans are open", report.Open)
+			t.Errorf("%d spans are open, want 0", report.Open)
 		}
 	})
 	t.Run("the Collector dies", func(t *testing.T) {

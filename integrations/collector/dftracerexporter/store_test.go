@@ -82,7 +82,7 @@ func TestTooManyFiles(t *testing.T) {
 		r.send(batch(pid, testSpan{id: byte(pid), name: "application", end: 10}))
 		r.send(batch(1, testSpan{id: byte(100 + pid), name: "keepalive", start: int64(pid), end: int64(pid)}))
 		if n := r.open(); n > 3 {
-			t.Fatalf("%d files are open", n)
+			t.Fatalf("%d files are open, want at most 3", n)
 		}
 	}
 	r.stop()
@@ -93,7 +93,7 @@ func TestTooManyFiles(t *testing.T) {
 		dftest.Check(t, f)
 	}
 	if open := r.counter("otelcol_dftracer_open_files"); open != 0 {
-		t.Errorf("%d files are counted as open", open)
+		t.Errorf("%d files are counted as open, want 0", open)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestRotation(t *testing.T) {
 	r.stop()
 	files := r.files()
 	if len(files) < 2 {
-		t.Fatalf("files are %v", files)
+		t.Fatalf("files are %v, want at least 2", files)
 	}
 	var n int
 	for _, f := range files {

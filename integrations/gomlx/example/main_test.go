@@ -125,13 +125,13 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 		t.Errorf("lost %+v", r.Ledger.Disruptions)
 	}
 	if saved := slices.DeleteFunc(slices.Clone(r.Checkpoints), func(c report.Checkpoint) bool { return c.Load }); len(saved) != 5 {
-		t.Errorf("%d checkpoints", len(saved))
+		t.Errorf("%d checkpoints, want 5", len(saved))
 	}
 	if (r.IO != nil && r.IO.Read.Bytes > 0) != files {
 		t.Errorf("files %+v", r.IO)
 	}
 	if r.Verdict.Confidence != "high" {
-		t.Errorf("%+v", r.Verdict)
+		t.Errorf(`got %+v, want r.Verdict.Confidence "high"`, r.Verdict)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestEarlyStop(t *testing.T) {
 	}
 	path := filepath.Join(out, "telemetry", "trace.pfw.gz")
 	if n := dftest.Check(t, path).Counts["pipeline/train.iteration/X"]; n != 5 {
-		t.Errorf("%d steps", n)
+		t.Errorf("%d steps, want 5", n)
 	}
 	for _, e := range dftest.Events(t, path) {
 		if status, ok := e.Arg("otel.status_code"); ok {

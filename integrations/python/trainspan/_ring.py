@@ -1,5 +1,5 @@
 """Writes the spans of this process to a ring buffer in shared memory. Its format is in
-docs/maintain/architecture.md.
+docs/maintain/ring.md.
 
 No function raises an error of its own, and none waits for a reader. The records survive the
 death of the process, because the pages belong to the file. The functions are closures over the

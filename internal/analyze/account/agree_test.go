@@ -63,7 +63,7 @@ func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 		}
 	}
 	if wrong > 3 {
-		t.Errorf("%d waits differ", wrong)
+		t.Errorf("%d waits differ, want at most 3", wrong)
 	}
 	return waits
 }

@@ -162,7 +162,7 @@ func accountOf(t *testing.T, paths ...string) (*account.Account, *job.Set) {
 		t.Fatal(err)
 	}
 	if len(all) != 1 {
-		t.Fatalf("%d jobs", len(all))
+		t.Fatalf("%d jobs, want 1", len(all))
 	}
 	return &all[0], set
 }
@@ -172,7 +172,7 @@ func (s *scenario) replay(t *testing.T, dir string) *account.Account {
 	t.Helper()
 	a, set := accountOf(t, dir)
 	if len(set.Skipped) > 0 {
-		t.Errorf("skipped: %v", set.Skipped)
+		t.Errorf("skipped: %v, want none", set.Skipped)
 	}
 	want := &s.Right[0]
 	q := query{}
@@ -203,7 +203,7 @@ func TestTraceFiles(t *testing.T) {
 				acc := s.replay(t, dir)
 				for _, p := range acc.Job.Processes {
 					if !p.RankKnown || p.Host != "node"+strconv.Itoa(p.Rank) || !p.Heartbeats || !p.Training || p.AttemptKnown {
-						t.Errorf("%+v", p)
+						t.Errorf(`got %+v, want RankKnown, Host = "node" + strconv.Itoa(p.Rank), Heartbeats, Training, not AttemptKnown`, p)
 					}
 				}
 			})
@@ -226,7 +226,7 @@ func TestJSONLines(t *testing.T) {
 				}
 				acc := s.replay(t, dir)
 				if p := acc.Job.Processes[0]; acc.Job.SessionTag != "tag" || p.Host != "node0" || !p.RankKnown || p.AttemptKnown != ours {
-					t.Errorf("%+v, %+v", acc.Job, p)
+					t.Errorf(`got %+v, %+v, want acc.Job.SessionTag "tag", Host "node0", RankKnown, AttemptKnown = ours`, acc.Job, p)
 				}
 			})
 		}
@@ -271,7 +271,7 @@ func TestMixedFiles(t *testing.T) {
 			t.Error(d)
 		}
 		if len(set.Skipped) != 1 {
-			t.Errorf("skipped %v", set.Skipped)
+			t.Errorf("skipped %v, want one", set.Skipped)
 		}
 	})
 	t.Run("one file of lines, shuffled", func(t *testing.T) {
@@ -304,7 +304,7 @@ func TestMixedFiles(t *testing.T) {
 		}
 		a := s.replay(t, dir)
 		if p := a.Job.Processes; len(p) != 3 || !p[0].AttemptKnown || len(p[0].Sources) != 2 || a.Job.SessionTag != "tag" {
-			t.Errorf("%+v", a.Job)
+			t.Errorf(`got %+v, want 3 elements, p[0].AttemptKnown, 2 p[0].Sources, a.Job.SessionTag "tag"`, a.Job)
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestRotatedTrace(t *testing.T) {
 	write(t, filepath.Join(dir, "t.pfw"), bytes.Join(lines[:cut], nil))
 	write(t, filepath.Join(dir, "t.1.pfw"), append(append(bytes.Join(head, nil), part...), bytes.Join(lines[cut:], nil)...))
 	if a := s.replay(t, dir); len(a.Job.Processes) != 1 || len(a.Job.Processes[0].Sources) != 2 {
-		t.Errorf("%+v", a.Job)
+		t.Errorf("got %+v, want one of a.Job.Processes, 2 a.Job.Processes[0].Sources", a.Job)
 	}
 }
 

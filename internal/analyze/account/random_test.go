@@ -190,13 +190,13 @@ func checkSums(t *testing.T, rep *account.Report) {
 		}
 		for c, v := range rr.Categories {
 			if v < 0 {
-				t.Errorf("%s is %d", c, v)
+				t.Errorf("%s is %d, want at least 0", c, v)
 			}
 		}
 	}
 	for c, v := range rep.Overlapped {
 		if v < 0 {
-			t.Errorf("%s overlaps %d", c, v)
+			t.Errorf("%s overlaps %d, want at least 0", c, v)
 		}
 	}
 	if rep.AnyProductive > rep.Wall || rep.AllProductive > rep.AnyProductive || rep.AllProductive < 0 {

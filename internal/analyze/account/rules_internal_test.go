@@ -26,7 +26,7 @@ func TestFollows(t *testing.T) {
 		it := iteration{number: 7, start: 60, end: 70, own: 10, loop: 1}
 		c.change(&it)
 		if got := it.follows(&before, 10); got != c.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func TestUnitedRows(t *testing.T) {
 		}
 	}
 	if got := unite([]row{{end: 5}, {end: 5}, {id: 1}, {id: 2}}); len(got) != 4 {
-		t.Errorf("of no id and of others: %+v", got)
+		t.Errorf("of no id and of others: %+v, want 4", got)
 	}
 }
 

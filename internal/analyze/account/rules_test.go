@@ -145,7 +145,7 @@ func TestDisruptionCost(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
 	rep := s.ledger().Report(account.Query{})
 	if len(rep.Disruptions) != 1 {
-		t.Fatalf("%d disruptions", len(rep.Disruptions))
+		t.Fatalf("%d disruptions, want 1", len(rep.Disruptions))
 	}
 	d := rep.Disruptions[0]
 	have := []int64{int64(d.Iterations), d.LostWork, d.Stretch, d.Down, d.Init, d.Reload, d.Warmup, d.Total, int64(d.After), int64(d.Next)}
@@ -157,7 +157,7 @@ func TestDisruptionCost(t *testing.T) {
 	}
 	figures := rep.Figures(account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 13e11})
 	if len(figures) != 12 {
-		t.Errorf("%d figures", len(figures))
+		t.Errorf("%d figures, want 12", len(figures))
 	}
 	for _, f := range figures {
 		w, ok := map[string]float64{
@@ -195,7 +195,7 @@ func TestShortestIteration(t *testing.T) {
 		at += took
 	}
 	if it := j.report(account.Query{}).Iterations; it.Kept != 5 || it.Shortest != 4*sec {
-		t.Errorf("%+v", it)
+		t.Errorf("got %+v, want Kept 5, Shortest = 4 * sec", it)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestLocalSteps(t *testing.T) {
 			t.Errorf("%s: flags %+v", name, rep.Flags)
 		}
 		if rep.Categories.Sum() != 90*sec {
-			t.Errorf("%s: %d ns in all", name, rep.Categories.Sum())
+			t.Errorf("%s: %d ns in all, want %d", name, rep.Categories.Sum(), 90*sec)
 		}
 	}
 }

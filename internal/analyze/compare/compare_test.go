@@ -79,7 +79,7 @@ func TestPausesAreSeenByTheMean(t *testing.T) {
 		t.Errorf("got %s, median %s, mean %s", r.Kind, r.Median, r.Mean)
 	}
 	if !strings.Contains(r.Sentence, "pauses") {
-		t.Errorf("the sentence does not say where the time is: %s", r.Sentence)
+		t.Errorf("the sentence does not say where the time is: %s, want \"pauses\" in it", r.Sentence)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
 	// does not.
 	next := steady("new", 77, 256.25, 200)
 	if k := compareRuns(base[1], next, nil).Kind; k != compare.Slower {
-		t.Errorf("one pair: %s", k)
+		t.Errorf("one pair: %s, want %s", k, compare.Slower)
 	}
 	if r := compare.Sides(base, []*compare.Run{next}, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
 		t.Errorf("the set: %s, %s", r.Kind, r.Median)
@@ -140,7 +140,7 @@ func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
 		t.Errorf("16 %% slower: %s, %s", r.Kind, r.Median)
 	}
 	if r := compare.Sides(nil, []*compare.Run{next}, nil); r.Kind != compare.NotComparable {
-		t.Errorf("no base run: %s", r.Kind)
+		t.Errorf("no base run: %s, want %s", r.Kind, compare.NotComparable)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestMarkdownHoldsTogether(t *testing.T) {
 		}
 	}
 	if !strings.Contains(md, "| in steps | 95.0 % | 90.0 % | |") {
-		t.Errorf("the share in steps has a change, or none is there:\n%s", md)
+		t.Errorf("the share in steps has a change, or none is there:\n%s, want \"| in steps | 95.0 %% | 90.0 %% | |\" in it", md)
 	}
 	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || !strings.Contains(md, "pr·&lt;b>\\`2\\`·· is slower than main\\|1") {
 		t.Errorf("got %d rows:\n%s", rows, md)
@@ -226,7 +226,7 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("%s: %+v", few.Sentence, few.Profile)
 	}
 	if _, err := json.Marshal(few); err != nil || !strings.Contains(few.Markdown(), "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |") {
-		t.Errorf("%v, %s", err, few.Markdown())
+		t.Errorf(`got %v, %s, want no error, "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |" in few.Markdown()`, err, few.Markdown())
 	}
 	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), profiled(30, 130, 35, mm(2, 55)), nil); r.Kind != compare.Slower || r.Profile == nil {
 		t.Errorf("with 30 steps each: %s", r.Sentence)

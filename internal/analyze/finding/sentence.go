@@ -86,7 +86,7 @@ func (f *Finding) Sentence() string {
 		}
 		return fmt.Sprintf("%s in %d of %d steps%s: %s. No rank is late beyond chance.", what, e.Affected, e.Interval, by, Word(f.Cause)) + f.sooner("with even work")
 	case InputSlow:
-		end := f.sooner("with batches there at once")
+		end := f.sooner("with batches ready at once")
 		switch f.Pattern {
 		case InTurn:
 			return fmt.Sprintf("Other ranks wait for data in each step, %.1f ms of a step in the mean of all ranks.", e.Level) + end
@@ -101,7 +101,7 @@ func (f *Finding) Sentence() string {
 		case f.Pattern == SingleSteps:
 			return fmt.Sprintf("The transfer of the collectives takes %.1f ms instead of %.1f %s.", e.Level, e.Before, e.single()) + f.sooner("if it takes as long as in the others")
 		case f.Pattern == Growing:
-			return fmt.Sprintf("The transfer of the collectives takes longer and longer, %s: %.1f ms in the end instead of %.1f.", f.since(), e.Level, e.Before) + f.sooner("if they take as long as before")
+			return fmt.Sprintf("The transfer of the collectives takes more and more time, %s: %.1f ms at the end instead of %.1f.", f.since(), e.Level, e.Before) + f.sooner("if they take as long as before")
 		}
 		return fmt.Sprintf("The transfer of the collectives takes %.1f ms of each step instead of %.1f, %s.", e.Level, e.Before, f.since()) + f.sooner("if they take as long as before")
 	case Drift:
@@ -118,7 +118,7 @@ func (f *Finding) slower(are, become string) string {
 	case SingleSteps:
 		return fmt.Sprintf("%s slower in %s %s: %.1f ms instead of %.1f.", are, cause, e.single(), e.Level, e.Before) + f.sooner("if these are as fast as the others")
 	case Growing:
-		return fmt.Sprintf("%s slower and slower in %s, %s: %.1f ms in the end instead of %.1f.", become, cause, f.since(), e.Level, e.Before) + f.sooner("at the speed before")
+		return fmt.Sprintf("%s slower and slower in %s, %s: %.1f ms at the end instead of %.1f.", become, cause, f.since(), e.Level, e.Before) + f.sooner("at the speed before")
 	}
 	return fmt.Sprintf("%s slower in %s, %s: %.1f ms instead of %.1f.", are, cause, f.since(), e.Level, e.Before) + f.sooner("at the speed before")
 }
@@ -240,9 +240,9 @@ func (f *Finding) Odds() string {
 	case f.Evidence == nil || f.Evidence.Chance == 0:
 		return "healthy jobs change as much"
 	case f.Evidence.Chance >= 0.995:
-		return "with ranks that are drawn for each step one always is as late"
+		return "with ranks drawn at random for each step, one is always as late"
 	}
-	return fmt.Sprintf("with ranks that are drawn for each step one is as late in %.2g %% of the draws", 100*f.Evidence.Chance)
+	return fmt.Sprintf("with ranks drawn at random for each step, one is as late in %.2g %% of the draws", 100*f.Evidence.Chance)
 }
 
 // Doubt returns what may cost time and which data would settle it. The doubt is either chance, or that the
@@ -253,9 +253,9 @@ func (f *Finding) Doubt(chance bool, needed string) string {
 		return ""
 	}
 	if !chance {
-		return seen + ". Whether the job would be faster without that is not known: batches come no sooner. Needed: " + needed + "."
+		return seen + ". Whether the job is faster without this is unknown: the loader delivers no sooner. Needed: " + needed + "."
 	}
-	return seen + ". Whether that is chance is not known: " + f.Odds() + "." + f.sooner("if it is not") + " Needed: " + needed + "."
+	return seen + ". Whether this is chance is unknown: " + f.Odds() + "." + f.sooner("if it is not") + " Needed: " + needed + "."
 }
 
 // Name returns the finding in a few words, for lists and tables: "slow ranks 3 (backward)".
@@ -379,11 +379,11 @@ func (f *Finding) hang(who string) string {
 		}
 		blame := ""
 		if len(f.Ranks) > 0 {
-			blame = fmt.Sprintf(" Most ranks came to the same one, %s did not.", who)
+			blame = fmt.Sprintf(" Most ranks entered the same one, %s did not.", who)
 		}
 		return fmt.Sprintf("The ranks wait for each other in different collectives since step %d%s: %s.%s", f.FromStep, waited, strings.TrimPrefix(where, ", "), blame)
 	case len(f.Ranks) == 0:
-		ranks := "All ranks that go on wait"
+		ranks := "All ranks that still run wait"
 		if f.Job.Ranks > 0 {
 			ranks = fmt.Sprintf("All %d ranks wait", f.Job.Ranks)
 		}
@@ -393,7 +393,7 @@ func (f *Finding) hang(who string) string {
 		if e.LastStep != nil {
 			last = fmt.Sprintf(" after step %d", *e.LastStep)
 		}
-		return fmt.Sprintf("%s ended%s in good order, and the other ranks wait in step %d%s: the ranks have different numbers of steps.", capital(who), last, f.FromStep, waited)
+		return fmt.Sprintf("%s ended%s without an error, and the other ranks wait in step %d%s: the ranks have different numbers of steps.", capital(who), last, f.FromStep, waited)
 	case e.LastStep != nil:
 		return fmt.Sprintf("%s began no step after step %d; the other ranks wait in step %d%s.", capital(who), *e.LastStep, f.FromStep, waited)
 	}

@@ -32,7 +32,7 @@ func TestNoSentenceWithoutEvidence(t *testing.T) {
 	for kind := range titles {
 		f := Finding{Kind: kind, Ranks: []int{1}, Cause: "input", Gain: 2, Cost: 0.5, Saved: 50, RunTime: 100, RunRepaired: 50, Lost: 50e9, ToStep: -1}
 		if got := f.Sentence(); got != "" {
-			t.Errorf("%s without evidence says %q", kind, got)
+			t.Errorf("%s without evidence says %q, want \"\"", kind, got)
 		}
 		f.Lost, f.Evidence = 0, &Evidence{Affected: 5, Interval: 10, Judged: 10, Excess: 100, Level: 101, Others: 1}
 		if got := f.Sentence(); (got != "") != (kind.IsOfSteps()) {

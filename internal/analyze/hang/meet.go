@@ -61,7 +61,7 @@ func Meet(dumps []*Dump) *Meeting {
 	for _, s := range all {
 		absent := slices.DeleteFunc(slices.Clone(s.missing), func(r int) bool { return waits[r] != nil })
 		if len(absent) > 0 {
-			return &Meeting{Ranks: absent, Text: fmt.Sprintf("%s did not come to %s, in which %s", ranks(absent), s.name(s.here[0].op), s.who())}
+			return &Meeting{Ranks: absent, Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(absent), s.name(s.here[0].op), s.who())}
 		}
 	}
 	for _, s := range all {
@@ -74,9 +74,9 @@ func Meet(dumps []*Dump) *Meeting {
 			continue
 		}
 		// All wait, in different groups: none is first.
-		m := &Meeting{Mismatch: true, Text: fmt.Sprintf("%s did not come to %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
+		m := &Meeting{Mismatch: true, Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
 		if other := waits[s.missing[0]]; other != nil {
-			m.Text += fmt.Sprintf(", but to %s", other.name(other.opOf(s.missing[0])))
+			m.Text += fmt.Sprintf(", but entered %s", other.name(other.opOf(s.missing[0])))
 		}
 		if 2*len(s.missing) < len(s.missing)+len(s.here) {
 			m.Ranks = s.missing
@@ -84,7 +84,7 @@ func Meet(dumps []*Dump) *Meeting {
 		return m
 	}
 	s := all[0]
-	return &Meeting{Text: fmt.Sprintf("all ranks with a dump came to %s, and it did not end", s.name(s.here[0].op))}
+	return &Meeting{Text: fmt.Sprintf("all ranks with a dump entered %s, and it did not complete", s.name(s.here[0].op))}
 }
 
 // standing returns the waiting groups, by name.
@@ -174,7 +174,7 @@ func (s *stuck) differ() *Meeting {
 			parts = append(parts, "…")
 		}
 	}
-	m.Text = fmt.Sprintf("ranks came to number %d of group %s with different collectives: %s", s.seq, s.group.label(), strings.Join(parts, ", "))
+	m.Text = fmt.Sprintf("ranks entered number %d of group %s with different collectives: %s", s.seq, s.group.label(), strings.Join(parts, ", "))
 	if most != (what{}) {
 		m.Text += fmt.Sprintf("; most with %s", strings.TrimSpace(most.name+" "+most.shape))
 	}

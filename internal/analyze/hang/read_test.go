@@ -36,8 +36,8 @@ func folder(t *testing.T, name string) (dumps []*hang.Dump, stacks map[int]*hang
 func TestRealDumps(t *testing.T) {
 	dumps, stacks := folder(t, "loader")
 	m := hang.Meet(dumps)
-	if m == nil || !slices.Equal(m.Ranks, []int{1}) || m.Mismatch || !strings.Contains(m.Text, "rank 1 did not come to all_reduce 201 of group default_pg (hangs.py:") {
-		t.Errorf("%+v", m)
+	if m == nil || !slices.Equal(m.Ranks, []int{1}) || m.Mismatch || !strings.Contains(m.Text, "rank 1 did not enter all_reduce 201 of group default_pg (hangs.py:") {
+		t.Errorf(`got %+v, want m set, Ranks = [1], not Mismatch, "rank 1 did not enter all_reduce 201 of group default_pg (hangs.py:" in Text`, m)
 	}
 	if s := stacks[1]; !strings.HasPrefix(s.Place, "hangs.py:") || s.Function != "wait" || !strings.Contains(strings.Join(s.Frames, " < "), "< never (hangs.py:") {
 		t.Errorf("rank 1 is in %+v, want hangs.py, waiting in never", s)
@@ -45,13 +45,13 @@ func TestRealDumps(t *testing.T) {
 	dumps, _ = folder(t, "mismatch")
 	m = hang.Meet(dumps)
 	if m == nil || len(m.Ranks) != 0 || !m.Mismatch || !strings.Contains(m.Text, "of group pair") || !strings.Contains(m.Text, "of group default_pg") {
-		t.Errorf("%+v", m)
+		t.Errorf(`got %+v, want m set, no Ranks, Mismatch, "of group pair" in Text, "of group default_pg" in Text`, m)
 	}
 	if m := hang.Meet(dumps[:1]); m == nil || len(m.Ranks) != 0 { // the state of the other rank is unknown
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v, want m set, no Ranks", m)
 	}
 	if m := hang.Meet(nil); m != nil {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v, want m nil", m)
 	}
 }
 

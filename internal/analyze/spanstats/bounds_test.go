@@ -114,11 +114,11 @@ func TestManyNamesAreCountedTogether(t *testing.T) {
 	}
 	r := agg.Result()
 	if len(r.Names) != 11 {
-		t.Fatalf("%d names", len(r.Names))
+		t.Fatalf("%d names, want 11", len(r.Names))
 	}
 	i := slices.IndexFunc(r.Names, func(s spanstats.NameStat) bool { return s.Name == spanstats.OtherNames })
 	if i < 0 || r.Names[i].Count != 90 || r.Names[i].Self != 450 {
-		t.Errorf("%+v", r.Names)
+		t.Errorf("got %+v, want at least 0 i, r.Names[i].Count 90, r.Names[i].Self 450", r.Names)
 	}
 }
 
@@ -139,10 +139,10 @@ func TestMemoryDoesNotGrow(t *testing.T) {
 	few := run(0, 30_000)
 	many := run(30_000, 300_000)
 	if many > few+1<<20 {
-		t.Errorf("%d bytes after 60,000 events, %d after 660,000", few, many)
+		t.Errorf("%d bytes after 60,000 events, %d after 660,000, want at most %d", few, many, few+1<<20)
 	}
 	if got := agg.Result().Events; got != 660_000 {
-		t.Errorf("%d events", got)
+		t.Errorf("%d events, want 660,000", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestAddDoesNotAllocate(t *testing.T) {
 		next()
 	}
 	if n := testing.AllocsPerRun(1000, next); n != 0 {
-		t.Errorf("Add allocates %v times", n)
+		t.Errorf("Add allocates %v times, want 0", n)
 	}
 }
 
@@ -175,12 +175,12 @@ func TestEpochs(t *testing.T) {
 	agg.Add(complete("compute", "forward", 1, 100, 10, epoch(-1)))
 	r := agg.Result()
 	if len(r.Epochs) != 2 {
-		t.Fatalf("%d epochs: %+v", len(r.Epochs), r.Epochs)
+		t.Fatalf("%d epochs, want 2: %+v", len(r.Epochs), r.Epochs)
 	}
 	want := spanstats.Use{Wall: 990, Compute: 300, IO: 300, IOStall: 200, Comm: 100, CommStall: 100, Idle: 390}
 	for i, e := range r.Epochs {
 		if e.Epoch != int64(i) || e.Rank != "3" || e.Steps != 1 || e.Use != want {
-			t.Errorf("%+v", e)
+			t.Errorf(`got %+v, want Epoch = int64(i), Rank "3", Steps 1, Use = want`, e)
 		}
 	}
 }
@@ -196,11 +196,11 @@ func TestEpochsWithoutNumbers(t *testing.T) {
 	r := agg.Result()
 	for i, e := range r.Epochs {
 		if n := int64(i); e.Epoch != n || e.Start != 1000*(n+1) || e.Wall != 500+n || e.Events != 1 || e.Compute != 100 {
-			t.Errorf("%+v", e)
+			t.Errorf("got %+v, want Epoch = n, Start = 1000 * (n + 1), Wall = 500 + n, Events 1, Compute 100", e)
 		}
 	}
 	if len(r.Epochs) != 3 {
-		t.Errorf("%d epochs", len(r.Epochs))
+		t.Errorf("%d epochs, want 3", len(r.Epochs))
 	}
 }
 

@@ -23,7 +23,7 @@ func TestLabel(t *testing.T) {
 	meta(tracefile.NameProcessName, "rank 0")
 	meta(tracefile.NameThreadName, "another lane")
 	if got := agg.Result().Processes[0].Label; got != "rank 0" {
-		t.Errorf("it is called %q", got)
+		t.Errorf("it is called %q, want \"rank 0\"", got)
 	}
 }
 
@@ -88,6 +88,6 @@ func TestWhatIsNoEvent(t *testing.T) {
 		agg.Add(&ev)
 	}
 	if r := agg.Result(); r.Events != 1 || r.Metadata != 3 || r.Counters != 1 || len(r.Processes) != 1 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want Events 1, Metadata 3, Counters 1, one of Processes", r)
 	}
 }

@@ -127,7 +127,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	for _, p := range r.Processes {
 		if p.Compute != 60*steps || p.IO != 30*steps || p.IOStall != 20*steps {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v, want Compute = 60 * steps, IO = 30 * steps, IOStall = 20 * steps", p)
 		}
 	}
 	agg = spanstats.New(nil)

@@ -48,7 +48,7 @@ func TestAttemptsAreNotRanks(t *testing.T) {
 		}
 	}
 	if e := r.EpochMeans(); len(e) != 1 || e[0].Ranks != 2 || e[0].Wall != 400 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want one element, e[0].Ranks 2, e[0].Wall 400", e)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestMeansOfRanks(t *testing.T) {
 		t.Errorf("%d ranks, %+v, want %+v", ranks, mean, want)
 	}
 	if e := r.EpochMeans(); len(e) != 1 || e[0].Use != want || e[0].Steps != 1 || e[0].Ranks != 2 || e[0].Events != 12 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want one element, e[0].Use = want, e[0].Steps 1, e[0].Ranks 2, e[0].Events 12", e)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestWhatIsAnAttempt(t *testing.T) {
 		t.Errorf("%d ranks, %+v", ranks, mean)
 	}
 	if again := agg.Result(); again.Processes[1].Attempt != 6 {
-		t.Errorf("a second result has attempt %d", again.Processes[1].Attempt)
+		t.Errorf("a second result has attempt %d, want 6", again.Processes[1].Attempt)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestBodiesOfIteratorsAreNoIO(t *testing.T) {
 	}
 	p := agg.Result().Processes[0]
 	if p.IO != 2000 || p.IOStall != 2000 || p.Idle != 100_000 {
-		t.Errorf("%+v", p.Use)
+		t.Errorf("got %+v, want p.IO 2000, p.IOStall 2000, p.Idle 100,000", p.Use)
 	}
 }
 

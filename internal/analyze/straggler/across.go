@@ -215,11 +215,11 @@ func (rc *Recurrence) describe() string {
 	who := capital(finding.RankList(rc.Ranks))
 	switch {
 	case rc.Blame == BlameHost && len(rc.Attempts) > 1:
-		return fmt.Sprintf("%s %s on host %s in %s: it is the host, not %s.", who, was, rc.Host, in, rank)
+		return fmt.Sprintf("%s %s on host %s in %s: the cause is the host, not %s.", who, was, rc.Host, in, rank)
 	case rc.Blame == BlameHost:
-		return fmt.Sprintf("%s %s on host %s in %s, and not on another host: it is the host, not %s.", who, was, rc.Host, in, rank)
+		return fmt.Sprintf("%s %s on host %s in %s, and not on another host: the cause is the host, not %s.", who, was, rc.Host, in, rank)
 	case rc.Blame == BlameRank:
-		return fmt.Sprintf("%s %s on different hosts in %s: it is what this rank does, not the host.", who, was, in)
+		return fmt.Sprintf("%s %s on different hosts in %s: the cause is the work of this rank, not the host.", who, was, in)
 	}
 	on := ""
 	if rc.Host != "" {

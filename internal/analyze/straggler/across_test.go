@@ -40,7 +40,7 @@ func TestAcross(t *testing.T) {
 		{"the rank moved and stayed slow", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, slowRank(2), "a", "b", "e", "d")},
 			straggler.BlameRank, []int{2}, "", []int{1, 2}, "different hosts"},
 		{"the host stayed slow with another rank", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, slowRank(0), "c", "a", "b", "d")},
-			straggler.BlameHost, []int{0, 2}, "c", []int{1, 2}, "it is the host, not a rank"},
+			straggler.BlameHost, []int{0, 2}, "c", []int{1, 2}, "the cause is the host, not a rank"},
 		{"the rank moved and was fine", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "e", "d")},
 			straggler.BlameHost, []int{2}, "c", []int{1}, "not on another host"},
 		{"all on one host", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "a", "a", "a"), onHosts(2, slowRank(1), "a", "a", "a", "a")}, "", nil, "", nil, ""},

@@ -10,7 +10,7 @@ func TestClocks(t *testing.T) {
 		s := j.run()
 		by := j.state().Clocks()
 		if len(by) != 4 {
-			t.Fatalf("%s: %v", layout, by)
+			t.Fatalf("%s: %v, want 4", layout, by)
 		}
 		for r := range 4 {
 			if off := s.clock[r] + by[r] - s.clock[0]; off < -1e6 || off > 1e6 {

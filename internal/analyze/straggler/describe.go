@@ -41,14 +41,14 @@ func (v *Verdict) Render() {
 	v.Needed, v.Next, v.Second = needed[v.Reason], v.Finding.Next(), ""
 	switch {
 	case v.Kind == finding.Fine:
-		v.Sentence = fmt.Sprintf("No rank is late by more than chance, and nothing that all share has become slower, in %d steps of %d ranks.", v.Coverage.Steps, v.Coverage.Seen)
+		v.Sentence = fmt.Sprintf("No rank is late by more than chance, and nothing that all ranks share became slower, in %d steps of %d ranks.", v.Coverage.Steps, v.Coverage.Seen)
 		for i := range v.below {
 			v.Sentence += smaller(&v.below[i])
 		}
 	case v.Kind == finding.Unknown && v.Suspected != nil:
 		v.Sentence = v.Suspected.Doubt(v.Reason != reasonLoader, v.Needed)
 	case v.Kind == finding.Unknown:
-		v.Sentence = "The records do not say whether a rank is slow (" + strings.ReplaceAll(v.Reason, "_", " ") + ")."
+		v.Sentence = "The records do not show whether a rank is slow (" + strings.ReplaceAll(v.Reason, "_", " ") + ")."
 		if len(v.Suspects) > 0 {
 			v.Sentence += " It may be " + finding.RankList(v.Suspects) + "."
 		}
@@ -60,7 +60,7 @@ func (v *Verdict) Render() {
 	case v.Kind == finding.Unknown:
 		v.Next = "record " + v.Needed
 	case len(v.Stacks) > 0 && slices.Contains(v.Ranks, v.Stacks[0].Rank): // if all ranks wait, no single line is the cause
-		v.Next = fmt.Sprintf("read %s (%s): rank %d does not get past it", v.Stacks[0].Place, v.Stacks[0].Function, v.Stacks[0].Rank)
+		v.Next = fmt.Sprintf("read %s (%s): rank %d is blocked there", v.Stacks[0].Place, v.Stacks[0].Function, v.Stacks[0].Rank)
 	}
 	if len(v.Others) > 0 {
 		v.Second = v.Others[0].Sentence()
@@ -74,10 +74,10 @@ var needed = map[string]string{
 	reasonTooFewSteps: "at least 20 steps after the slow start",
 	reasonNoSteps:     "the times of single steps: a span for each iteration, on each rank",
 	ReasonSingleRank:  "the records of another rank that does the same work",
-	reasonReplay:      "spans of everything else for which ranks wait: a replay of the recorded spans does not give the recorded times",
-	reasonDevice:      "the times of the devices: what the hosts took is not what the job took",
+	reasonReplay:      "spans of everything else for which ranks wait: a replay of the recorded spans does not reproduce the recorded times",
+	reasonDevice:      "the times of the devices: times of the hosts do not show how long the job took",
 	reasonChance:      "more steps, or more ranks that do the same work",
-	reasonLoader:      "steps in which batches are there at once: more workers of the loader, or more processors for them",
+	reasonLoader:      "steps in which batches are ready at once: more workers of the loader, or more processors for them",
 	reasonDamaged:     "the undamaged files of the ranks whose records are incomplete",
 }
 
@@ -104,7 +104,7 @@ func (j *job) describes() finding.Job {
 func smaller(f *finding.Finding) string {
 	what := "Even work"
 	if f.Kind == finding.InputSlow {
-		what = "Batches that are there at once"
+		what = "Batches that are ready at once"
 	}
 	return fmt.Sprintf(" %s would gain %.1f %%, as in healthy jobs.", what, 100*(f.Gain-1))
 }
@@ -113,12 +113,12 @@ func smaller(f *finding.Finding) string {
 func (v *Verdict) NotKnown() string {
 	switch f := v.Suspected; {
 	case f != nil && v.Reason == reasonLoader:
-		return "whether the job is faster without this: " + f.Seen() + ". Batches come no sooner. To know it, record " + v.Needed
+		return "whether the job is faster without this: " + f.Seen() + ". The loader delivers no sooner. To find out, record " + v.Needed
 	case f != nil:
 		odds := f.Odds()
-		return "whether it is chance that " + f.Seen() + ". " + capital(odds) + ". To know it, record " + needed[reasonChance]
+		return "whether it is chance that " + f.Seen() + ". " + capital(odds) + ". To find out, record " + needed[reasonChance]
 	}
-	return "whether a rank is slow. To know it, record " + v.Needed
+	return "whether a rank is slow. To find out, record " + v.Needed
 }
 
 // InRun sets the cost of the findings for a run that took the given number of nanoseconds. kept is the number

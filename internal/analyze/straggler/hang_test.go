@@ -234,7 +234,7 @@ func TestUnevenSteps(t *testing.T) {
 		cause  string
 		wanted []string
 	}{
-		{"left", true, finding.CauseUneven, []string{"Rank 2 ended after step 39 in good order", "in step 40", "different numbers of steps"}},
+		{"left", true, finding.CauseUneven, []string{"Rank 2 ended after step 39 without an error", "in step 40", "different numbers of steps"}},
 		{"still there", false, straggler.Host.String(), []string{"Rank 2 began no step after step 39", "in step 40"}},
 	} {
 		h := halt{seen: time.Minute, left: map[int]bool{2: true}, ranks: map[int]straggler.Rank{2: {Ended: c.ended}}, spans: lost}

@@ -165,7 +165,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}) {
 		// A rank that is slow in forward is often slow in backward too, where the hidden waits mask it.
 		v.GainLow, v.Gain, v.GainHigh, v.Cost = v.Gain, 0, 0, 0
-		v.Finding.NotKnown = append(v.Finding.NotKnown, "how much more the run would gain: backward also holds the waits")
+		v.Finding.NotKnown = append(v.Finding.NotKnown, "how much more the run would gain: backward includes the waits")
 	}
 	for _, f := range slices.Delete(all, head, head+1) {
 		if believed(f) && !j.anyCut(f.Ranks) {

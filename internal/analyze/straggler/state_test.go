@@ -208,7 +208,7 @@ func TestVerdictHasItsEvidence(t *testing.T) {
 		t.Errorf("exit code %d, next %q: %s", v.ExitCode(), v.Next, v.Sentence)
 	}
 	if len(v.Ranking) != 8 {
-		t.Fatalf("%d rows", len(v.Ranking))
+		t.Fatalf("%d rows, want 8", len(v.Ranking))
 	}
 	for _, r := range v.Ranking {
 		if slow := r.Rank == 3; slow != (r.Excess > 40) || slow != (r.Wait < 10) || slow != (r.Last > 0.9) {

@@ -125,7 +125,7 @@ func TestTimeToDetect(t *testing.T) {
 						t.Logf("seed %d, step %d: %s", seed, got.at[i], v.Sentence)
 					}
 					if got.at[i] < from {
-						t.Errorf("seed %d: said before anything was wrong, at step %d: %s", seed, got.at[i], v.Sentence)
+						t.Errorf("seed %d: said before anything was wrong, at step %d, want at least %d: %s", seed, got.at[i], from, v.Sentence)
 					}
 				}
 				if found < 0 {

@@ -20,7 +20,7 @@ func TestOnEndAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(2000, func() { p.OnEnd(s) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want 0", n)
 	}
 	if err := p.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)

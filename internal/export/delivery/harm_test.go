@@ -89,7 +89,7 @@ func TestConcurrentUse(t *testing.T) {
 					_ = p.ForceFlush(context.Background()) // losses are expected
 					s := p.Stats()
 					if s.Pending < 0 || s.PendingBytes < 0 {
-						t.Errorf("%+v", s)
+						t.Errorf("got %+v, want at least 0 Pending, at least 0 PendingBytes", s)
 					}
 				}
 			}
@@ -102,7 +102,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	s := p.Stats()
 	if s.Ended != 16000 || s.Pending != 0 || s.Exported+s.DroppedTotal() != s.Ended {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want Ended 16000, Pending 0, s.Exported + s.DroppedTotal() = Ended", s)
 	}
 	if reported.Load() != s.DroppedTotal() {
 		t.Errorf("reported %d, dropped %d", reported.Load(), s.DroppedTotal())

@@ -46,7 +46,7 @@ func TestABackendThatAsksForAPauseIsLeftAlone(t *testing.T) {
 				}
 				s := p.Stats()
 				if s.Exported+s.Dropped[delivery.QueueFull] != 100 || s.Exported < 30 || s.Dropped[delivery.QueueFull] == 0 {
-					t.Errorf("%+v", s)
+					t.Errorf("got %+v, want Exported + s.Dropped[delivery.QueueFull] = 100, at least 30 Exported, Dropped[delivery.QueueFull] above 0", s)
 				}
 			})
 		})
@@ -62,7 +62,7 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 		time.Sleep(10*time.Hour + time.Minute)
 		s := p.Stats()
 		if s.Attempts > 11 || s.Dropped[delivery.TimedOut] != 50 || s.Pending != 50 {
-			t.Errorf("%+v", s)
+			t.Errorf("got %+v, want at most 11 Attempts, Dropped[delivery.TimedOut] 50, Pending 50", s)
 		}
 		began := time.Now()
 		if err := p.ForceFlush(context.Background()); err == nil {
@@ -107,7 +107,7 @@ func TestEverythingIsTooLarge(t *testing.T) {
 		}
 		settled(t, p, delivery.Stats{Ended: 10_036, Dropped: drops(delivery.Refused, 10_036)})
 		if n := p.Stats().Attempts; n > 40 {
-			t.Errorf("%d requests for 20 batches", n)
+			t.Errorf("%d requests for 20 batches, want at most 40", n)
 		}
 	})
 }
@@ -144,7 +144,7 @@ func TestAPauseFillsTheSpill(t *testing.T) {
 		end(p, 100)
 		time.Sleep(time.Minute)
 		if s := p.Stats(); s.Spilled != 100 || s.Attempts != 1 {
-			t.Errorf("%+v", s)
+			t.Errorf("got %+v, want Spilled 100, Attempts 1", s)
 		}
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Error(err)

@@ -166,11 +166,11 @@ func TestPatientGivesUpOnce(t *testing.T) {
 		began := time.Now()
 		for range 100 {
 			if err := exp.ExportSpans(t.Context(), make([]sdktrace.ReadOnlySpan, 1)); err == nil {
-				t.Fatal("delivered")
+				t.Fatal("the spans were delivered, want an error")
 			}
 		}
 		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("%s for a patience of 2s", took)
+			t.Errorf("%s for a patience of 2s, want at most %s", took, 2*time.Second)
 		}
 		if n := len(to.sizes); n < 2 || n > 10 {
 			t.Errorf("%d attempts", n)

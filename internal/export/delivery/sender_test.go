@@ -173,11 +173,11 @@ func TestShutdownSpillsAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("took %v", took)
+			t.Errorf("took %v, want 0", took)
 		}
 		settled(t, p, delivery.Stats{Ended: 50, Spilled: 50})
 		if n := p.Stats().Attempts; n > 2 {
-			t.Errorf("%d attempts", n)
+			t.Errorf("%d attempts, want at most 2", n)
 		}
 	})
 }
@@ -189,7 +189,7 @@ func TestHealth(t *testing.T) {
 		expect := func(what string, want bool) {
 			t.Helper()
 			if got := h.Unreachable(time.Minute); got != want {
-				t.Errorf("%s: unreachable is %v", what, got)
+				t.Errorf("%s: unreachable is %v, want %v", what, got, want)
 			}
 		}
 		expect("never tried", false)

@@ -40,7 +40,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 					began := time.Now()
 					err := p.Shutdown(context.Background())
 					if took := time.Since(began); took > delivery.DefaultShutdownTimeout {
-						t.Errorf("took %v", took)
+						t.Errorf("took %v, want at most %v", took, delivery.DefaultShutdownTimeout)
 					}
 					got := p.Stats()
 					settled(t, p, delivery.Stats{
@@ -57,7 +57,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 						t.Errorf("lost %d, error %v", lost, err)
 					}
 					if again := p.Shutdown(context.Background()); again != err {
-						t.Errorf("second shutdown: %v", again)
+						t.Errorf("second shutdown: %v, want %v", again, err)
 					}
 					time.Sleep(time.Hour) // later events change no count
 					if later := p.Stats(); later.Exported != got.Exported || later.Dropped != got.Dropped {
@@ -92,7 +92,7 @@ func TestShutdownSpillsInTime(t *testing.T) {
 					began := time.Now()
 					_ = p.Shutdown(context.Background())
 					if took := time.Since(began); took > delivery.DefaultShutdownTimeout {
-						t.Errorf("took %v", took)
+						t.Errorf("took %v, want at most %v", took, delivery.DefaultShutdownTimeout)
 					}
 					got := p.Stats()
 					s.mu.Lock()

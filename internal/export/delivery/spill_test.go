@@ -25,7 +25,7 @@ func TestNearlyFullQueueSpillsInsteadOfDropping(t *testing.T) {
 		}
 		settled(t, p, delivery.Stats{Ended: 1000, Spilled: 1000})
 		if len(s.names) != 1000 {
-			t.Errorf("kept %d", len(s.names))
+			t.Errorf("kept %d, want 1000", len(s.names))
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,9 +22,25 @@ var update = flag.Bool("update", false, "write the tables of the documents")
 func TestDocuments(t *testing.T) {
 	var tables strings.Builder
 	for _, g := range metrics.Groups {
-		fmt.Fprintf(&tables, "\n### `%s`\n\n%s.\n\n| name | in Prometheus | unit | kind | attributes | meaning | one-logger | elsewhere |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", g.Namespace, g.Why)
+		head, rule := "| name | in Prometheus | unit | kind | attributes | meaning |", "| --- | --- | --- | --- | --- | --- |"
+		oneLogger := slices.ContainsFunc(g.Metrics, func(m *metrics.Metric) bool { return m.OneLogger != "" })
+		elsewhere := slices.ContainsFunc(g.Metrics, func(m *metrics.Metric) bool { return m.Elsewhere != "" })
+		if oneLogger {
+			head, rule = head+" one-logger |", rule+" --- |"
+		}
+		if elsewhere {
+			head, rule = head+" elsewhere |", rule+" --- |"
+		}
+		fmt.Fprintf(&tables, "\n### `%s`\n\n%s.\n\n%s\n%s\n", g.Namespace, g.Why, head, rule)
 		for _, m := range g.Metrics {
-			fmt.Fprintf(&tables, "| `%s` | `%s` | %s | %s | %s | %s | %s | %s |\n", m.Name, promname.Of(m), m.Unit, m.Kind, m.By, m.Text, m.OneLogger, m.Elsewhere)
+			fmt.Fprintf(&tables, "| `%s` | `%s` | %s | %s | %s | %s |", m.Name, promname.Of(m), m.Unit, m.Kind, m.By, m.Text)
+			if oneLogger {
+				fmt.Fprintf(&tables, " %s |", m.OneLogger)
+			}
+			if elsewhere {
+				fmt.Fprintf(&tables, " %s |", m.Elsewhere)
+			}
+			tables.WriteByte('\n')
 		}
 	}
 	const path = "../../../docs/reference/signals.md"

@@ -4,15 +4,14 @@ package metrics
 // standard metrics follow.
 const Semconv = "v1.43.0"
 
-// The attributes that say what a standard metric is about, and why something is
-// lost.
+// The attributes of standard metrics: the component, and the cause of a loss.
 const (
 	ComponentName = "otel.component.name"
 	ComponentType = "otel.component.type"
 	ErrorType     = "error.type"
 
-	component = "`otel.component.name`, `otel.component.type`"
-	lossy     = component + ", and `error.type` of what is lost"
+	component = "`otel.component.*`"
+	lossy     = component + ", `error.type`"
 )
 
 // Metrics of training.
@@ -32,27 +31,27 @@ var (
 	}
 	Samples = &Metric{
 		Name: "training.samples", Unit: "{sample}", Kind: Counter,
-		Text: "samples of completed iterations, this rank's share: `sum(training_samples_total)` over the ranks is the job's figure",
+		Text: "samples of completed iterations of this rank; for the job take `sum(training_samples_total)`",
 	}
 	JobSamples = &Metric{
 		Name: "training.job.samples", Unit: "{sample}", Kind: Counter, OneLogger: "`num_train_samples`",
-		Text: "samples of completed iterations, all ranks; every rank counts them, so take `max(training_job_samples_total)`",
+		Text: "samples of completed iterations of all ranks, counted by every rank: take `max(training_job_samples_total)`",
 	}
 	Tokens = &Metric{
 		Name: "training.tokens", Unit: "{token}", Kind: Counter, OneLogger: "`train_tokens`",
 		Elsewhere: "its rate: `dl.throughput_tokens_per_sec`, `rl.throughput.tokens_per_sec`, `megatron.training.tokens_per_sec`",
-		Text:      "tokens of completed iterations, this rank's share; known with `seq_length`",
+		Text:      "tokens of completed iterations of this rank; needs `seq_length`",
 	}
 	JobTokens = &Metric{
-		Name: "training.job.tokens", Unit: "{token}", Kind: Counter, Text: "tokens of completed iterations, all ranks: take the maximum over ranks",
+		Name: "training.job.tokens", Unit: "{token}", Kind: Counter, Text: "tokens of completed iterations of all ranks: take the maximum",
 	}
 	Flops = &Metric{
 		Name: "training.flops", Unit: "{FLOP}", Kind: Counter,
-		Text: "floating-point operations of completed iterations, this rank's share; known with `flops_per_sample`",
+		Text: "floating-point operations of completed iterations of this rank; needs `flops_per_sample`",
 	}
 	JobFlops = &Metric{
 		Name: "training.job.flops", Unit: "{FLOP}", Kind: Counter, OneLogger: "`total_flops`",
-		Text: "floating-point operations of completed iterations, all ranks: take the maximum over ranks",
+		Text: "floating-point operations of completed iterations of all ranks: take the maximum",
 	}
 	GPUThroughput = &Metric{
 		Name: "training.gpu.throughput", Unit: "{FLOP}/s", Kind: Gauge, OneLogger: "`train_iteration_throughput_per_gpu_last` (ours)",
@@ -87,7 +86,7 @@ var (
 	}
 	StartupTime = &Metric{
 		Name: "training.startup.time", Unit: "s", Kind: Counter,
-		Text: "time from the configuration of telemetry to the end of the first training iteration; it rises until then",
+		Text: "time from the configuration of telemetry to the end of the first training iteration",
 	}
 )
 
@@ -146,7 +145,7 @@ var (
 	}
 	Time = &Metric{ // a restart turns trained time into lost work, so a category can decrease
 		Name: "training.time", Unit: "s", Kind: UpDown, By: "`category`",
-		Text: "time of all ranks by `category`; the categories add up to the time since the first attempt began. A resume moves time from `productive` to `lost_work`",
+		Text: "time of all ranks by `category`; all categories add up to the time since the first attempt began. A restart moves time from `productive` to `lost_work`",
 	}
 	TimeProductive = &Metric{
 		Name: "training.time.productive", Unit: "s", Kind: UpDown, By: "`part`",
@@ -180,8 +179,7 @@ const (
 var Groups = []Group{
 	{
 		Namespace: "training.*",
-		Why: "Progress of training. The semantic conventions have no metrics for training; those of `gen_ai.*` are for calls of a model. " +
-			"The attributes have the same namespace (`training.rank`)",
+		Why:       "Progress of training. The semantic conventions have no metrics for it: those of `gen_ai.*` are for calls of a model",
 		Metrics: []*Metric{
 			IterationDuration, Iterations, IterationsFailed, Samples, JobSamples, Tokens, JobTokens, Flops, JobFlops, GPUThroughput, GPUThroughputAverage,
 			Loss, CheckpointDuration, CheckpointSaves, ProductiveTime, LoopTime, LoopsOpen, StartupTime,
@@ -189,22 +187,21 @@ var Groups = []Group{
 	},
 	{
 		Namespace: "otel.sdk.*",
-		Why: "Delivery of spans and log records to a backend, as the semantic conventions " + Semconv + " have it. Where a process sends to several " +
-			"backends the numbers are sums over them",
+		Why: "Delivery of spans and log records to a backend, as in the semantic conventions " + Semconv + ". If a process sends to several " +
+			"backends, the numbers are sums",
 		Metrics: []*Metric{SpansLive, SpansStarted, SpansQueued, SpansProcessed, SpansExported, LogsCreated, LogsQueued, LogsProcessed, LogsExported},
 	},
 	{
 		Namespace: "trainspan.*",
-		Why: "Metrics that only this library has: native records, files, repairs. The conventions count data points of metrics (`otel.sdk.exporter.metric_data_point.exported`); " +
-			"an export that fails loses none, so exports are counted",
-		Metrics: []*Metric{Records, ExporterFailures, Errors, Repaired, FileRecords, FileWritten, FileLost, FileErrors, FileBlockedTime, MetricsFailed},
+		Why:       "Metrics that only this library has: native records, files, repairs",
+		Metrics:   []*Metric{Records, ExporterFailures, Errors, Repaired, FileRecords, FileWritten, FileLost, FileErrors, FileBlockedTime, MetricsFailed},
 	},
 	{
 		Namespace: "training.* of a job",
-		Why: "Progress of a job according to its files, all ranks together: [`trainspan run --metrics`](../guide/run.md#flags) and " +
-			"[`trainspan alert --metrics`](cli.md#alert) serve it to Prometheus. Of the first table they have, made from the same files, `training.iterations` by rank or, of more than eight ranks, by host, " +
-			"`training.iteration.duration` and `training.checkpoint.duration` of all ranks, `training.checkpoint.saves`, and the times and the open loop as means over the ranks. " +
-			"Of `training.rank.*` the eight ranks that are furthest behind have series of their own; the others are summed by host",
+		Why: "Progress of a job according to its files, all ranks together. [`trainspan run --metrics`](../guide/run.md#flags) and " +
+			"[`trainspan alert --metrics`](cli.md#alert) serve these, and from the first table `training.iterations` (by rank; by host if there are more than eight ranks), " +
+			"durations of iterations and checkpoints, `training.checkpoint.saves`, and times and open loops as means over the ranks. " +
+			"In `training.rank.*` the eight ranks that are furthest behind have their own series; the others are summed by host",
 		Metrics: []*Metric{
 			GoodputRatio, GoodputWindowRatio, Time, TimeProductive, TimeCommitted, WaitedFor, Diagnosis, Outcome, LastRecord, RankWork, RankWait, RankExcess, Ranks,
 		},

@@ -522,7 +522,7 @@ func readSegment(text []byte) (h journalHeader, records []record, damaged int64,
 		at += entryHead + size
 		if first { // the spans are saved even if the header is damaged
 			if err := json.Unmarshal(payload, &h); err != nil {
-				return h, nil, damaged, fmt.Errorf("its first entry is not that of a receiver: %w", err)
+				return h, nil, damaged, fmt.Errorf("its first entry is not from a receiver: %w", err)
 			}
 			if h.Version > journalVersion {
 				return h, nil, damaged, fmt.Errorf("has version %d, but this trainspan reads up to version %d; use a newer trainspan", h.Version, journalVersion)

@@ -225,7 +225,7 @@ func TestReplay(t *testing.T) {
 			}
 			once(t, counted(t, left), 100)
 			if j, _ := filepath.Glob(filepath.Join(left, "*.journal")); len(j) > 0 {
-				t.Errorf("%v are left", j)
+				t.Errorf("%v are left, want none", j)
 			}
 			paths, _ := filepath.Glob(filepath.Join(left, "*.1.pfw.gz"))
 			for _, path := range paths {
@@ -236,7 +236,7 @@ func TestReplay(t *testing.T) {
 			}
 			once(t, counted(t, dir), 100) // in the directory that was not killed
 			if j, _ := filepath.Glob(filepath.Join(dir, "*.journal")); len(j) > 0 {
-				t.Errorf("%v are left at the end", j)
+				t.Errorf("%v are left at the end, want none", j)
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func fileNameOf(t *testing.T, dir string) string {
 	t.Helper()
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
 	if len(paths) != 1 {
-		t.Fatalf("the files are %v", paths)
+		t.Fatalf("the files are %v, want one", paths)
 	}
 	return filepath.Base(paths[0])
 }
@@ -359,7 +359,7 @@ func TestDamagedJournal(t *testing.T) {
 		at += i + 1
 	}
 	if len(starts) != 11 {
-		t.Fatalf("%d entries", len(starts))
+		t.Fatalf("%d entries, want 11", len(starts))
 	}
 	edit := func(f func(b []byte) []byte) []byte { return f(bytes.Clone(whole)) }
 	entry := int64(starts[6] - starts[5])
@@ -465,7 +465,7 @@ func TestJournalThatFails(t *testing.T) {
 			room = 1 << 20
 			for n := 1; n < 101; n += 20 {
 				if a := post(n); a.StatusCode != http.StatusOK {
-					t.Errorf("HTTP: %d when there is room", a.StatusCode)
+					t.Errorf("HTTP: %d when there is room, want %d", a.StatusCode, http.StatusOK)
 				}
 				if err := call(n + 10); err != nil {
 					t.Errorf("gRPC: %v when there is room", err)
@@ -545,7 +545,7 @@ func TestSizeOfAJournal(t *testing.T) {
 			}
 		}
 		if size > 20_000 {
-			t.Fatalf("the journal takes %d bytes of 20,000", size)
+			t.Fatalf("the journal takes %d bytes of 20,000, want at most 20,000", size)
 		}
 	}
 	if refused == 0 {

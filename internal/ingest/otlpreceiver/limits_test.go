@@ -106,7 +106,7 @@ func TestProcessesWithoutANumber(t *testing.T) {
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(paths) != 2 {
-		t.Fatalf("%q, %v", paths, err)
+		t.Fatalf("got %q, %v, want no error, 2 paths", paths, err)
 	}
 	begun := map[int64]int64{}
 	for _, path := range paths {
@@ -119,11 +119,11 @@ func TestProcessesWithoutANumber(t *testing.T) {
 				spans++
 			}
 			if ev.PID < 1<<30 {
-				t.Errorf("%s: process %d", path, ev.PID)
+				t.Errorf("%s: process %d, want at least %d", path, ev.PID, 1<<30)
 			}
 		}
 		if spans != 4 {
-			t.Errorf("%s has %d spans", path, spans)
+			t.Errorf("%s has %d spans, want 4", path, spans)
 		}
 	}
 	var starts []int64
@@ -131,7 +131,7 @@ func TestProcessesWithoutANumber(t *testing.T) {
 		starts = append(starts, at)
 	}
 	if slices.Sort(starts); !slices.Equal(starts, []int64{200, 300}) {
-		t.Errorf("the traces begin at %v", starts)
+		t.Errorf("the traces begin at %v, want [200 300]", starts)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestEventsThatComeAsSpans(t *testing.T) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("%d events", found)
+		t.Errorf("%d events, want 1", found)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestRenamedAttributes(t *testing.T) {
 		want = want[1:]
 	}
 	if len(want) != 0 {
-		t.Errorf("%d spans are missing", len(want))
+		t.Errorf("%d spans are missing, want 0", len(want))
 	}
 }
 
@@ -311,7 +311,7 @@ func TestValues(t *testing.T) {
 			}
 		}
 		if ev.Parent > 0 {
-			t.Errorf("its parent is %d", ev.Parent)
+			t.Errorf("its parent is %d, want none", ev.Parent)
 		}
 	}
 	if !found {
@@ -413,14 +413,14 @@ func TestFullMemoryIsToldToTheSender(t *testing.T) {
 	client := collectorpb.NewTraceServiceClient(dial(t, r))
 	_, err = client.Export(t.Context(), req)
 	if st := status.Convert(err); st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 {
-		t.Errorf("%v, %v", err, st.Details())
+		t.Errorf("got %v, %v, want st.Code() = codes.ResourceExhausted, one of st.Details()", err, st.Details())
 	}
 	if st := r.Stats(); st.Refused != 2 || st.Spans != 0 || st.Rejected != 0 {
 		t.Errorf("counts are %+v", st)
 	}
 	full = false
 	if got, err := client.Export(t.Context(), req); err != nil || got.GetPartialSuccess() != nil {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("got %v, %v, want no error, got.GetPartialSuccess() nil", got, err)
 	}
 }
 
@@ -450,7 +450,7 @@ func TestMoreProcessesThanOpenFiles(t *testing.T) {
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(paths) != processes {
-		t.Errorf("%d files", len(paths))
+		t.Errorf("%d files, want %d", len(paths), processes)
 	}
 	for _, path := range paths[:20] {
 		if report := dftest.Check(t, path); report.Spans != 2 || report.Orphans != 0 {

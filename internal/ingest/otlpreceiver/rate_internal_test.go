@@ -24,7 +24,7 @@ func TestRateFillsWithTime(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		if got := r.allow(step.n, now); got != step.want {
-			t.Errorf("%v tokens after %v: %v", step.n, step.after, got)
+			t.Errorf("%v tokens after %v: %v, want %v", step.n, step.after, got, step.want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestSenderIsAskedForOnce(t *testing.T) {
 			want = 1
 		}
 		if asked != want {
-			t.Errorf("%v: it was asked for %d times", from, asked)
+			t.Errorf("%v: it was asked for %d times, want %d", from, asked, want)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestCloseOfFiles(t *testing.T) {
 		}()
 		synctest.Wait()
 		if closed {
-			t.Error("it was closed meanwhile")
+			t.Error("the file was closed during the write, want it open")
 		}
 		close(busy)
 		synctest.Wait()
@@ -129,7 +129,7 @@ func TestParentOfASpan(t *testing.T) {
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(paths) != 1 {
-		t.Fatalf("%q", paths)
+		t.Fatalf("got %q, want one", paths)
 	}
 	dftest.Check(t, paths[0])
 	events := map[string]dftracer.Event{}
@@ -139,7 +139,7 @@ func TestParentOfASpan(t *testing.T) {
 		}
 	}
 	if len(events) != len(want) {
-		t.Errorf("%d spans: %v", len(events), events)
+		t.Errorf("%d spans, want %d: %v", len(events), len(want), events)
 	}
 	for name, below := range want {
 		parent := dftracer.NoParent

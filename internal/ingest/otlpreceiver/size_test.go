@@ -58,7 +58,7 @@ func TestTooManyMessages(t *testing.T) {
 		t.Errorf("gRPC: %v", err)
 	}
 	if st := r.Stats(); st.Refused != 5 || st.Requests != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Refused 5, Requests 0", st)
 	}
 }
 
@@ -120,10 +120,10 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	wait.Go(func() { _, _ = client.Export(context.Background(), large) })
 	<-in
 	if answer, _ := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "gzip", gziptest.Pack(body)); answer.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("%s", answer.Status)
+		t.Errorf("got %s, want answer.StatusCode = http.StatusTooManyRequests", answer.Status)
 	}
 	if _, err := client.Export(t.Context(), large); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want status.Code(err) = codes.ResourceExhausted", err)
 	}
 	if _, err := client.Export(t.Context(), small); err != nil {
 		t.Error(err)

@@ -231,7 +231,7 @@ func TestCloseInTime(t *testing.T) {
 	}
 	for ts, k := range seen {
 		if k != 1 {
-			t.Fatalf("the span at %d is written %d times", ts, k)
+			t.Fatalf("the span at %d is written %d times, want 1", ts, k)
 		}
 	}
 }

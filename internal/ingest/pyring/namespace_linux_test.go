@@ -48,7 +48,7 @@ with ai.compute.backward: pass
 	})
 	paths, err := pyring.Rings(rings)
 	if err != nil || len(paths) != 1 {
-		t.Fatalf("%v, %v", paths, err)
+		t.Fatalf("got %v, %v, want no error, one of paths", paths, err)
 	}
 	if pid, runs := pyring.Writer(paths[0]); pid != 1 || !runs {
 		t.Errorf("the writer is process %d, running %v", pid, runs)
@@ -63,6 +63,6 @@ with ai.compute.backward: pass
 		t.Fatal(err)
 	}
 	if st := d.Stats(); st.Spans != 3 || st.Processes != 2 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Spans 3, Processes 2", st)
 	}
 }

@@ -40,12 +40,12 @@ func TestSpansThatBeginTogether(t *testing.T) {
 		if ev.Phase == dftracer.PhaseComplete {
 			ids[ev.Name] = ev.ID
 			if ev.Name == "interpreter" && uint64(ev.Parent) == ev.ID {
-				t.Error("it is its own parent")
+				t.Errorf("span %d is its own parent, want another", ev.ID)
 			}
 		}
 	}
 	if ids["ai_root"] == ids["interpreter"] || len(th.known) != 0 {
-		t.Errorf("%v, %v", ids, th.known)
+		t.Errorf(`got %v, %v, want ids["ai_root"] other than ids["interpreter"], no th.known`, ids, th.known)
 	}
 }
 

@@ -273,7 +273,7 @@ func (r *relay) leaveSpan(t *thread, s *relayed, sends bool, depth int, crossed,
 		r.place(ctx, t, &below[i], outer, ok)
 	}
 	if r.held > maxHeld {
-		r.src.limit("more than 8,192 spans of a Python process wait for their parents: they get other parents")
+		r.src.limit("more than 8,192 spans of a Python process wait for their parents: further spans get other parents")
 		r.release(t)
 	}
 }

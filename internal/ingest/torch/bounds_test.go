@@ -107,7 +107,7 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	if ops != 1 {
-		t.Errorf("%d kernels name their operator", ops)
+		t.Errorf("%d kernels name their operator, want 1", ops)
 	}
 	ranks := make([]string, 3000)
 	for i := range ranks {

@@ -80,17 +80,17 @@ func TestPerOpRegion(t *testing.T) {
 		}
 	}
 	if !slices.Equal(inBack, []string{"CompiledFunctionBackward", "function.mul"}) {
-		t.Errorf("backward has %q: a collective of a hook is no graph node", inBack)
+		t.Errorf("backward has %q, want [CompiledFunctionBackward function.mul]: a collective of a hook is no graph node", inBack)
 	}
 	if !rep.Files[0].Compile.Backward {
-		t.Error("the report misses the backward")
+		t.Error("the report has no backward, want one")
 	}
 }
 
 func TestCUDAGraphIsOneLaunch(t *testing.T) {
 	c, rep := load(t, nil, "compile_cudagraph.json")
 	if got := names(c.pick("dynamo", "")); !slices.Equal(got, []string{"CompiledFunction", "graph"}) {
-		t.Errorf("events %q", got)
+		t.Errorf("events %q, want [CompiledFunction graph]", got)
 	}
 	if g := c.one(t, "dynamo", "graph"); arg(g, "cuda_graph") != "1" || arg(g, "device_us") != "10" {
 		t.Errorf("launch %+v", g)

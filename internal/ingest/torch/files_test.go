@@ -94,7 +94,7 @@ func TestFoldersOfTorchCompileAreRefusedByName(t *testing.T) {
 				t.Fatalf("error %v, refused %v", err, rep.Refused)
 			}
 			if !strings.Contains(refused.What, tc.want) || !strings.Contains(refused.Hint, "dedicated_log_torch_trace_") {
-				t.Errorf("%v", refused)
+				t.Errorf(`got %v, want tc.want in What, "dedicated_log_torch_trace_" in Hint`, refused)
 			}
 		})
 	}

@@ -70,7 +70,7 @@ func TestBackwardNamesItsForward(t *testing.T) {
 		}
 	}
 	if rep.BackwardTied != 2 {
-		t.Errorf("%d tied", rep.BackwardTied)
+		t.Errorf("%d tied, want 2", rep.BackwardTied)
 	}
 	ids := map[uint64]bool{}
 	for _, e := range c.events {
@@ -107,7 +107,7 @@ func TestSequenceNumbersOfSeveralThreadsTieNothing(t *testing.T) {
 		"3 | AddmmBackward0 | 500 | 30 | "+bwd5,
 	)
 	if rep.BackwardTied != 0 {
-		t.Errorf("%d tied", rep.BackwardTied)
+		t.Errorf("%d tied, want 0", rep.BackwardTied)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestProfilerFields(t *testing.T) {
 		t.Errorf("parent %d level %d", op.Parent, op.Level)
 	}
 	if s := rep.String(); !strings.Contains(s, "rank 3 (from distributedInfo) of 4") {
-		t.Errorf("report: %s", s)
+		t.Errorf("report: %s, want \"rank 3 (from distributedInfo) of 4\" in it", s)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestFraming(t *testing.T) {
 		t.Errorf("totals %v", cm)
 	}
 	if e := c.one(t, "PP", "aten::addmm"); e.HostHash != hh.HostHash {
-		t.Error("an event names another host")
+		t.Errorf("host hash %v of an event, want %v", e.HostHash, hh.HostHash)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestOverlapIsClampedAndCounted(t *testing.T) {
 	}
 	_, rep = load(t, nil, "overlap.json")
 	if rep.Files[0].PythonRows != 1 {
-		t.Error("python rows are on by default")
+		t.Errorf("%d Python rows, want 1", rep.Files[0].PythonRows)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestOptions(t *testing.T) {
 		Rules: []torch.Rule{{Pattern: "^aten::(add)mm$", Ops: true, Cat: "compute", Name: "gemm", Arg: "what"}},
 	}, "era_torch19.json")
 	if n := len(c.pick("pipeline", "")) + len(c.pick("dataloader", "")) + len(c.pick("compute", "backward")); n != 0 {
-		t.Errorf("%d events that were switched off", n)
+		t.Errorf("%d events that were switched off, want 0", n)
 	}
 	e := c.one(t, "compute", "gemm")
 	if arg(e, "what") != "add" || num(t, e, "epoch") != 2 || num(t, e, "rank") != 9 {

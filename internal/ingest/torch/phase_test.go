@@ -63,7 +63,7 @@ func TestPhaseOwnsWhatAnyThreadLaunched(t *testing.T) {
 		}
 	}
 	if got := num(t, c.one(t, "pipeline", "train.iteration"), "device_us"); got != 308 {
-		t.Errorf("the step has %d us", got)
+		t.Errorf("the step has %d us, want 308", got)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestInferenceIsNoTraining(t *testing.T) {
 	}
 	c, _ := importTrace(t, nil, rows...)
 	if got := names(c.pick("pipeline", "")); !slices.Equal(got, []string{"iteration"}) {
-		t.Errorf("pipeline %q", got)
+		t.Errorf("pipeline %q, want [iteration]", got)
 	}
 	c.one(t, "ai_root", "ai_root")
 	c, _ = importTrace(t, nil, append(rows, hostRow("user_annotation", "Optimizer.step#SGD.step", 100, 85, 10, ""))...)
@@ -380,7 +380,7 @@ func TestStepsWithoutKineto(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rep.Files[0].Steps != 1 || num(t, c.one(t, "PP", "aten::add"), "step") != 4 {
-		t.Errorf("%s", rep)
+		t.Errorf(`got %s, want Files[0].Steps 1, num(t, c.one(t, "PP", "aten::add"), "step") = 4`, rep)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestNamedPipeDoesNotHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := torch.Import(t.Context(), nil, srcs, nil); err == nil {
-		t.Error("an empty pipe is a trace")
+		t.Error("an empty pipe was imported, want an error")
 	}
 	// The context ends the import of a pipe whose writer never finishes. A pipe
 	// holds less than this: everything is written when most of it was read.

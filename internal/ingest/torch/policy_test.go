@@ -50,7 +50,7 @@ func TestCutTarKeepsTheRanksBefore(t *testing.T) {
 			t.Errorf("%s: %v, %d files, failed %v", name, err, len(rep.Files), rep.Failed)
 		}
 		if n := len(c.pick("PP", "")); n != 4 {
-			t.Errorf("%s: %d rows", name, n)
+			t.Errorf("%s: %d rows, want 4", name, n)
 		}
 	}
 }
@@ -152,6 +152,6 @@ func TestManyRanksNeedFewFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if most-before > 4 {
-		t.Errorf("%d files are open for 90 ranks", most-before)
+		t.Errorf("%d files are open for 90 ranks, want at most 4", most-before)
 	}
 }

@@ -10,7 +10,7 @@ import (
 func TestOneEventPerCollective(t *testing.T) {
 	c, _ := load(t, nil, "ranks_0.json")
 	if got := len(c.pick("comm", "")); got != 3 {
-		t.Fatalf("%d comm events for three collectives", got)
+		t.Fatalf("%d comm events for three collectives, want 3", got)
 	}
 	r := c.one(t, "comm", "all_reduce")
 	for key, want := range map[string]string{
@@ -36,7 +36,7 @@ func TestOneEventPerCollective(t *testing.T) {
 func TestRanksOnOneAxis(t *testing.T) {
 	c, rep := load(t, nil, "ranks_1.json", "ranks_0.json")
 	if len(rep.Ranks) != 1 {
-		t.Fatalf("rank reports: %d", len(rep.Ranks))
+		t.Fatalf("rank reports: %d, want 1", len(rep.Ranks))
 	}
 	r := rep.Ranks[0]
 	if r.Matched != 3 || r.Offsets[1] != -5*time.Millisecond || r.EndSpread > time.Microsecond {

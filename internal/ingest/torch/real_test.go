@@ -260,7 +260,7 @@ func ddpTotals() realCheck {
 				}
 			}
 			if backward != 13_990 {
-				t.Errorf("%d backward operators", backward)
+				t.Errorf("%d backward operators, want 13,990", backward)
 			}
 		},
 	}
@@ -326,7 +326,7 @@ func TestRealInductorGraph(t *testing.T) {
 		"kernel.triton_poi_fused__unsafe_view_mul_silu_2", "function.mm", "kernel.triton_poi_fused__unsafe_view_add_3",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("graph children %q", got)
+		t.Errorf("graph children %q, want %q", got, want)
 	}
 	if f := rep.Files[0]; f.DeviceRows != 12 || f.DeviceUnlinked != 0 || launches != 12 {
 		t.Errorf("%d kernels, %d unlinked, %d graph children with device time", f.DeviceRows, f.DeviceUnlinked, launches)
@@ -344,7 +344,7 @@ func TestRealRanks(t *testing.T) {
 		last = append(last, c.LastRank)
 	}
 	if !slices.Equal(last, []int64{7, 7, 7, 7, 7, 5, 5, 4}) {
-		t.Errorf("last arrivers %v", last)
+		t.Errorf("last arrivers %v, want [7 7 7 7 7 5 5 4]", last)
 	}
 	if r.EndSpread.Microseconds() > 7 || r.StartSpread.Microseconds() != 7624 || r.Matched != 8 {
 		t.Errorf("ends spread %s, starts %s, %d matched", r.EndSpread, r.StartSpread, r.Matched)

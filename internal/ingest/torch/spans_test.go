@@ -74,7 +74,7 @@ func TestSpanTree(t *testing.T) {
 	}
 	mm := byName(t, spans, "aten::mm")
 	if up := ids[mm.Parent.SpanID()]; up.Name != "AddmmBackward0" {
-		t.Errorf("aten::mm is under %q", up.Name)
+		t.Errorf("aten::mm is under %q, want \"AddmmBackward0\"", up.Name)
 	}
 	k := byName(t, spans, "gemm_bw<float>")
 	if len(k.Links) != 1 || ids[k.Links[0].SpanContext.SpanID()].Name != "cudaLaunchKernel" || k.Parent.SpanID() != step.SpanContext.SpanID() {
@@ -121,7 +121,7 @@ func TestOneResourcePerProcess(t *testing.T) {
 		res[s.Resource.String()]++
 	}
 	if len(res) != 2 {
-		t.Errorf("resources %v", res)
+		t.Errorf("resources %v, want 2", res)
 	}
 }
 

@@ -73,10 +73,10 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 	scan(t, w, 2)
 	scan(t, w, 0)
 	if !slices.Equal(*done, []string{"w.1778000000000000001.pt.trace.json", "w.1778000000000000002.pt.trace.json.gz"}) {
-		t.Errorf("order %q", *done)
+		t.Errorf("order %q, want [w.1778000000000000001.pt.trace.json w.1778000000000000002.pt.trace.json.gz]", *done)
 	}
 	if n := len(c.pick("pipeline", "train.iteration")); n != 2 {
-		t.Errorf("%d steps from two files", n)
+		t.Errorf("%d steps from two files, want 2", n)
 	}
 
 	// After a restart, renamed and touched files are not imported again.
@@ -90,7 +90,7 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 		scan(t, w, 0)
 	}
 	if len(*done) != 0 {
-		t.Errorf("imported again: %q", *done)
+		t.Errorf("imported again: %q, want none", *done)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestWatcherRefusedFileIsReportedOnce(t *testing.T) {
 		scan(t, w, 0)
 	}
 	if !slices.Equal(*done, []string{"!et.json"}) {
-		t.Errorf("reported %q", *done)
+		t.Errorf("reported %q, want [!et.json]", *done)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestWatcherInterruptedImportIsNotRepeated(t *testing.T) {
 			scan(t, w, 0)
 		}
 		if !slices.Equal(*done, want) {
-			t.Errorf("retry %v: %q", retry, *done)
+			t.Errorf("retry %v: %q, want %q", retry, *done, want)
 		}
 		os.Remove(state)
 	}
@@ -149,7 +149,7 @@ func TestWatcherRun(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 		if len(*done) != 1 {
-			t.Errorf("imported %q", *done)
+			t.Errorf("imported %q, want one", *done)
 		}
 	})
 }

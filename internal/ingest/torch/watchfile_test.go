@@ -24,7 +24,7 @@ func TestStateFileOfSomebodyElse(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 		if got, err := os.ReadFile(state); err != nil || string(got) != text {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("got %q, %v, want no error, string(got) = text", got, err)
 		}
 	}
 }
@@ -49,6 +49,6 @@ func TestStateFileThatAppears(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(state); err != nil || string(got) != "precious" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf(`got %q, %v, want no error, string(got) = "precious"`, got, err)
 	}
 }

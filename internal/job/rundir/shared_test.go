@@ -143,7 +143,7 @@ func TestManyRanks(t *testing.T) {
 			// Each rank that finds the attempt taken reads its start file once, and one of
 			// them also that of the earlier attempt.
 			if got := count("read"); got > 2*manyRanks {
-				t.Errorf("%d reads", got)
+				t.Errorf("%d reads, want at most %d", got, 2*manyRanks)
 			}
 			if got, most := count("create"), 2*manyRanks+first; got > most {
 				t.Errorf("%d times create, at most %d", got, most)

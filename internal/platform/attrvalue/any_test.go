@@ -195,7 +195,7 @@ func TestAnyIsBounded(t *testing.T) {
 			t.Errorf("%s: Clean does not see that the list is too long", name)
 		}
 		if n := len(attrs[0].Value.String()); n > 2*attrvalue.MaxValueBytes {
-			t.Errorf("%s: %d bytes are left", name, n)
+			t.Errorf("%s: %d bytes are left, want at most %d", name, n, 2*attrvalue.MaxValueBytes)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 		n, size := 0, 0
 		for i, bytes := range tc.put {
 			if got := q.Put(i, bytes); got != tc.fit[i] {
-				t.Errorf("%s: item %d fits: %v", name, i, got)
+				t.Errorf("%s: item %d fits: %v, want %v", name, i, got, tc.fit[i])
 			}
 			if tc.fit[i] {
 				n, size = n+1, size+bytes
@@ -100,6 +100,6 @@ func TestMemory(t *testing.T) {
 	}
 	turn()
 	if n := testing.AllocsPerRun(100, turn); n != 0 {
-		t.Errorf("a turn allocates %v times", n)
+		t.Errorf("a turn allocates %v times, want 0", n)
 	}
 }

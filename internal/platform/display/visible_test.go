@@ -39,7 +39,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if got := string(display.Append([]byte("x"), []byte(c.text))); got != "x"+c.want {
-			t.Errorf("%s: %q is appended", name, got)
+			t.Errorf("%s: %q is appended, want %q", name, got, "x"+c.want)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestWriterTakesPieces(t *testing.T) {
 	_, _ = w.Write([]byte("c\xe2"))
 	_ = w.Flush()
 	if _, _ = w.Write([]byte("d")); out.String() != "a··bc·d" {
-		t.Errorf("%q", out.String())
+		t.Errorf("got %q, want \"a··bc·d\"", out.String())
 	}
 }
 
@@ -142,14 +142,14 @@ func TestJSON(t *testing.T) {
 	seen(t, out.String())
 	var back map[string]string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back[text] != text {
-		t.Errorf("%q, %v", back, err)
+		t.Errorf("got %q, %v, want no error, back[text] = text", back, err)
 	}
 	if !strings.Contains(out.String(), "α") || !strings.HasPrefix(out.String(), "{\n  ") {
 		t.Errorf("what can be seen was escaped: %s", out.String())
 	}
 	out.Reset()
 	if _, _ = display.JSON(&out).Write([]byte("\"a\xffb\"")); out.String() != `"a\ufffdb"` {
-		t.Errorf("%q", out.String())
+		t.Errorf("got %q, want \"\\\"a\\\\ufffdb\\\"\"", out.String())
 	}
 }
 

@@ -42,7 +42,7 @@ func TestBlocks(t *testing.T) {
 			t.Errorf("limit %d: %d bytes in memory, error %v", limit, inMemory, b.Err())
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("limit %d: %v in the folder", limit, left)
+			t.Errorf("limit %d: %v in the folder, want none", limit, left)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestSorterOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left, _ := os.ReadDir(dir); len(left) != 0 {
-				t.Fatalf("left behind: %v", left)
+				t.Fatalf("left behind: %v, want none", left)
 			}
 		})
 	}
@@ -141,7 +141,7 @@ func TestSortersShareAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("left behind: %v, want none", left)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestDeadline(t *testing.T) {
 					t.Errorf("second close: %v", again)
 				}
 				if feed(s, 50, 5) != 5 || s.Stats().Lost != 35 {
-					t.Errorf("%+v", s.Stats())
+					t.Errorf("got %+v, want feed(s, 50, 5) = 5, s.Stats().Lost = 35", s.Stats())
 				}
 				close(shut) // ends the goroutine
 			})
@@ -90,7 +90,7 @@ func TestClosing(t *testing.T) {
 		both.Go(end)
 		both.Wait()
 		if took := time.Since(start); took > 31*time.Second {
-			t.Errorf("both closes took %v", took)
+			t.Errorf("both closes took %v, want at most %v", took, 31*time.Second)
 		}
 		close(shut) // ends the goroutine
 	})

@@ -105,7 +105,7 @@ func TestOpenTouchesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if text, _ := os.ReadFile(victim); string(text) != "precious" {
-		t.Errorf("the link was followed: %q", text)
+		t.Errorf("the link was followed: %q, want \"precious\"", text)
 	}
 	info, _ := os.Stat(path)
 	folder, _ := os.Stat(filepath.Dir(path))
@@ -137,7 +137,7 @@ func TestOpenRace(t *testing.T) {
 	}
 	slices.Sort(seen)
 	if len(seen) != 32 || len(slices.Compact(seen)) != 32 {
-		t.Errorf("%v", seen)
+		t.Errorf("got %v, want 32 seen, 32 slices.Compact(seen)", seen)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAppendToAFileThatGoes(t *testing.T) {
 	}
 	all.Wait()
 	if left := names(t, filepath.Dir(path)); len(left) != 0 {
-		t.Errorf("%v are left", left)
+		t.Errorf("%v are left, want none", left)
 	}
 }
 
@@ -270,17 +270,17 @@ func TestDescriptorClosedFromOutside(t *testing.T) {
 	}
 	_ = other.Close()
 	if got := names(t, dir); !slices.Equal(got, []string{"other", "t.x"}) {
-		t.Errorf("files %v", got)
+		t.Errorf("files %v, want [other t.x]", got)
 	}
 	text, _ := os.ReadFile(path)
 	if lines, gaps := sums(string(text)); lines != 60 || gaps != 0 || s.Stats().Lost != 0 || len(tell.all) != 2 {
 		t.Errorf("%d lines, %d in gaps, reports %+v", lines, gaps, tell.all)
 	}
 	if len(tell.paths) != 0 { // it is the same file
-		t.Errorf("told of paths %v", tell.paths)
+		t.Errorf("told of paths %v, want none", tell.paths)
 	}
 	if mine, _ := os.ReadFile(other.Name()); string(mine) != "mine" {
-		t.Errorf("the other file holds %.50q", mine)
+		t.Errorf("the other file holds %.50q, want \"mine\"", mine)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestEmptiedFile(t *testing.T) {
 		t.Error("Close returned no error, want one with the lost lines")
 	}
 	if text, _ := os.ReadFile(path); string(text) != "theirs" {
-		t.Errorf("their file holds %.40q", text)
+		t.Errorf("their file holds %.40q, want \"theirs\"", text)
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "t.1.x"))
 	if lines, gaps := sums(string(text)); lines != 20 || gaps != 10 || s.Stats().Lost != 10 || !strings.HasPrefix(string(text), "begin 0 again\n") {
@@ -346,7 +346,7 @@ func TestMovedFile(t *testing.T) {
 		t.Error(err)
 	}
 	if got := read(t, path); got != "theirs" {
-		t.Errorf("their file holds %.40q", got)
+		t.Errorf("their file holds %.40q, want \"theirs\"", got)
 	}
 	before, _ := sums(read(t, aside))
 	after, gaps := sums(read(t, filepath.Join(dir, "t.1.x")))
@@ -412,6 +412,6 @@ func TestPipeNobodyReads(t *testing.T) {
 		t.Errorf("%v, %+v, reports %+v", err, s.Stats(), tell.all)
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 1 {
-		t.Errorf("files %v", got)
+		t.Errorf("files %v, want one", got)
 	}
 }

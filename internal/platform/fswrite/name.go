@@ -61,7 +61,7 @@ func (n Name) Resolve() (string, error) {
 		return "", err
 	}
 	if path == "" {
-		return "", fmt.Errorf("there is no path")
+		return "", fmt.Errorf("the path is empty")
 	}
 	if n.WorldSize > 1 && n.Rank != nil && !strings.Contains(n.Path, "{rank}") && !AsIs(path) {
 		path = Insert(path, "-rank"+strconv.Itoa(*n.Rank))

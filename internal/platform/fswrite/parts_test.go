@@ -73,7 +73,7 @@ func TestSuspend(t *testing.T) {
 			lines++
 		}
 		if got := read(t, path); got != want {
-			t.Errorf("suspended it holds %q", got)
+			t.Errorf("suspended it holds %q, want %q", got, want)
 		}
 		second, err := fswrite.Continue(first, o)
 		if err != nil {
@@ -112,6 +112,6 @@ func TestUndo(t *testing.T) {
 		}
 	}
 	if got := read(t, path); got != "whole then" || out.Close() != nil {
-		t.Errorf("%q", got)
+		t.Errorf(`got %q, want got "whole then", out.Close() nil`, got)
 	}
 }

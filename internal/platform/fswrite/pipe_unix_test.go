@@ -59,7 +59,7 @@ func TestOpenPipeWithReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-text; got != "all of it" {
-		t.Errorf("read %q", got)
+		t.Errorf("read %q, want \"all of it\"", got)
 	}
 	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

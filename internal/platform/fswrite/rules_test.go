@@ -80,7 +80,7 @@ func TestFileInOtherHands(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out.Gone() != c.gone {
-				t.Errorf("gone: %v", out.Gone())
+				t.Errorf("gone: %v, want %v", out.Gone(), c.gone)
 			}
 			fresh, gone, err := out.Resume()
 			if fresh != c.fresh || gone != c.gone || err != nil {
@@ -137,7 +137,7 @@ func TestCheckLooks(t *testing.T) {
 		s.Check()
 		synctest.Wait()
 		if c.checks != 1 {
-			t.Errorf("it was looked at %d times", c.checks)
+			t.Errorf("it was looked at %d times, want 1", c.checks)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -240,7 +240,7 @@ func TestAsked(t *testing.T) {
 				}
 			}
 			if c.syncs != 1 || c.checks != 5 || c.closes != 0 {
-				t.Errorf("%+v", c)
+				t.Errorf("got %+v, want syncs 1, checks 5, closes 0", c)
 			}
 			want := full
 			if abandon {
@@ -319,7 +319,7 @@ func TestSlow(t *testing.T) {
 			most = max(most, s.Stats().Held)
 		}
 		if most > 300<<10 {
-			t.Errorf("%d bytes waited", most)
+			t.Errorf("%d bytes waited, want at most %d", most, 300<<10)
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)
@@ -341,14 +341,14 @@ func TestLateIsNoStall(t *testing.T) {
 		}
 		for i := range 50 {
 			if refused := feed(s, 2*i, 2); refused > 0 {
-				t.Errorf("%d lines are refused", refused)
+				t.Errorf("%d lines are refused, want none", refused)
 			}
 			if err := s.Flush(t.Context(), false); err != nil {
 				t.Fatalf("flush %d: %v", i, err)
 			}
 		}
 		if err := s.Close(t.Context()); err != nil || s.Stats().Outages != 0 {
-			t.Errorf("%v, %+v", err, s.Stats())
+			t.Errorf("got %v, %+v, want no error, s.Stats().Outages = 0", err, s.Stats())
 		}
 	})
 }
@@ -371,7 +371,7 @@ func TestWaitForEver(t *testing.T) {
 			t.Error(err)
 		}
 		if lines, _ := sums(g.text()); lines != 3000 {
-			t.Errorf("%d lines", lines)
+			t.Errorf("%d lines, want 3000", lines)
 		}
 	})
 }

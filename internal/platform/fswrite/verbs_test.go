@@ -189,10 +189,10 @@ func TestForeignAtEachStep(t *testing.T) {
 					continue
 				}
 				if got := read(t, target); got != foreign {
-					t.Errorf("%s without %q: what came at step %d is %q, error %v", name, lacks, n, got, err)
+					t.Errorf("%s without %q: what came at step %d is %q, want %q, error %v", name, lacks, n, got, foreign, err)
 				}
 				if all := names(t, "."); len(all) != 1 {
-					t.Errorf("%s without %q: left are %q", name, lacks, all)
+					t.Errorf("%s without %q: left are %q, want one", name, lacks, all)
 				}
 			}
 		}
@@ -311,7 +311,7 @@ func TestKeep(t *testing.T) {
 	}
 	d.Discard()
 	if all := names(t, "."); !slices.Equal(all, []string{target, "other"}) {
-		t.Errorf("left are %q", all)
+		t.Errorf("left are %q, want %q", all, []string{target, "other"})
 	}
 }
 
@@ -324,7 +324,7 @@ func TestNextFree(t *testing.T) {
 		return nil
 	})
 	if n != 4 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("got %d, %v, want n 4, no error", n, err)
 	}
 	if _, err := fswrite.NextFree(0, func(int) error { return syscall.ENOSPC }); !errors.Is(err, syscall.ENOSPC) {
 		t.Error(err)
@@ -365,7 +365,7 @@ func TestOpenAppend(t *testing.T) {
 		}
 	}
 	if got := read(t, "log"); got != "first\nsecond\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want %q", got, "first\nsecond\n")
 	}
 	f, err := fswrite.OpenAppend(os.DevNull)
 	if err != nil {
@@ -429,7 +429,7 @@ func TestDiscard(t *testing.T) {
 	}
 	d.Discard()
 	if text := read(t, path); text != "theirs" {
-		t.Errorf("the other file holds %q", text)
+		t.Errorf("the other file holds %q, want \"theirs\"", text)
 	}
 }
 

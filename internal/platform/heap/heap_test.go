@@ -20,7 +20,7 @@ func TestBound(t *testing.T) {
 	const least = 64 << 20
 	Bound(least)
 	if got := debug.SetMemoryLimit(-1); got != least {
-		t.Errorf("%d at first", got)
+		t.Errorf("%d at first, want %d", got, least)
 	}
 	held := make([]byte, 80<<20)
 	until.True(t, "the limit follows what is in use", func() bool {

@@ -70,7 +70,7 @@ func names(t *testing.T) map[string]string {
 		return true
 	})
 	if len(all) < 20 {
-		t.Fatalf("only %d names were found", len(all))
+		t.Fatalf("only %d names were found, want at least 20", len(all))
 	}
 	return all
 }
@@ -138,7 +138,7 @@ func messages(t *testing.T) (all []message) {
 		}
 	})
 	if len(all) < 60 {
-		t.Fatalf("only %d messages were found", len(all))
+		t.Fatalf("only %d messages were found, want at least 60", len(all))
 	}
 	return all
 }

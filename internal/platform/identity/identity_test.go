@@ -180,6 +180,6 @@ func TestVariablesAreDocumented(t *testing.T) {
 		return "", false
 	}, strconv.Atoi)
 	if asked < 10 {
-		t.Errorf("%d variables were asked for", asked)
+		t.Errorf("%d variables were asked for, want at least 10", asked)
 	}
 }

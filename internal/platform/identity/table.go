@@ -38,7 +38,7 @@ func (f Field) String() string {
 const MaxRanks = 1 << 20
 
 // Source is where evidence comes from. The constants are in the order of
-// precedence: the first wins.
+// precedence: the first that is set counts.
 type Source uint8
 
 // The columns of the table.

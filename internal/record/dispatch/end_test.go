@@ -101,7 +101,7 @@ func TestEndOfOneThatHangs(t *testing.T) {
 					return map[string]int64{"spans": 1}
 				})
 				if took := time.Since(start); took > time.Second {
-					t.Errorf("%s of %+v: the end took %v", hangs, traits, took)
+					t.Errorf("%s of %+v: the end took %v, want at most %v", hangs, traits, took, time.Second)
 				}
 				text := l.String()
 				if !strings.Contains(text, "file closed") || !strings.Contains(text, "backend closed") ||

@@ -184,12 +184,12 @@ func TestHungOutput(t *testing.T) {
 		synctest.Wait() // the output hangs on the first record
 		send(h, 1, 99)
 		if waited := time.Since(start); waited != 0 {
-			t.Errorf("calls waited %v", waited)
+			t.Errorf("calls waited %v, want 0", waited)
 		}
 		start = time.Now()
 		err := end(h, time.Second)
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("the end took %v", took)
+			t.Errorf("the end took %v, want at most %v", took, time.Second)
 		}
 		if err == nil || !down {
 			t.Errorf("the end gave %v, shut down: %v", err, down)

@@ -71,7 +71,7 @@ func TestSignals(t *testing.T) {
 func TestTraceRequested(t *testing.T) {
 	for value, want := range map[string]bool{"": false, "0": false, "1": true, "yes": true, "nonsense": false} {
 		if got := settings.TraceRequested(func(string) (string, bool) { return value, value != "" }); got != want {
-			t.Errorf("DFTRACER_ENABLE=%s: %v", value, got)
+			t.Errorf("DFTRACER_ENABLE=%s: %v, want %v", value, got, want)
 		}
 	}
 }
@@ -114,11 +114,11 @@ func TestTags(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	given := config.Trace{Path: "p", Dialect: config.TraceV1, BufferSize: 1, WriteInterval: 2}
 	if got := settings.Trace(given); !reflect.DeepEqual(got, given) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want %+v", got, given)
 	}
 	want := config.Trace{Path: "./trace", Dialect: config.TraceV2, BufferSize: 1 << 20, WriteInterval: fswrite.FlushInterval}
 	if got := settings.Trace(config.Trace{}); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for _, given := range []config.OTLP{{}, {Protocol: config.OTLPGRPC, Timeout: 1, Compression: "gzip", MetricsInterval: 2}} {
 		o := settings.OTLP(given)
@@ -221,7 +221,7 @@ func TestValidate(t *testing.T) {
 	c := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Timeout: -1}}}
 	err, ok := settings.Validate(&c, "outputs.otlp.", "outputs.").(*config.ValidationError) //nolint:errorlint // it comes bare
 	if !ok || len(err.Problems) != 1 || err.Problems[0].Field != "otlp.timeout" {
-		t.Errorf("%v", err)
+		t.Errorf(`got %v, want ok, one of Problems, Problems[0].Field "otlp.timeout"`, err)
 	}
 	if err := settings.Validate(&c, "outputs.file.", ""); err != nil {
 		t.Error("another section:", err)

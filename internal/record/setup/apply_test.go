@@ -194,7 +194,7 @@ func TestNoOutput(t *testing.T) {
 				t.Errorf("files: %v %v", files, err)
 			}
 			if len(there.names) != 0 {
-				t.Errorf("sent %v", there.names)
+				t.Errorf("sent %v, want none", there.names)
 			}
 		})
 	}
@@ -267,7 +267,7 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 			b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg.Base)
 			outputs, err := setup.Apply(t.Context(), b, cfg, nil)
 			if err == nil || outputs != nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v %v", outputs, err)
+				t.Errorf(`got %v %v, want an error, outputs nil, tc.want in err.Error(), no "\n" in err.Error()`, outputs, err)
 			}
 			if _, _, err := setup.NewBuilder(t.Context(), cfg, nil); err == nil {
 				t.Error("NewBuilder succeeded, want an error")

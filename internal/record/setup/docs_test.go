@@ -111,8 +111,8 @@ func metricRows(t *testing.T) (rows [][]string) {
 			continue
 		}
 		cells := strings.Split(line, "|")
-		if len(cells) != 10 || strings.TrimSpace(cells[6]) == "" {
-			t.Errorf("a row without eight cells or a meaning: %s", line)
+		if len(cells) < 8 || len(cells) > 10 || strings.TrimSpace(cells[6]) == "" { // a group without names of other tools has no column for them
+			t.Errorf("the row %s has %d cells, want 6 to 8 and a meaning", line, len(cells)-2)
 			continue
 		}
 		rows = append(rows, cells)
@@ -221,6 +221,6 @@ func TestSignalsAreDocumented(t *testing.T) {
 		}
 	}
 	if found < 10 {
-		t.Errorf("only %d attributes in the table", found)
+		t.Errorf("only %d attributes in the table, want at least 10", found)
 	}
 }

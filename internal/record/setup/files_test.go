@@ -67,7 +67,7 @@ func TestFilesAreMeasured(t *testing.T) {
 		}
 	}
 	if n := byOutput(t, reader, "trainspan.file.records")["trace"]; n < 1000 {
-		t.Errorf("%d lines in the trace", n)
+		t.Errorf("%d lines in the trace, want at least 1000", n)
 	}
 }
 

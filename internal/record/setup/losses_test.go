@@ -79,7 +79,7 @@ func TestABackendThatIsNotThere(t *testing.T) {
 
 			s := tel.Stats()
 			if s.EndedSpans < 2 || s.DroppedSpans != s.EndedSpans || s.LogRecords < 2 || s.DroppedLogRecords != s.LogRecords || s.LostMetricExports == 0 {
-				t.Errorf("%+v", s)
+				t.Errorf("got %+v, want at least 2 EndedSpans, DroppedSpans = EndedSpans, at least 2 LogRecords, DroppedLogRecords = LogRecords, LostMetricExports above 0", s)
 			}
 			want := s.DroppedSpans + s.DroppedLogRecords
 			inFile, inTrace := lostOf(t, outputs.Paths()["file"], outputs.Paths()["trace"], "otlp_dropped_")
@@ -111,7 +111,7 @@ func TestABackendForSpansOnly(t *testing.T) {
 	must(t, cb.OnAppEnd(t.Context()))
 	s := tel.Stats()
 	if s.DroppedSpans != 0 || s.DroppedLogRecords == 0 || s.DroppedLogRecords != s.LogDrops["refused by the backend"] || s.LostMetricExports == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf(`got %+v, want DroppedSpans 0, DroppedLogRecords above 0, DroppedLogRecords = LogDrops["refused by the backend"], LostMetricExports above 0`, s)
 	}
 	inFile, inTrace := lostOf(t, outputs.Paths()["file"], outputs.Paths()["trace"], "otlp_dropped_logs")
 	if inFile != 0 || inTrace != s.DroppedLogRecords || log.Len() != 0 {

@@ -109,7 +109,7 @@ func TestSignals(t *testing.T) {
 			}
 		}
 		if n := there.number("training.iterations"); n != 3 {
-			t.Errorf("%v iterations while the loop is open", n)
+			t.Errorf("%v iterations while the loop is open, want 3", n)
 		}
 		c, err := outputs.Metrics.MeterProvider().Meter("mine").Int64Counter("mine", metric.WithUnit("1"))
 		must(t, err)
@@ -158,7 +158,7 @@ func TestMetricsAtAnInterval(t *testing.T) {
 	until.True(t, "three exports of metrics", func() bool { return there.seen("metrics") >= 3 })
 	must(t, tel.Shutdown(context.Background()))
 	if s := outputs.Metrics.Delivery(); s.Sent < 3 || s.Failed != 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("got %+v, want at least 3 Sent, Failed 0", s)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestPrometheus(t *testing.T) {
 		}
 		must(t, tel.Shutdown(context.Background()))
 		if _, err := fetch(t, url); err == nil {
-			t.Error("the endpoint is still open")
+			t.Error("the endpoint answers after the shutdown, want it closed")
 		}
 	}
 }
@@ -427,6 +427,6 @@ func TestAConfigurationFunctionThatPanics(t *testing.T) {
 	cfg.SessionTag = config.Func(func() string { panic("not yet") })
 	b := telemetry.NewTrainingTelemetryBuilder()
 	if o, err := setup.Apply(t.Context(), b, cfg, quiet()); err == nil || o != nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf("%v %v", o, err)
+		t.Errorf(`got %v %v, want an error, o nil, "not yet" in err.Error()`, o, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The layout of docs/maintain/architecture.md.
+// The layout of docs/maintain/ring.md.
 const (
 	Magic       = "TSRING\x00\x02"
 	HeadSize    = 524288

@@ -89,7 +89,7 @@ func TestGainByHand(t *testing.T) {
 	near("rank 1", j.GainOf(1), 920.0/(828+20))
 	near("rank 2", j.GainOf(2), 1)
 	if tr := j.Truth(); tr.Kind != "slow_ranks" || len(tr.Ranks) != 2 {
-		t.Errorf("%+v", tr)
+		t.Errorf(`got %+v, want Kind "slow_ranks", 2 Ranks`, tr)
 	}
 	// Rank 0 waits 23 ms in each, rank 2 in steps 1 and 3 only 13.
 	near("waiting", j.Run().Waiting, (4*23+2*23+2*13)/3.0/920)
@@ -126,7 +126,7 @@ func TestClocksChangeNoDuration(t *testing.T) {
 	}
 	two.Drift = func(int) float64 { return 200 }
 	if show := two.clock(0); show(5_000_000)-show(0) != 5_001_000 {
-		t.Errorf("200 ppm make %d us of 5 s", show(5_000_000)-show(0))
+		t.Errorf("200 ppm make %d us of 5 s, want 5,001,000", show(5_000_000)-show(0))
 	}
 }
 
@@ -175,7 +175,7 @@ func TestHangAndKill(t *testing.T) {
 func TestDeadlockIsNamed(t *testing.T) {
 	defer func() {
 		if s, _ := recover().(string); !strings.Contains(s, "rank 0 thread 1 at {world") {
-			t.Errorf("it says %q", s)
+			t.Errorf("it says %q, want \"rank 0 thread 1 at {world\" in it", s)
 		}
 	}()
 	e := (&Job{Layout: DP, Ranks: 2, Steps: 3, Noise: None}).engine()

@@ -20,7 +20,7 @@ func TestTrue(t *testing.T) {
 	n := 0
 	until.True(t, "three calls", func() bool { n++; return n == 3 })
 	if n != 3 {
-		t.Errorf("%d calls", n)
+		t.Errorf("%d calls, want 3", n)
 	}
 }
 

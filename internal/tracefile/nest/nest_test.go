@@ -201,7 +201,7 @@ func TestUnion(t *testing.T) {
 	}
 	same := list{{1, 9}, {2, 3}, {10, 12}, {12, 13}}
 	if got := nest.Union(same[:0], same, nil); !slices.Equal(got, list{{1, 9}, {10, 13}}) {
-		t.Errorf("in its own memory: %v", got)
+		t.Errorf("in its own memory: %v, want %v", got, list{{1, 9}, {10, 13}})
 	}
 }
 

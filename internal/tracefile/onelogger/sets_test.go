@@ -213,7 +213,7 @@ func TestSets(t *testing.T) {
 			before := []attributes.Attr{attrvalue.String("before", "kept")}
 			got := c.set.Append(before)
 			if got[0] != before[0] {
-				t.Errorf("what was there is gone: %v", got[0])
+				t.Errorf("what was there is gone: %v, want %v", got[0], before[0])
 			}
 			want := fields(c.want)
 			var have []field
@@ -266,14 +266,14 @@ func TestOpt(t *testing.T) {
 		t.Errorf("the zero value is set to %d", unset.Get())
 	}
 	if got := unset.Or(7); got != 7 {
-		t.Errorf("Or of an unset value: %d", got)
+		t.Errorf("Or of an unset value: %d, want 7", got)
 	}
 	zero := attributes.Some(0)
 	if !zero.IsSet() || zero.Get() != 0 {
 		t.Errorf("Some(0): %v", zero)
 	}
 	if got := zero.Or(7); got != 0 {
-		t.Errorf("Or of a set value: %d", got)
+		t.Errorf("Or of a set value: %d, want 0", got)
 	}
 }
 
@@ -294,15 +294,15 @@ func TestAllocations(t *testing.T) {
 	m := fullMetrics()
 	room := make([]attributes.Attr, 0, 32)
 	if n := testing.AllocsPerRun(100, func() { room = m.Append(room[:0]) }); n != 0 {
-		t.Errorf("Append into a slice with room: %v allocations", n)
+		t.Errorf("Append into a slice with room: %v allocations, want 0", n)
 	}
 	clean := append(m.Append(nil), attrvalue.String("s", "text – with a dash"), attrvalue.Bool("b", true))
 	if n := testing.AllocsPerRun(100, func() { attrvalue.Clean(clean) }); n != 0 {
-		t.Errorf("Clean of clean attributes: %v allocations", n)
+		t.Errorf("Clean of clean attributes: %v allocations, want 0", n)
 	}
 	var digits [64]byte
 	c := attrvalue.Product(1<<62, 1<<62)
 	if n := testing.AllocsPerRun(100, func() { c.Append(digits[:0]) }); n != 0 {
-		t.Errorf("Count.Append: %v allocations", n)
+		t.Errorf("Count.Append: %v allocations, want 0", n)
 	}
 }

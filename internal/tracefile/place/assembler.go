@@ -56,7 +56,7 @@ type Assembler struct {
 	w       *dftracer.Writer
 	first   int64 // the thread id of the first lane
 	counts  Counts
-	crowded bool // lane 0 is shared, and the file says so
+	crowded bool // lane 0 is shared, and the file has the metadata for it
 
 	family  *spanIndex
 	lanes   lanes
@@ -305,7 +305,7 @@ func Create(path string, o *dftracer.Options) (*dftracer.Writer, error) {
 			return w, err
 		}
 	}
-	return nil, fmt.Errorf("%d files like %s are there already", maxNumber, path)
+	return nil, fmt.Errorf("%d files with names like %s exist already", maxNumber, path)
 }
 
 // numbered returns path with n inserted before the extension. It returns path itself if

@@ -129,7 +129,7 @@ func TestMoreSpansThanLanes(t *testing.T) {
 	for _, ev := range dftest.Events(t, h.path) {
 		if key, value := ev.Meta(); ev.Name == tracefile.NameCustom && key == KeySharedLane {
 			if told++; value != "256" {
-				t.Errorf("there are %s lanes", value)
+				t.Errorf("there are %s lanes, want \"256\"", value)
 			}
 		}
 		if a, ok := ev.Arg("index"); ok && a.Int64() == 9*n && ev.TID == 0 {
@@ -137,6 +137,6 @@ func TestMoreSpansThanLanes(t *testing.T) {
 		}
 	}
 	if told != 1 {
-		t.Errorf("warned %d times", told)
+		t.Errorf("warned %d times, want 1", told)
 	}
 }

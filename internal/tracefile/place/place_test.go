@@ -222,7 +222,7 @@ func TestLongLoopStaysSmall(t *testing.T) {
 				send(list...)
 			}
 			if n := len(h.family.known); n > 1001 {
-				t.Errorf("%d spans are remembered", n)
+				t.Errorf("%d spans are remembered, want at most 1001", n)
 			}
 			if n := len(h.waiting.spans) + len(h.waiting.below) + len(h.waiting.queue); n != 0 || h.waiting.bytes != 0 {
 				t.Errorf("%d spans and %d bytes wait", n, h.waiting.bytes)
@@ -236,7 +236,7 @@ func TestLongLoopStaysSmall(t *testing.T) {
 			}
 			send(node{2, -1, 0, last + 10})
 			if report := h.finished(); report.Lanes > 3 {
-				t.Errorf("%d lanes", report.Lanes)
+				t.Errorf("%d lanes, want at most 3", report.Lanes)
 			}
 		})
 	}
@@ -261,7 +261,7 @@ func TestShrink(t *testing.T) {
 	}
 	h.Shrink(10)
 	if n := len(h.family.known); n != 20 {
-		t.Errorf("%d spans are remembered", n)
+		t.Errorf("%d spans are remembered, want 20", n)
 	}
 	for i := range 50 { // the last ten find their children
 		h.add(node{1000 + i, -1, int64(10 * i), int64(10*i + 6)})
@@ -289,7 +289,7 @@ func TestParentCoversItsChild(t *testing.T) {
 	h.WriteAll()
 	h.add(node{2, -1, 100, 200})
 	if report := h.finished(); report.Orphans != 0 {
-		t.Errorf("%d orphans", report.Orphans)
+		t.Errorf("%d orphans, want 0", report.Orphans)
 	}
 	for _, ev := range dftest.Events(t, h.path) {
 		if a, ok := ev.Arg("index"); ok && a.Int64() == 2 && (ev.TS != base+95 || ev.Dur != 108) {
@@ -308,7 +308,7 @@ func TestManyEventsOfOneSpan(t *testing.T) {
 		h.AddEvent(keyOf(2), event(i))
 	}
 	if n := len(h.family.known[keyOf(2)].marks); n > maxMarks {
-		t.Errorf("%d events are remembered", n)
+		t.Errorf("%d events are remembered, want at most %d", n, maxMarks)
 	}
 	s := &Span{Key: keyOf(2), Name: &nodeKey, Start: base, End: base + events}
 	for i := events - 128; i < events; i++ { // the number that an SDK keeps
@@ -381,7 +381,7 @@ func TestAllocations(t *testing.T) {
 		h.Write(&s)
 	})
 	if per > 1 {
-		t.Errorf("%v allocations a span", per)
+		t.Errorf("%v allocations a span, want at most 1", per)
 	}
 	h.finished()
 }

@@ -98,14 +98,14 @@ func TestRowOfSpansThatNest(t *testing.T) {
 		var rows Rows
 		for _, s := range spans {
 			if row := rows.Place(0, 0, s.start, s.end); row != 0 {
-				t.Fatalf("%s: %v goes to row %d", name, s, row)
+				t.Fatalf("%s: %v goes to row %d, want 0", name, s, row)
 			}
 			kept := 0
 			for _, l := range rows.rows[0].levels {
 				kept += len(l)
 			}
 			if kept > 4*maxTail {
-				t.Fatalf("%s: %d are remembered", name, kept)
+				t.Fatalf("%s: %d are remembered, want at most %d", name, kept, 4*maxTail)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func TestRowOfSpansThatNest(t *testing.T) {
 	}
 	for _, l := range rows.rows {
 		if len(l.levels) > maxLevels {
-			t.Fatalf("%d levels", len(l.levels))
+			t.Fatalf("%d levels, want at most %d", len(l.levels), maxLevels)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func TestSilentFilesAreClosed(t *testing.T) {
 	}
 	s.send("a-1", node{2, 9, 30, 40}, node{9, -1, 0, 100})
 	if s.saw.again != 1 {
-		t.Errorf("%d files were opened again", s.saw.again)
+		t.Errorf("%d files were opened again, want 1", s.saw.again)
 	}
 	if spans := s.close(); spans["a-1"] != 3 || spans["a-2"] != 2 || len(spans) != 2 {
 		t.Errorf("spans are %v", spans)
@@ -189,7 +189,7 @@ func TestMoreProcessesThanAreKnown(t *testing.T) {
 	}
 	s.now = s.now.Add(time.Minute)
 	if in := s.send("a-99", node{99, -1, 0, 1}); in != "a-99" {
-		t.Errorf("it is in %s", in)
+		t.Errorf("it is in %s, want \"a-99\"", in)
 	}
 	s.send("shared", node{98, -1, 0, 1}) // a process may have this name
 	if spans := s.close(); len(spans) != 7 || spans["shared"] != 46 || spans["a-0"] != 1 {
@@ -207,7 +207,7 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 		s.Tick(t.Context(), s.now)
 	}
 	if in := s.send("b-1", node{1, -1, 0, 1}); in != "b-1" {
-		t.Errorf("another one's is in %s", in)
+		t.Errorf("another one's is in %s, want \"b-1\"", in)
 	}
 	s.now = s.now.Add(time.Hour) // long after the end of the process
 	s.Tick(t.Context(), s.now)
@@ -234,7 +234,7 @@ func TestLimitsAreToldOnce(t *testing.T) {
 	}
 	for _, which := range []int{limitAttributes, limitEvents, limitLinks} {
 		if n := s.saw.told(which); n != 1 {
-			t.Errorf("%q is logged %d times", messages[which], n)
+			t.Errorf("%q is logged %d times, want 1", messages[which], n)
 		}
 	}
 	if s.saw.counts.Cut != (Cut{3, 6, 9}) || s.saw.told(limitLanes) != 0 {
@@ -296,7 +296,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 			sent++
 		}
 		if got := s.bytes.Load(); got > 2<<20 {
-			t.Fatalf("%d bytes are counted", got)
+			t.Fatalf("%d bytes are counted, want at most %d", got, 2<<20)
 		}
 		return err
 	}
@@ -316,7 +316,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 		return err != nil
 	})
 	if s.saw.told(limitBytes) != 1 {
-		t.Errorf("warned %d times", s.saw.told(limitBytes))
+		t.Errorf("warned %d times, want 1", s.saw.told(limitBytes))
 	}
 	for _, d := range disks {
 		d.breaks(false)

@@ -20,7 +20,7 @@ func TestExceptionLine(t *testing.T) {
 		"": "", "\n \n": "", "Traceback (most recent call last)": "",
 	} {
 		if got := pytext.ExceptionLine(text); got != want {
-			t.Errorf("%q: %q", text, got)
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 	if got := pytext.ExceptionLine(strings.Repeat("ü", 1000)); len(got) > 303 || !utf8.ValidString(got) {

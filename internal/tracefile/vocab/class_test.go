@@ -173,7 +173,7 @@ func TestBookIsBounded(t *testing.T) {
 		}
 	}
 	if got := testing.AllocsPerRun(100, func() { book.Of("compute", "op1"); book.Of("compute", "op2") }); got != 0 {
-		t.Errorf("%v allocations for names that are known", got)
+		t.Errorf("%v allocations for names that are known, want 0", got)
 	}
 }
 
@@ -218,7 +218,7 @@ func TestHolds(t *testing.T) {
 		{"pipeline", "train.iteration"}: false, {"pipeline", "iteration"}: false, {"compute", "forward"}: false, {"comm", "all_reduce"}: false, {"PP", "aten::mm"}: false,
 	} {
 		if got := vocab.Of(name[0], name[1]).Holds; got != want {
-			t.Errorf("%v: %v", name, got)
+			t.Errorf("%v: %v, want %v", name, got, want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func queries(t *testing.T, traces string, made bool) {
 			delete(want, key)
 		}
 		if len(want) > 0 {
-			t.Errorf("no rows for %v", want)
+			t.Errorf("no rows for %v, want none", want)
 		}
 		if slow := rep.Verdict.Rank.Ranks; made && (len(slow) != 1 || first[1] != int64(slow[0]) || first[2] != int64(slow[0])) {
 			t.Errorf("slowest by attempt: %v, the report says %v", first, slow)
@@ -122,7 +122,7 @@ func queries(t *testing.T, traces string, made bool) {
 			return // whether its collectives have step numbers is a separate check
 		}
 		if len(rows) != 1 {
-			t.Fatalf("%d groups", len(rows))
+			t.Fatalf("%d groups, want 1", len(rows))
 		}
 		var want spanstats.NameStat
 		for _, n := range sum.Names {
@@ -288,7 +288,7 @@ func TestTwoRuns(t *testing.T) {
 	db := open(t, dir)
 	rows := ask(t, db, "goodput_by_attempt")
 	if len(rows) != 4 || rows[0]["run"] != "a" || rows[3]["run"] != "b" || rows[0].whole(t, "rank_time_ns") != rows[2].whole(t, "rank_time_ns") {
-		t.Errorf("%v", rows)
+		t.Errorf(`got %v, want 4 rows, rows[0]["run"] "a", rows[3]["run"] "b", rows[0].whole(t, "rank_time_ns") = rows[2].whole(t, "rank_time_ns")`, rows)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestParts(t *testing.T) {
 		for rank := 2 * node; rank < 2*node+2; rank++ {
 			found, err := filepath.Glob(filepath.Join(traces, fmt.Sprintf("*rank%d*", rank)))
 			if err != nil || len(found) != 2 {
-				t.Fatalf("%v, %v", found, err)
+				t.Fatalf("got %v, %v, want no error, 2 found", found, err)
 			}
 			mine = append(mine, found...)
 		}
@@ -335,7 +335,7 @@ func TestParts(t *testing.T) {
 		if name == "runs" {
 			for i := range got {
 				if got[i].whole(t, "parts") != 4 {
-					t.Errorf("%v", got[i])
+					t.Errorf(`got %v, want got[i].whole(t, "parts") = 4`, got[i])
 				}
 				got[i]["parts"] = want[i]["parts"]
 			}

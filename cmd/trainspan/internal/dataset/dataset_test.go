@@ -208,11 +208,11 @@ func TestStatistics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, _ := pf.Lookup("trainspan.schema"); v != dataset.Version {
-		t.Errorf("schema %q", v)
+		t.Errorf("schema %q, want %q", v, dataset.Version)
 	}
 	for _, g := range pf.Metadata().RowGroups {
 		if len(g.SortingColumns) != 2 {
-			t.Errorf("sorted by %v", g.SortingColumns)
+			t.Errorf("sorted by %v, want 2", g.SortingColumns)
 		}
 		for _, c := range g.Columns {
 			switch c.MetaData.PathInSchema[0] {
@@ -251,7 +251,7 @@ func TestColumns(t *testing.T) {
 	dir, _ := convert(t, 0, traces)
 	all := read(t, dir)
 	if len(all) != 5 {
-		t.Fatalf("%d rows", len(all))
+		t.Fatalf("%d rows, want 5", len(all))
 	}
 	text := func(p *string) string {
 		if p == nil {
@@ -263,7 +263,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := all[1]; text(e.Group) != "tp0" || e.Epoch == nil || *e.Epoch != 0 || e.Step == nil || *e.Step != 0 || e.Args != nil {
-		t.Errorf("%+v", e)
+		t.Errorf(`got %+v, want text(e.Group) = "tp0", Epoch set, *e.Epoch 0, Step set, *e.Step 0, Args nil`, e)
 	}
 	if e := all[2]; e.Step != nil || text(e.Args) != `{"step":"last"}` {
 		t.Errorf("%+v", e)
@@ -272,6 +272,6 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if e := all[4]; e.Args != nil || e.File != nil || e.Group != nil {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Args nil, File nil, Group nil", e)
 	}
 }

@@ -55,7 +55,7 @@ func TestOverlappingSpansAreNotKept(t *testing.T) {
 		l.begin(&row{ts: i, dur: 5000, name: 1})
 	}
 	if n := len(*l.open[0]); n != 1 {
-		t.Errorf("%d spans are open, and the last one holds what the others hold", n)
+		t.Errorf("%d spans are open, and the last one holds what the others hold, want 1", n)
 	}
 }
 

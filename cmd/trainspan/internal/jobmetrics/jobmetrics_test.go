@@ -47,7 +47,7 @@ func fetch(t *testing.T, a simjob.Attempt, running bool) (*report.Report, map[st
 	}
 	defer s.Close(t.Context()) //nolint:errcheck // the test is over
 	if page := get(t, s.URL()); len(page) > 0 {
-		t.Errorf("before the first reading: %v", page)
+		t.Errorf("before the first reading: %v, want none", page)
 	}
 	s.Set(j, r)
 	return r, get(t, s.URL())

@@ -60,7 +60,7 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := Meet(in, "start", Member{}); err == nil {
-		t.Errorf("%+v", n)
+		t.Errorf("got %+v, want an error", n)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestTree(t *testing.T) {
 	s.process(9, 1, "stranger", 7, 1, 0)
 	expect("another process", 11, 15)
 	if list := tr.all(); len(list) != 4 { // 9, 14, 11, 15
-		t.Errorf("%d processes", len(list))
+		t.Errorf("%d processes, want 4", len(list))
 	}
 }
 
@@ -126,10 +126,10 @@ func TestEvidence(t *testing.T) {
 	s.write("sys/fs/cgroup/job/cpu.stat", "usage_usec 5\nthrottled_usec 0\n")
 	group := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 11)
 	if n := group.OOMKills(); n != 2 {
-		t.Errorf("%d kills", n)
+		t.Errorf("%d kills, want 2", n)
 	}
 	if l, want := group.Limits(), (Limits{Memory: 950, MemoryLimit: 1000, Cores: 1.5, Throttled: 0, Periods: -1, Held: -1}); l != want {
-		t.Errorf("limits are %+v", l)
+		t.Errorf("limits are %+v, want %+v", l, want)
 	}
 	sampler := &Sampler{o: Options{Cgroup: group}, tree: newTree(filepath.Join(s.root, "proc"), Member{Command: 11, Base: 10, Exclude: 12}), limit: -1, held: [2]int64{-1, -1}, gpus: map[string]*gpuUsage{}}
 	now := time.Unix(1000, 0)
@@ -172,7 +172,7 @@ func TestNothingStandsOut(t *testing.T) {
 		now = now.Add(time.Second)
 	}
 	if got := sampler.Evidence(); len(got) != 0 {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want none", got)
 	}
 }
 
@@ -187,21 +187,21 @@ func TestCgroupV1(t *testing.T) {
 		t.Errorf("%d kills, limits %+v", n, l)
 	}
 	if n := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 99).OOMKills(); n != -1 {
-		t.Errorf("%d kills without a process", n)
+		t.Errorf("%d kills without a process, want -1", n)
 	}
 }
 
 func TestParseGPU(t *testing.T) {
 	got, ok := parseGPU("1, GPU-aa, 97, 40536, 81559, 612.40")
 	if want := (gpuSample{index: "1", uuid: "GPU-aa", use: 97, memory: 40536 << 20, total: 81559 << 20, power: 612.4, temperature: -1, clock: -1, most: -1, slowed: -1}); !ok || got != want {
-		t.Errorf("%+v, %v", got, ok)
+		t.Errorf("got %+v, %v, want ok, got = want", got, ok)
 	}
 	got, ok = parseGPU("0, GPU-bb, 97, 40536, 81559, 612.40, 84, 1230, 1980, 0x0000000000000024")
 	if want := (gpuSample{index: "0", uuid: "GPU-bb", use: 97, memory: 40536 << 20, total: 81559 << 20, power: 612.4, temperature: 84, clock: 1230, most: 1980, slowed: 0x24}); !ok || got != want {
-		t.Errorf("%+v, %v", got, ok)
+		t.Errorf("got %+v, %v, want ok, got = want", got, ok)
 	}
 	if got, ok := parseGPU("0, GPU-bb, 5, 1, 2, [N/A]"); !ok || got.power != -1 {
-		t.Errorf("%+v, %v", got, ok)
+		t.Errorf("got %+v, %v, want ok, power = -1", got, ok)
 	}
 	for _, bad := range []string{"", "No devices were found", "0, GPU-bb, [N/A], 1, 2, 3", "0, 97, 1, 2, 3", "a,b,c"} {
 		if got, ok := parseGPU(bad); ok {

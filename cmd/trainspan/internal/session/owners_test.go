@@ -96,6 +96,6 @@ func TestFolderHasAnOwner(t *testing.T) {
 	}
 	p.remove()
 	if left, _ := os.ReadDir(up); len(left) != 0 {
-		t.Errorf("%v is left", left)
+		t.Errorf("%v is left, want none", left)
 	}
 }

@@ -90,7 +90,7 @@ func TestStoreKeepsTheNewest(t *testing.T) {
 		}
 	}
 	if got := names(t, store); !reflect.DeepEqual(got, []string{"step-000000100.ckpt", "step-10000000000.ckpt"}) {
-		t.Errorf("kept %v", got)
+		t.Errorf("kept %v, want [step-000000100.ckpt step-10000000000.ckpt]", got)
 	}
 	// Saving an older step, as after going back, must not remove the file just
 	// saved.
@@ -151,7 +151,7 @@ func TestFailedSaveLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(entries) != 0 {
-		t.Errorf("left behind: %v", entries)
+		t.Errorf("left behind: %v, want none", entries)
 	}
 }
 

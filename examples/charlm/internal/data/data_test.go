@@ -97,7 +97,7 @@ func TestSplitIsByFileAndRepeatable(t *testing.T) {
 		}
 	}
 	if again := open(t, dir); !reflect.DeepEqual(c, again) {
-		t.Error("opening again gave another split")
+		t.Error("opening again gave another split, want the same")
 	}
 	other, err := data.Open(t.Context(), dir, 2, 20)
 	if err != nil {
@@ -171,13 +171,13 @@ func TestBatchesDependOnlyOnSeedEpochAndIndex(t *testing.T) {
 		t.Fatalf("%d batches, want 10", len(want))
 	}
 	if got := collect(t, newLoader(t, c.Train, 4), 3, 0, 10); !reflect.DeepEqual(got, want) {
-		t.Error("four workers gave other batches than one")
+		t.Error("four workers gave other batches than one, want the same")
 	}
 	if got := collect(t, newLoader(t, c.Train, 3), 3, 7, 3); !reflect.DeepEqual(got, want[7:]) {
 		t.Error("starting in the middle gave other batches")
 	}
 	if got := collect(t, newLoader(t, c.Train, 1), 4, 0, 10); reflect.DeepEqual(got[0].Inputs, want[0].Inputs) {
-		t.Error("the next epoch began with the same batch")
+		t.Error("the next epoch began with the same batch, want another")
 	}
 }
 

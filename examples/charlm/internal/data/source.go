@@ -18,7 +18,7 @@ var ErrNoText = errors.New("no training text")
 
 // FindText returns the directory with the Go standard library's sources: that
 // of the go command, else $GOROOT, else that of the go command's path, else the
-// usual ones. The error says what to do instead.
+// usual ones. The error describes what to do instead.
 func FindText(ctx context.Context) (string, error) {
 	var tried []string
 	for root := range goRoots(ctx) {

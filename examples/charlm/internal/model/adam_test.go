@@ -32,7 +32,7 @@ func TestAdamFollowsItsEquations(t *testing.T) {
 		}
 	}
 	if a.Step != 50 {
-		t.Errorf("counted %d steps", a.Step)
+		t.Errorf("counted %d steps, want 50", a.Step)
 	}
 	if err := a.Update(params[:1], []float32{0, 0}); err == nil {
 		t.Error("a slice of the wrong length was accepted")

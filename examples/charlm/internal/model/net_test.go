@@ -81,7 +81,7 @@ func TestBackwardMatchesFiniteDifferences(t *testing.T) {
 				largest = max(largest, math.Abs(g))
 			}
 			if largest < 1e-2 {
-				t.Fatalf("largest gradient is %g: the check would pass on zeros", largest)
+				t.Fatalf("largest gradient is %g, want at least 1e-2: the check would pass on zeros", largest)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestBackwardAddsUntilZeroed(t *testing.T) {
 	n.ZeroGrad()
 	for i, g := range n.Grads() {
 		if g != 0 {
-			t.Fatalf("gradient %d is %g after ZeroGrad", i, g)
+			t.Fatalf("gradient %d is %g after ZeroGrad, want 0", i, g)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestRead(t *testing.T) {
 			t.Fatalf("protocol %s: %v", protocol, err)
 		}
 		if got := plain(got); !reflect.DeepEqual(got, want) {
-			t.Errorf("protocol %s: %v", protocol, got)
+			t.Errorf("protocol %s: %v, want %v", protocol, got, want)
 		}
 		for n := range out {
 			if _, err := pickle.Read(strings.NewReader(string(out[:n])), pickle.Limits{}); err == nil {

@@ -164,7 +164,7 @@ func TestWaitBudget(t *testing.T) {
 				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Names[i], v.Sentence)
 			}
 			if phase++; w.Phases[0].Name != j.Faults[0].Phase {
-				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Phases[0].Name, v.Sentence)
+				t.Errorf("%s: most waits are for %s, want %s: %s", j.Name, w.Phases[0].Name, j.Faults[0].Phase, v.Sentence)
 			}
 		}
 	}

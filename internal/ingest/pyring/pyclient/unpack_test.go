@@ -27,7 +27,7 @@ func TestUnpackReplacesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(site); err != nil || string(text) != "precious" {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestIsClient(t *testing.T) {
 		"thesis.py": false, "trainspan_site/sitecustomize.py": false, "trainspan/thesis.py": false, "__pycache__/thesis.cpython-311.pyc": false, "": false,
 	} {
 		if got := pyclient.IsClient(path); got != want {
-			t.Errorf("%s: %v", path, got)
+			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}
 }

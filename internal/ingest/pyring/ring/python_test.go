@@ -74,7 +74,7 @@ r.close()
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Lost 0, Bad 0", st)
 	}
 	if m := r.Metas(); len(m) != 1 || m[0].Key != "rank" || m[0].Value != 3.0 {
 		t.Errorf("metadata %v", m)
@@ -256,7 +256,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 		t.Errorf("open are %v, error %v", open, err)
 	}
 	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want Lost 0, Bad 0", st)
 	}
 }
 
@@ -535,6 +535,6 @@ os.kill(os.getpid(), 9)
 		t.Fatal(err)
 	}
 	if open != "all_reduce" {
-		t.Errorf("open: %q", open)
+		t.Errorf("open: %q, want \"all_reduce\"", open)
 	}
 }

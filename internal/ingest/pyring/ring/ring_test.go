@@ -112,10 +112,10 @@ func TestDrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	if drained := binary.LittleEndian.Uint64(got[4096+8:]); drained != 1 {
-		t.Errorf("region 0 is marked %d", drained)
+		t.Errorf("region 0 is marked %d, want 1", drained)
 	}
 	if drained := binary.LittleEndian.Uint64(got[4096+24:]); drained != 0 {
-		t.Errorf("region 1 is marked %d", drained)
+		t.Errorf("region 1 is marked %d, want 0", drained)
 	}
 	for slot := range 8192 {
 		if binary.LittleEndian.Uint64(got[ringtest.HeadSize+64*slot+56:]) != 0 {

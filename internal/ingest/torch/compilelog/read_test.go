@@ -54,10 +54,10 @@ func TestRead(t *testing.T) {
 		t.Errorf("defects %v", log.Defects)
 	}
 	if !slices.Equal(log.Executions, []string{"0/0", "1/0"}) {
-		t.Errorf("executions %v", log.Executions)
+		t.Errorf("executions %v, want [0/0 1/0]", log.Executions)
 	}
 	if len(log.Compiles) != 2 {
-		t.Fatalf("compiles %+v", log.Compiles)
+		t.Fatalf("compiles %+v, want 2", log.Compiles)
 	}
 	inductor, perOp := log.Compiles[0], log.Compiles[1]
 	if !slices.Equal(inductor.CacheKeys, []string{"fabc"}) || !slices.Equal(inductor.Kernels["triton_poi_fused_add_mul_0:1"], []string{"add", "mul_7"}) {

@@ -106,13 +106,13 @@ func TestColumns(t *testing.T) {
 func TestArgs(t *testing.T) {
 	a := kineto.Args(`{"External id": 5,"q":"7", "f": 1.25, "s": "a\"b\u00e9\n\\U", "n": N/A, "l": [[1, 2], [], "x,]"], "o": {"k": [1]}}`)
 	if v, ok := a.Int("External id"); !ok || v != 5 {
-		t.Error("Int", v, ok)
+		t.Errorf("Int = %v, %v, want 5, true", v, ok)
 	}
 	if v, ok := a.Int("q"); !ok || v != 7 {
-		t.Error("quoted Int", v, ok)
+		t.Errorf("quoted Int = %v, %v, want 7, true", v, ok)
 	}
 	if v, ok := a.Float("f"); !ok || v != 1.25 {
-		t.Error("Float", v, ok)
+		t.Errorf("Float = %v, %v, want 1.25, true", v, ok)
 	}
 	if v, ok := a.Text("s"); !ok || v != "a\"bé\n\\U" {
 		t.Errorf("Text %q %v", v, ok)
@@ -201,7 +201,7 @@ func TestBase(t *testing.T) {
 	}
 	// The block of the base of a real file.
 	if got := kineto.BaseFor(1778682779046038437); got != 1775078550000000000 {
-		t.Errorf("base %d", got)
+		t.Errorf("base %d, want 1775078550000000000", got)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestLongMemberIsPassedOver(t *testing.T) {
 	text := `{"ERROR": ["` + strings.Repeat(`x]}\"`, 1<<20) + `"], "k": 1, "traceEvents":[{"ph":"X","name":"a","ts":5}], "z": {"a": 2}}`
 	got, info, err := all(t, strings.NewReader(text))
 	if err != nil || len(got) != 1 || info.Skipped != 0 {
-		t.Fatalf("%q, %v, %v", got, info.Defects, err)
+		t.Fatalf("got %q, %v, %v, want no error, one of got, info.Skipped 0", got, info.Defects, err)
 	}
 	if _, ok := info.Member("ERROR"); ok {
 		t.Error("got the value of a long member, want it skipped")
@@ -289,7 +289,7 @@ func TestReaderAllocatesPerFileNotPerEvent(t *testing.T) {
 	data := generate(3000)
 	allocs := testing.AllocsPerRun(10, func() { drain(t, bytes.NewReader(data)) })
 	if allocs > 40 {
-		t.Errorf("%v allocations for 3000 events", allocs)
+		t.Errorf("%v allocations for 3000 events, want at most 40", allocs)
 	}
 }
 

@@ -138,7 +138,7 @@ func FuzzWalk(f *testing.F) {
 			})
 		})
 		if most := int64(len(data))*4096 + 65<<20; n > most {
-			t.Errorf("%d bytes became %d", len(data), n)
+			t.Errorf("%d bytes became %d, want at most %d", len(data), n, most)
 		}
 	})
 }
