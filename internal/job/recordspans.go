@@ -73,7 +73,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Within, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background, async, int64(s.Loader)} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	for _, text := range [...]string{s.Name, s.Cat, s.Kind, s.Group, s.Role} {
+	for _, text := range [...]string{s.Name, s.Cat, s.Kind, s.Group, s.Role, s.Reason} {
 		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(s.args)))
@@ -132,7 +132,7 @@ func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 		number(), number(), number(), number(), number(), number(), number(), number(), number(), number()
 	s.GroupSize, s.Class, s.For, s.StepRule, s.Nested, s.Background, s.Async, s.Loader =
 		int(number()), vocab.Class(number()), vocab.Class(number()), vocab.StepRule(number()), number() != 0, number() != 0, number() != 0, Loader(number())
-	s.Name, s.Cat, s.Kind, s.Group, s.Role = word(), word(), word(), word(), word()
+	s.Name, s.Cat, s.Kind, s.Group, s.Role, s.Reason = word(), word(), word(), word(), word(), word()
 	for range min(unsigned(), uint64(len(src))) {
 		key := word()
 		if value := word(); !bad {

@@ -82,6 +82,9 @@ type Span struct {
 	// Loader is how a data loader works, for the span that starts one.
 	Loader Loader
 
+	// Reason is why a compiler compiled again, empty if it was not recorded.
+	Reason string
+
 	// Nested means that the file has no parents: the parent is the innermost open
 	// span of the same thread that encloses this one.
 	Nested bool

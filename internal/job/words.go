@@ -44,6 +44,7 @@ const (
 	argWorkers    = "workers" // of a data loader
 	argLoss       = "loss"
 	argLatestLoss = "latest_loss"
+	argReason     = "reason" // of a compilation
 )
 
 // keyHeartbeat is the metadata key of a heartbeat: its value is the time in
@@ -114,6 +115,10 @@ func (s *Span) argument(a *dftracer.Arg) {
 			if a.Int64() > 0 {
 				s.Loader = LoaderAhead
 			}
+		}
+	case argReason:
+		if s.Class == vocab.ClassCompile {
+			s.Reason = a.Text()
 		}
 	case argGroup:
 		s.Group = a.Text()

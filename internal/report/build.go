@@ -125,6 +125,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 				j.Attempts[i].Number, t.Per))
 		}
 	}
+	r.recompiled(j.details, s)
 	r.limits(j)
 	r.conclude()
 	r.ownCode(j.Job)

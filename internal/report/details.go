@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -14,12 +16,15 @@ const (
 	maxNames = 256    // span names per process
 	topSpans = 6      // slowest spans per name and process
 	topTable = 24     // slowest spans in a report
+
+	maxCompiled = 4096 // compilations per process
 )
 
 // details holds the data of a report besides the ledger and the steps.
 type details struct {
 	checkpoints []Checkpoint
 	slowest     []SlowSpan
+	compiled    []Recompilation // also those of first steps
 	spans       int64
 }
 
@@ -55,6 +60,15 @@ type detailSink struct {
 	recent [16]*nameStat // found without a look-up in names
 	last   string        // if names is full: the name to replace next
 	saves  map[uint64]save
+
+	compiling []compiled      // until Close
+	compiled  []Recompilation // by step
+}
+
+// compiled is one compilation.
+type compiled struct {
+	start, end, thread int64
+	reason             string
 }
 
 // Event does nothing: reports do not show events.
@@ -71,6 +85,7 @@ func (d *detailSink) Close() error {
 			d.saves[id] = sv
 		}
 	}
+	d.compiled, d.compiling = compiledSteps(&d.proc.Steps, d.compiling), nil
 	return nil
 }
 
@@ -88,6 +103,9 @@ func (d *detailSink) Span(s *job.Span) {
 		if len(d.saves) < maxSaves {
 			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background}
 		}
+	}
+	if s.Class == vocab.ClassCompile && len(d.compiling) < maxCompiled {
+		d.compiling = append(d.compiling, compiled{s.Start, s.End, s.Thread, strings.Clone(s.Reason)})
 	}
 	if n := d.name(s.Name); n != nil {
 		n.add(slow{id: s.ID, start: s.Start, dur: s.End - s.Start, step: s.Step})
@@ -239,6 +257,14 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 	out.slowest = out.slowest[:min(len(out.slowest), topTable)]
 	for _, c := range points {
 		out.checkpoints = append(out.checkpoints, *c)
+	}
+	for _, p := range j.Processes {
+		if s := of(p); s != nil {
+			for _, c := range s.compiled {
+				c.Rank, c.Attempt = p.Rank, p.Attempt
+				out.compiled = append(out.compiled, c)
+			}
+		}
 	}
 	slices.SortFunc(out.checkpoints, func(a, b Checkpoint) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(a.Step, b.Step))

@@ -27,7 +27,7 @@ import (
 
 // digestVersion is the version of the files that [State.WriteDigest] writes. It is
 // increased when older readers cannot read the new format.
-const digestVersion = 18
+const digestVersion = 19
 
 // A digest begins with the eight bytes "trspdig\n" and the version of the format, an unsigned
 // varint. A reader rejects other versions. Parts follow: a byte for the kind, the size as an
@@ -301,6 +301,11 @@ func (d *detailSink) AppendBinary(dst []byte) ([]byte, error) {
 			dst = binary.AppendVarint(dst, v)
 		}
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(d.compiled)))
+	for i := range d.compiled {
+		c := &d.compiled[i]
+		dst = columns.AppendBytes(binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(dst, c.Step), c.Time), c.inWarmup), c.Reason)
+	}
 	return dst, nil
 }
 
@@ -325,6 +330,9 @@ func (d *detailSink) UnmarshalBinary(src []byte) error {
 		sv := save{name: r.String(), background: r.Bool()}
 		sv.step, sv.start, sv.end = r.Int(), r.Int(), r.Int()
 		d.saves[id] = sv
+	}
+	for range r.Small(maxCompiled) {
+		d.compiled = append(d.compiled, Recompilation{Step: r.Int(), Time: r.Int(), inWarmup: r.Int(), Reason: r.String()})
 	}
 	if r.Err() != nil || r.Len() != 0 {
 		return fmt.Errorf("report: the details of a process: %w", columns.ErrDamaged)

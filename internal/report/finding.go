@@ -3,6 +3,7 @@ package report
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
@@ -50,6 +51,8 @@ func kindOfPart(part string) finding.Kind {
 		return finding.OtherCode
 	case partStart:
 		return finding.StartUp
+	case partRecompile:
+		return finding.Recompile
 	case profile.Copies.String():
 		return finding.Copies
 	case profile.Input.String():
@@ -60,7 +63,9 @@ func kindOfPart(part string) finding.Kind {
 	return kindOfLoss(account.Category(part))
 }
 
-// largestLoss returns the finding of the largest notable loss, or nil.
+// largestLoss returns the finding of the largest notable loss, or nil. The start of a run is not compared
+// with what happens after it: other losses are notable if they take a tenth of the time without the start,
+// and the start only if there is none and it matters (see startMatters).
 func (r *Report) largestLoss() *finding.Finding {
 	groups := make(map[finding.Kind]int64)
 	var all, most int64
@@ -71,16 +76,49 @@ func (r *Report) largestLoss() *finding.Finding {
 			groups[kind] += s.Time
 		}
 	}
+	start := groups[finding.StartUp]
+	delete(groups, finding.StartUp)
 	var largest finding.Kind
 	for kind, ns := range groups {
-		if float64(ns) > notable*float64(all) && (ns > most || ns == most && kind < largest) {
+		of := all - start
+		if kind == finding.Other && ns < of/2 {
+			of = all // it may be part of the start
+		}
+		if float64(ns) > notable*float64(of) && float64(ns) > leastLoss*float64(all) && (ns > most || ns == most && kind < largest) {
 			largest, most = kind, ns
 		}
 	}
-	if largest == "" {
-		return nil
+	switch {
+	case largest != "":
+		return r.loss(largest, most)
+	case r.startMatters():
+		return r.loss(finding.StartUp, start)
 	}
-	return r.loss(largest, most)
+	return nil
+}
+
+const (
+	// leastLoss is the share of the whole run below which a loss is not the diagnosis.
+	leastLoss = 0.02
+	// shortRun is the length of a run, in nanoseconds, below which its start is not a finding: a short run
+	// always consists of imports.
+	shortRun = int64(5 * time.Minute)
+)
+
+// startMatters reports whether the start may be the diagnosis: it takes a tenth of a run that is not short,
+// all attempts together, or most of it is waiting for one rank.
+func (r *Report) startMatters() bool {
+	if r.Profile != nil || !r.startIsLong() {
+		return false
+	}
+	_, _, late := r.startedLate()
+	return late || r.Ledger.Wall >= shortRun
+}
+
+// startIsLong reports whether the start takes a tenth of the time.
+func (r *Report) startIsLong() bool {
+	_, ns := r.startParts()
+	return float64(ns) > notable*float64(r.Ledger.Categories.Sum())
 }
 
 // loss returns the finding for the shares of a kind, which took ns summed over ranks.
@@ -119,10 +157,9 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 		return f
 	}
 	if kind == finding.StartUp {
-		for i := range r.Losses {
-			if l := &r.Losses[i]; partOf(l.Category) == partStart {
-				add(strings.TrimPrefix(words(l.Category), "start-up: "), l.Time)
-			}
+		parts, _ := r.startParts()
+		for i := range parts {
+			add(strings.TrimPrefix(words(parts[i].Category), "start-up: "), parts[i].Time)
 		}
 		if rank, waited, ok := r.startedLate(); ok {
 			f.Ranks, f.Evidence = []int{rank}, &finding.Evidence{Waited: float64(waited/ranks) / 1e6}
@@ -133,11 +170,20 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 			f.Cause, f.Evidence = role, &finding.Evidence{Level: own, Others: others}
 		}
 	}
+	if ms := r.Steps.Phases[phaseOfLoss[kind]]; ms > 0 && f.Evidence == nil && len(f.Parts) == 1 {
+		f.Evidence = &finding.Evidence{Interval: r.Steps.Compared, Level: ms}
+	}
+	if kind == finding.Recompile {
+		f.Evidence = r.recompileEvidence()
+	}
 	if kind == finding.Wait && len(f.Parts) == 1 && of[0].Rank != nil {
 		f.Ranks = []int{*of[0].Rank}
 	}
 	return f
 }
+
+// phaseOfLoss holds the phase of a step that a loss belongs to.
+var phaseOfLoss = map[finding.Kind]string{finding.OtherCode: straggler.Host.String(), finding.InputSlow: straggler.Input.String()}
 
 // heaviestRole returns the role, for example a pipeline stage, whose ranks have notably more own time in a step than
 // the others, and the own times of both in milliseconds. The role is "" if there is none.
@@ -173,12 +219,7 @@ func (r *Report) heaviestRole() (role string, own, others float64) {
 // startedLate returns the rank for which the others waited longest during the start, and how
 // long they waited, summed over them. ok reports whether that is at least half of the start.
 func (r *Report) startedLate() (rank int, waited int64, ok bool) {
-	var start int64
-	for i := range r.Losses {
-		if l := &r.Losses[i]; partOf(l.Category) == partStart {
-			start += l.Time
-		}
-	}
+	_, start := r.startParts()
 	for _, w := range r.Ledger.WaitedFor {
 		if w.InInit > waited {
 			rank, waited = w.Rank, w.InInit

@@ -80,6 +80,9 @@ func (r *Report) diagnose() {
 func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why string) {
 	v := r.Verdict.Rank
 	if v != nil && v.Kind.IsOfSteps() {
+		if f := r.largestLoss(); v.Kind == finding.Drift && f != nil && f.Kind == finding.Recompile {
+			return f.Kind, f, "" // the cause of slower steps
+		}
 		return v.Kind, &v.Finding, v.Sentence
 	}
 	if p := r.Profile; p != nil {
@@ -116,7 +119,12 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 	if len(r.Ranks) > 1 {
 		whose = " of all ranks"
 	}
-	why += fmt.Sprintf("; %s of the time%s is in steps.", display.Percent(*r.Goodput), whose)
+	inSteps, after := *r.Goodput, ""
+	if r.startIsLong() {
+		_, start := r.startParts()
+		inSteps, after = float64(r.Ledger.Categories[account.Productive])/float64(r.Ledger.Categories.Sum()-start), " after the start"
+	}
+	why += fmt.Sprintf("; %s of the time%s%s is in steps.", display.Percent(inSteps), whose, after)
 	if !r.measured() {
 		return finding.Unknown, nil, why + " Their parts are not recorded."
 	}
@@ -245,6 +253,7 @@ func (r *Report) action() string {
 var shareActions = map[string]string{
 	partWait:                      "see which ranks come last in the table of ranks: --full",
 	string(account.Communication): "overlap collectives with the backward pass, or send fewer and larger messages",
+	partRecompile:                 "pad or bucket what changes its shape, or compile with dynamic=True; TORCH_LOGS=recompiles lists each cause",
 	string(account.OtherCode):     "see what the program does between the spans of a step: add spans there, or profile it",
 }
 
@@ -271,7 +280,13 @@ func (s *screen) first(r *Report) {
 		s.labelled("Injected", text)
 	}
 	early := r.endedBeforeSteps()
-	if !early && (end == "" || v.kind != finding.Other) { // time without spans does not explain a failure
+	switch {
+	case early:
+	case end == "":
+		s.labelled(v.Diagnosis, v.Why)
+	case v.kind == finding.Fine:
+		s.labelled("Before", v.Why+" No problem found.")
+	case v.kind != finding.Other && v.kind != finding.StartUp: // they do not explain a failure
 		s.labelled(v.Diagnosis, v.Why)
 	}
 	for i, text := range r.machineSentences() {
@@ -511,7 +526,7 @@ func (s *screen) details(r *Report) {
 	table := len(d.lines) + 1 // the table is never truncated
 	d.limits(r.Limits)
 	d.labelled("Restart", r.disruptions())
-	if v.kind == finding.Fine {
+	if v.kind == finding.Fine || v.kind != finding.StartUp && r.Profile == nil && r.startIsLong() {
 		d.labelled("Start", r.startSentence())
 	}
 	d.resourceLines(r)
@@ -600,13 +615,10 @@ func (s *screen) proof(p *finding.Proof) {
 // startSentence returns how long the start of a run took, and its largest parts.
 func (r *Report) startSentence() string {
 	ranks := int64(max(len(r.Ranks), 1))
-	var all int64
 	var parts []string
-	for _, l := range r.Losses {
-		if partOf(l.Category) != partStart {
-			continue
-		}
-		if all += l.Time; len(parts) < 4 {
+	losses, all := r.startParts()
+	for _, l := range losses[:min(len(losses), 4)] {
+		if float64(l.Time) >= worth*float64(all) {
 			parts = append(parts, words(l.Category)+" "+display.Duration(l.Time/ranks))
 		}
 	}

@@ -86,7 +86,7 @@ func (r *Report) codeSentence() string {
 			c = g
 		}
 	}
-	if c == nil || c.Time < notable*c.Step || r.Steps.Compared == 0 || c.Time > 2*r.Steps.Median || r.Ledger.ProductiveParts[account.OtherCode] == 0 {
+	if c == nil || c.Time < notable*c.Step || r.Steps.Compared == 0 || c.Time > 2*r.Steps.Median || r.Ledger.ProductiveParts[account.OtherCode] == 0 && !r.Steps.Device {
 		return ""
 	}
 	whose := ""

@@ -16,7 +16,7 @@ func placeOfPart(part string) place {
 		return placeSaves
 	case finding.LostWork, finding.Down, finding.StartUp:
 		return placeStarts
-	case finding.InputSlow, finding.OtherCode:
+	case finding.InputSlow, finding.OtherCode, finding.Recompile:
 		return placeSteps
 	case finding.Wait:
 		return placeWaits

@@ -66,6 +66,8 @@ type Report struct {
 	// need steps of PyTorch that trainspan run observed.
 	Code    []OwnCode `json:"own_code,omitempty"`
 	Dataset *Dataset  `json:"dataset,omitempty"`
+	// Recompiled lists the compared steps in which the model was compiled again.
+	Recompiled []Recompilation `json:"recompilations,omitempty"`
 	// Injected lists the delays that trainspan run --inject added to the job. Their cost is
 	// not a fault of the job.
 	Injected []Injected `json:"injected,omitempty"`
@@ -111,10 +113,12 @@ type Verdict struct {
 	Outcome string `json:"outcome"`
 	// Diagnosis is the problem that costs most. If fixing the steps gains enough it is SLOW
 	// RANK, SLOW RANKS, IMBALANCE, INPUT, COMMUNICATION, DRIFT or HANG. Otherwise it is the
-	// loss of more than a tenth of the time: START-UP, CHECKPOINTS, LOST WORK, DOWN, INPUT,
-	// WAIT, COMMUNICATION, OTHER CODE, EVALUATION, OTHER, and in a profile also COPIES and
-	// IDLE DEVICE. Otherwise it is NO PROBLEM FOUND, or UNKNOWN if the records are not
-	// sufficient, for example because they do not divide the steps.
+	// loss of more than a tenth of the time after the start: RECOMPILATION, CHECKPOINTS, LOST
+	// WORK, DOWN, INPUT, WAIT, COMMUNICATION, OTHER CODE, EVALUATION, OTHER, and in a profile
+	// also COPIES and IDLE DEVICE. Otherwise it is START-UP if the start takes a tenth of a run
+	// of five minutes or more, or most of it is waiting for one rank. Otherwise it is NO
+	// PROBLEM FOUND, or UNKNOWN if the records are not sufficient, for example because they
+	// do not divide the steps.
 	Diagnosis string `json:"diagnosis"`
 	// Why is the reason for the diagnosis, in one or two sentences with numbers.
 	Why string `json:"why"`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
@@ -30,6 +31,8 @@ type Share struct {
 const (
 	partWait  = "wait"
 	partStart = "start"
+
+	partRecompile = "recompilation" // of the model in later steps
 )
 
 const (
@@ -96,13 +99,14 @@ func (r *Report) shares() []Share {
 	}
 	for i := range led.Ranks {
 		rank := &led.Ranks[i]
-		left := rank.Categories[account.Productive]
-		for part, ns := range rank.ProductiveParts {
-			add(string(part), rank.Rank, ns)
-			left -= ns
+		for part, ns := range r.partsInSteps(rank) {
+			add(part, rank.Rank, ns)
 		}
-		add(string(account.StepUnsplit), rank.Rank, left)
+		_, again := r.recompileTime(rank)
 		for c, ns := range rank.Categories {
+			if c == account.Warmup {
+				ns -= again
+			}
 			if c != account.Productive {
 				add(partOf(c), rank.Rank, ns)
 			}
@@ -157,6 +161,62 @@ func (r *Report) shares() []Share {
 	give(others, partWait, nil, rest)
 	sortShares(out)
 	return out
+}
+
+// partsInSteps divides the productive time of a rank. The ledger does not divide steps that run on a device:
+// there the time in which the device is idle because of the host's code is other code. Recompilations are
+// taken out of the computation around them.
+func (r *Report) partsInSteps(rank *account.RankReport) map[string]int64 {
+	parts := make(map[string]int64)
+	left := rank.Categories[account.Productive]
+	for part, ns := range rank.ProductiveParts {
+		parts[string(part)] += ns
+		left -= ns
+	}
+	unsplit := string(account.StepUnsplit)
+	parts[unsplit] += left
+	again, inWarmup := r.recompileTime(rank)
+	parts[partRecompile] = inWarmup
+	again -= inWarmup
+	for _, part := range [...]string{string(account.Compute), unsplit, string(account.OtherCode)} {
+		ns := min(again, max(parts[part], 0))
+		parts[part] -= ns
+		parts[partRecompile] += ns
+		again -= ns
+	}
+	if idle := int64(r.idleOfDevice() * float64(parts[unsplit])); idle > 0 {
+		parts[unsplit] -= idle
+		parts[string(account.OtherCode)] += idle
+	}
+	return parts
+}
+
+// idleOfDevice returns the fraction of the steps in which a device is idle because the host runs other code:
+// of the time in steps without that of saves and of waits for data, which are categories of their own. It is
+// 0 if the steps do not have times of devices.
+func (r *Report) idleOfDevice() float64 {
+	if !r.Steps.Device {
+		return 0
+	}
+	var all float64
+	for name, ms := range r.Steps.Phases {
+		if name != straggler.Input.String() && name != straggler.Checkpoint.String() {
+			all += ms
+		}
+	}
+	for _, ms := range [...]*float64{r.Steps.Wait, r.Steps.Transfer} {
+		if ms != nil {
+			all += *ms
+		}
+	}
+	// The time from step to step includes evaluations between them, which are categories of their own.
+	c, steps := r.Ledger.Categories, float64(r.Steps.Compared)*float64(max(len(r.Ranks), 1))
+	between := float64(c[account.Validation]+c[account.Testing]) / 1e6 / max(steps, 1)
+	idle := r.Steps.Phases[straggler.Host.String()] - between
+	if idle <= 0 || all <= between {
+		return 0
+	}
+	return idle / (all - between)
 }
 
 // messagesName is the name of communication that is mostly waiting for messages of other stages.

@@ -145,6 +145,8 @@ func TestDoubt(t *testing.T) {
 				k := &r.Ledger.Ranks[i]
 				k.Categories[account.Productive], k.ProductiveParts[account.Compute], k.Categories[account.Init] = 500, 500, 500
 			}
+			r.Ledger.Categories = account.Totals{account.Productive: 2000, account.Init: 2000}
+			r.Losses, r.Ledger.Wall = losses(r.Ledger), shortRun
 		}
 		r.Shares = r.shares()
 		r.diagnose()

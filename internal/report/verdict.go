@@ -276,8 +276,9 @@ func (r *Report) next() (out []string, at []place) {
 	if text := afterwards(r.Outcome); text != "" && r.Profile == nil {
 		list = append(list, action{text, 2, placeStarts}) // comes first: the run has ended
 	}
+	failed := afterwards(r.Outcome) != ""
 	about := r.action()
-	if about != "" {
+	if about != "" && !(failed && r.Verdict.kind == finding.StartUp) {
 		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
 	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && r.fullCPU() == nil && (v.Kind != finding.Unknown || len(r.Ranks) > 1) {
@@ -299,6 +300,9 @@ func (r *Report) next() (out []string, at []place) {
 		}
 		if (l.Category == account.DataWait || l.Category == account.Other) && l.Share < notable {
 			continue // small amounts of both are normal
+		}
+		if partOf(l.Category) == partStart && (failed || !r.startMatters()) {
+			continue // each run has a start, and the start of a failed one is not what to look at
 		}
 		if l.Category == account.DataWait && r.fullCPU() != nil {
 			continue // more workers gain nothing
@@ -365,6 +369,9 @@ func afterwards(o *job.Outcome) string {
 	}
 	switch o.How {
 	case job.Failed:
+		if text := afterDeviceOOM(o.Error); text != "" {
+			return text
+		}
 		return "read what " + of + " printed last in the output of the job"
 	case job.OutOfMemory:
 		return "give the job more memory, or find what uses it on the node of " + of

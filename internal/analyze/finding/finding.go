@@ -31,6 +31,7 @@ const (
 	Wait        Kind = "wait"
 	Evaluation  Kind = "evaluation"
 	OtherCode   Kind = "other_code"
+	Recompile   Kind = "recompilation"
 	Copies      Kind = "copies"
 	IdleDevice  Kind = "idle_device"
 	Other       Kind = "other"
@@ -148,9 +149,11 @@ type Evidence struct {
 	Waited float64 `json:"waited_ms,omitempty"`
 	// LastStep is, for a hang, the step after which the named ranks began no other step.
 	LastStep *int64 `json:"last_step,omitempty"`
-	// Seen is, for a hang, a clause on the ranks from a source other than the steps: how a process ended, or
-	// a flight recorder.
+	// Seen is a clause from a source other than the steps. For a hang: how a process ended, or a flight
+	// recorder. For recompilations: the reason that the compiler gave.
 	Seen string `json:"seen,omitempty"`
+	// Steps lists the first steps that were compiled again.
+	Steps []int64 `json:"steps,omitempty"`
 }
 
 // all reports whether the interval covers all judged steps.
@@ -171,7 +174,7 @@ func (k Kind) IsOfSteps() bool {
 var titles = map[Kind]string{
 	SlowRanks: "SLOW RANK", Imbalance: "IMBALANCE", InputSlow: "INPUT", SlowTransfer: "COMMUNICATION", Drift: "DRIFT", Hang: "HANG",
 	StartUp: "START-UP", Checkpoints: "CHECKPOINTS", LostWork: "LOST WORK", Down: "DOWN", Wait: "WAIT", Evaluation: "EVALUATION",
-	OtherCode: "OTHER CODE", Copies: "COPIES", IdleDevice: "IDLE DEVICE", Other: "OTHER",
+	OtherCode: "OTHER CODE", Recompile: "RECOMPILATION", Copies: "COPIES", IdleDevice: "IDLE DEVICE", Other: "OTHER",
 	Fine: "NO PROBLEM FOUND", Unknown: "UNKNOWN",
 }
 

@@ -433,12 +433,17 @@ func (f *Finding) loss() string {
 	case f.Job.Ranks <= 1:
 		whose = ""
 	}
+	if f.Kind == Recompile {
+		return f.recompiled() + fmt.Sprintf(": %s of %s%s.", lost, whose, run) + f.compilerReason()
+	}
 	if len(f.Parts) == 1 && f.Kind != StartUp {
 		if f.Kind == Wait {
 			return fmt.Sprintf("%s: %s of %s%s.", capital(f.Parts[0].Name), lost, whose, run)
 		}
 		heavy := ""
-		if e := f.Evidence; e != nil && e.Level > 0 {
+		if e := f.Evidence; e != nil && e.Level > 0 && f.Cause == "" {
+			heavy = fmt.Sprintf(", %s of each step in the mean", display.Milliseconds(e.Level))
+		} else if e != nil && e.Level > 0 {
 			heavy = fmt.Sprintf("; %s works %s of each step, the others %s", f.Cause, display.Milliseconds(e.Level), display.Milliseconds(e.Others))
 		}
 		return fmt.Sprintf("%s takes %s of %s%s%s.", capital(f.Parts[0].Name), lost, whose, run, heavy)
@@ -452,6 +457,40 @@ func (f *Finding) loss() string {
 		late = fmt.Sprintf("; %s of it is waiting for rank %d", display.Duration(int64(f.Evidence.Waited*1e6)), f.Ranks[0])
 	}
 	return fmt.Sprintf("%s of %s%s: %s%s.", lost, whose, run, strings.Join(parts, ", "), late)
+}
+
+// recompiled lists the steps in which the compiler ran again, and how long it took in each.
+func (f *Finding) recompiled() string {
+	e := f.Evidence
+	if e == nil || e.Affected == 0 {
+		return "The model was compiled again in later steps"
+	}
+	var list []string
+	for _, n := range e.Steps {
+		list = append(list, fmt.Sprint(n))
+	}
+	steps := strings.Join(list, ", ")
+	switch n := len(list); {
+	case e.Affected > n:
+		steps = fmt.Sprintf("%d steps (%s, …)", e.Affected, steps)
+	case n == 1:
+		steps = "step " + steps
+	default:
+		steps = "steps " + strings.Join(list[:n-1], ", ") + " and " + list[n-1]
+	}
+	each := ""
+	if e.Affected > 1 {
+		each = " each time"
+	}
+	return fmt.Sprintf("The model was compiled again in %s, %s%s", steps, display.Duration(int64(e.Excess*1e6)), each)
+}
+
+// compilerReason returns the reason that the compiler gave, as a sentence, or "".
+func (f *Finding) compilerReason() string {
+	if f.Evidence == nil || f.Evidence.Seen == "" {
+		return ""
+	}
+	return " Reason: " + strings.TrimRight(f.Evidence.Seen, ".") + "."
 }
 
 // capital returns text with its first letter in upper case.

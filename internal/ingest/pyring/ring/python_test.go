@@ -336,6 +336,51 @@ for steps, slots in (3000, 0), (3000, 0), (0, 20000), (3000, 1), (6000, 0), (0, 
 	}
 }
 
+// Work of a device is recorded some steps after its launch. It is read when the training is in the step of the
+// launch: after the step before it, and not after later ones.
+func TestDeviceInStep(t *testing.T) {
+	dir := t.TempDir()
+	pyrun.Run(t, dir, `
+from trainspan import _ring as r
+n = r.name("train.iteration", "pipeline", "torch", 0, tuple(r.name(x, "test", "torch") for x in ("wait", "a")))
+forward, launched = r.name("forward", "device", "torch"), []
+v, token = r.step(n)
+for i in range(60):
+    v[8] = r.clock(); v[9] = r.clock()
+    launched.append(r.now())
+    r.end_step(v, token, n, None, i + 1)
+    v, token = r.step(n)
+    if len(launched) == 3:
+        for at in launched:
+            r.event(forward, at + 1000, at + 2000, None, 1 << 30, 1000)
+        launched = []
+r.close()
+`)
+	r, err := ring.Open(only(t, dir), ring.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	step, works, steps := int64(0), int64(0), 0
+	if err := r.Finish(t.Context(), func(r *ring.Record) {
+		if r.Next >= 0 {
+			step = r.Next
+			steps++
+		}
+		if r.Thread.Lane {
+			if step != works {
+				t.Errorf("work %d is read in step %d", works, step)
+			}
+			works++
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if works != 60 || steps != 60 {
+		t.Errorf("read %d works and %d steps, want 60 each", works, steps)
+	}
+}
+
 // A writer that is stopped and continued at any moment loses nothing.
 func TestStop(t *testing.T) {
 	seed := rand.Uint64()

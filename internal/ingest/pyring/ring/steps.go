@@ -239,10 +239,14 @@ func (r *stepReader) deliver(p part, take func(*Record)) {
 
 // merge delivers the spans of steps that ended before a record of their thread,
 // or with a record around them, and puts the record below the parts around it,
-// which are not on the thread's stack.
+// which are not on the thread's stack. Before a record of a device it delivers the spans of steps that ended
+// before the host launched the work, so that the work gets the step of its launch.
 func (r *stepReader) merge(rec *Record, take func(*Record)) error {
 	if r.discover(); len(r.queue) == 0 {
 		return nil
+	}
+	if rec.Thread.Lane { // a device's, which the host launched earlier: in the step that was current then
+		return r.pass(r.clock(rec.Start-rec.Value), take)
 	}
 	w := &r.step.words
 	here := func() bool { return len(r.queue) > 0 && w[stepPlace]&math.MaxUint32 == uint64(rec.Thread.Number) }

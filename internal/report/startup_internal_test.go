@@ -1,0 +1,129 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/job"
+)
+
+// ofSeconds returns the report of 4 equal ranks with a ledger in seconds. What is left of the run is compute.
+func ofSeconds(wall int64, spent account.Totals, parts account.Parts) *Report {
+	r := evenJob()
+	led := r.Ledger
+	led.Wall, led.Categories, led.ProductiveParts = wall*1e9, account.Totals{}, account.Parts{}
+	for i := range led.Ranks {
+		k := &led.Ranks[i]
+		k.Categories, k.ProductiveParts = account.Totals{account.Productive: wall * 1e9}, account.Parts{}
+		for c, s := range spent {
+			k.Categories[c] = s * 1e9
+			k.Categories[account.Productive] -= s * 1e9
+		}
+		left := k.Categories[account.Productive]
+		for part, s := range parts {
+			k.ProductiveParts[part] = s * 1e9
+			left -= s * 1e9
+		}
+		k.ProductiveParts[account.Compute] = left
+		for c, ns := range k.Categories {
+			led.Categories[c] += ns
+		}
+		for part, ns := range k.ProductiveParts {
+			led.ProductiveParts[part] += ns
+		}
+	}
+	goodput := led.Ratio()
+	r.Goodput, r.Losses = &goodput, losses(led)
+	r.Shares = r.shares()
+	r.diagnose()
+	return r
+}
+
+// TestStartIsNotCompared checks that the start is the diagnosis only in a run that is not short and has no other
+// problem, and that other losses are compared with the time after the start.
+func TestStartIsNotCompared(t *testing.T) {
+	imports := func(s int64) account.Totals { return account.Totals{account.StartupImports: s} }
+	for name, c := range map[string]struct {
+		wall  int64
+		spent account.Totals
+		parts account.Parts
+		late  bool
+		want  finding.Kind
+		next  string
+	}{
+		"a short run":                    {wall: 100, spent: imports(80), want: finding.Fine},
+		"a short run, other code":        {wall: 100, spent: imports(80), parts: account.Parts{account.OtherCode: 3}, want: finding.OtherCode, next: "between the spans of a step"},
+		"a short run, data":              {wall: 100, spent: account.Totals{account.StartupImports: 60, account.DataWait: 20}, want: finding.InputSlow, next: "give the data loader"},
+		"a loss of 1 % of the run":       {wall: 100, spent: account.Totals{account.StartupImports: 95, account.DataWait: 1}, want: finding.Fine},
+		"a long run":                     {wall: 1200, spent: imports(480), want: finding.StartUp, next: "import less"},
+		"a long run, data":               {wall: 1200, spent: account.Totals{account.StartupImports: 480, account.DataWait: 100}, want: finding.InputSlow, next: "give the data loader"},
+		"a long run with a short start":  {wall: 1200, spent: imports(60), want: finding.Fine},
+		"a short run, one rank is late":  {wall: 100, spent: account.Totals{account.Init: 60}, late: true, want: finding.StartUp, next: "rank 2 comes last in the start"},
+		"time without spans is no cause": {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 5}, want: finding.Fine},
+		"most time is without spans":     {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 11}, want: finding.Other, next: "add a span"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ofSeconds(c.wall, c.spent, c.parts)
+			if c.late {
+				r.Ledger.WaitedFor = []account.WaitedFor{{Rank: 2, Time: 3 * 50e9, InInit: 3 * 50e9}}
+				r.diagnose()
+			}
+			if r.Verdict.kind != c.want {
+				t.Fatalf("got %s (%q), want %s", r.Verdict.kind, r.Verdict.Why, c.want)
+			}
+			next, _ := r.next()
+			if c.next != "" && (len(next) == 0 || !strings.Contains(next[0], c.next)) {
+				t.Errorf("next is %q, want %q first", next, c.next)
+			}
+			if all := strings.Join(next, "; "); c.wall < 300 && strings.Contains(all, "import less") {
+				t.Errorf("next is %q, want no advice about imports", all)
+			}
+			screen := strings.Join(r.First(80), "\n")
+			if long := c.spent[account.StartupImports]*10 > c.wall; long && c.want != finding.StartUp && !strings.Contains(screen, "\nStart      ") {
+				t.Errorf("no line has the start:\n%s", screen)
+			}
+			if c.want == finding.Fine && c.wall == 100 && !strings.Contains(r.Verdict.Why, "after the start") {
+				t.Errorf("got %q, want the share of the time after the start", r.Verdict.Why)
+			}
+		})
+	}
+}
+
+// TestFailedAfterStart checks that the screen of a run that failed has the error and no advice about its start.
+func TestFailedAfterStart(t *testing.T) {
+	for _, wall := range []int64{20, 2000} {
+		r := ofSeconds(wall, account.Totals{account.StartupImports: wall / 2}, nil)
+		r.Outcome = &job.Outcome{How: job.Failed, Text: "failed", Error: "RuntimeError: bad input"}
+		r.diagnose()
+		r.Verdict.Next, _ = r.next()
+		screen := strings.Join(r.First(80), "\n")
+		if !strings.Contains(screen, "RuntimeError") || strings.Contains(screen, "START-UP") || strings.Contains(screen, "NO PROBLEM") || strings.Contains(strings.Join(r.Verdict.Next, " "), "import less") {
+			t.Errorf("next %q; want the error and nothing about imports:\n%s", r.Verdict.Next, screen)
+		}
+	}
+}
+
+// TestIdleOfDevice checks that the time in which a device is idle because of the host's code is other code, without
+// the evaluations between steps.
+func TestIdleOfDevice(t *testing.T) {
+	r := ofSeconds(100, nil, nil)
+	r.Steps = Steps{Count: 101, Compared: 100, Median: 500, Device: true, Phases: map[string]float64{"host": 600, "forward": 150, "backward": 150, "input": 100}}
+	for i := range r.Ledger.Ranks {
+		k := &r.Ledger.Ranks[i]
+		k.Categories = account.Totals{account.Productive: 60e9, account.DataWait: 10e9, account.Validation: 30e9}
+		k.ProductiveParts = account.Parts{account.StepUnsplit: 60e9}
+	}
+	r.Ledger.Categories = account.Totals{account.Productive: 240e9, account.DataWait: 40e9, account.Validation: 120e9}
+	var got time.Duration
+	for _, s := range r.shares() {
+		if s.Part == string(account.OtherCode) {
+			got = time.Duration(s.Time)
+		}
+	}
+	if want := 120 * time.Second; (got - want).Abs() > time.Millisecond { // 300 of 600 ms without data and evaluation
+		t.Errorf("other code takes %v of 4 ranks, want %v", got, want)
+	}
+}
