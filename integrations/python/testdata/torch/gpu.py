@@ -24,7 +24,7 @@ class Numbers(Dataset):
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 1)).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-scaler = torch.amp.GradScaler("cuda")
+scaler = torch.amp.GradScaler("cuda", init_scale=128.0)  # no gradient is infinite
 
 
 def loss_of(x):
