@@ -129,9 +129,9 @@ type alerter struct {
 
 	report *report.Report
 	before string          // the answer of the previous reading
-	said   string          // the last reported answer
+	latest string          // the last reported answer
 	last   time.Time       // the time of that report
-	told   map[string]bool // all reported answers
+	sent   map[string]bool // all reported answers
 	failed int             // failed calls for the current answer
 }
 
@@ -174,17 +174,17 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	now := w.now()
 	// A new answer is reported at once; an answer that was reported before only
 	// when the time quiet has passed since the last report.
-	if answer == w.said || w.failed == maxCalls || (answer == "" || w.told[answer]) && now.Sub(w.last) < w.quiet {
+	if answer == w.latest || w.failed == maxCalls || (answer == "" || w.sent[answer]) && now.Sub(w.last) < w.quiet {
 		return nil
 	}
 	if err := w.call(ctx, messageOf(w.report, r.at)); err != nil {
 		w.failed++
 		return fmt.Errorf("notification failed (try %d of %d): %w", w.failed, maxCalls, err)
 	}
-	if w.told == nil {
-		w.told = make(map[string]bool)
+	if w.sent == nil {
+		w.sent = make(map[string]bool)
 	}
-	w.told[answer], w.said, w.last, w.failed = true, answer, now, 0
+	w.sent[answer], w.latest, w.last, w.failed = true, answer, now, 0
 	return nil
 }
 

@@ -36,8 +36,8 @@ func (p *Processor) writeEnded(records []outputs.Record) {
 		return
 	}
 	if e.asm == nil {
-		o := &p.desk.opts
-		e.asm = place.New(p.desk.w, place.Options{TID: e.first, MaxWaiting: maxBatch, MaxParents: o.MaxParents, TraceIDs: o.TraceIDs, NoBegin: o.NoBegin})
+		o := &p.traces.opts
+		e.asm = place.New(p.traces.w, place.Options{TID: e.first, MaxWaiting: maxBatch, MaxParents: o.MaxParents, TraceIDs: o.TraceIDs, NoBegin: o.NoBegin})
 	}
 	for len(records) > 0 {
 		n := min(len(records), maxBatch)
@@ -46,7 +46,7 @@ func (p *Processor) writeEnded(records []outputs.Record) {
 		}
 		spans := e.spans[:n]
 		for i := range spans {
-			e.convert(p.desk, &spans[i], records[i].Snapshot)
+			e.convert(p.traces, &spans[i], records[i].Snapshot)
 			if n == 1 {
 				e.asm.Write(&spans[i])
 			} else {

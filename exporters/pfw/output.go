@@ -15,7 +15,7 @@ import (
 // and scopes without a parent in their context find one.
 func (p *Processor) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if p != nil {
-		p.desk.attach(t)
+		p.traces.attach(t)
 		dispatch.OfferScopes(ctx, scopes{p}, p.fileLog())
 	}
 	return outputs.Traits{Snapshots: true, All: true}, nil
@@ -35,11 +35,11 @@ func (p *Processor) Write(records []outputs.Record) error {
 		case outputs.KindStart:
 			p.start(r.Context, r.Snapshot)
 		case outputs.KindStop:
-			if p.desk.endSpan(r.Snapshot) {
+			if p.traces.endSpan(r.Snapshot) {
 				continue
 			}
 			n := 1 // spans that arrive together are placed together
-			for i+n < len(records) && records[i+n].Kind == outputs.KindStop && p.desk.findSpan(records[i+n].Snapshot) == nil {
+			for i+n < len(records) && records[i+n].Kind == outputs.KindStop && p.traces.findSpan(records[i+n].Snapshot) == nil {
 				n++
 			}
 			p.writeEnded(records[i : i+n])
@@ -58,7 +58,7 @@ func (p *Processor) event(s sdktrace.ReadOnlySpan, e *outputs.Event) {
 	if p.closed.Load() {
 		return
 	}
-	d := p.desk
+	d := p.traces
 	in := d.open.find(s.SpanContext().SpanID())
 	if in == nil {
 		return
@@ -81,7 +81,7 @@ func (s scopes) ScopeKind(category, name string) dispatch.ScopeKind {
 	p := s.p
 	p.scoped.Store(true)
 	info, _ := vocab.ByEvent(category, name)
-	return &kind{d: p.desk, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
+	return &kind{d: p.traces, key: dftracer.NewKey(vocab.SafeCategory(category), name), long: info.Long}
 }
 
 // EndScopes implements dispatch.Scopes.
@@ -98,10 +98,10 @@ func (p *Processor) fileLog() dispatch.FileLog {
 // endScopes ends the open scopes before their parent spans end, and writes them as
 // truncated. Later scopes are not recorded.
 func (p *Processor) endScopes() {
-	if !p.desk.cut.CompareAndSwap(false, true) {
+	if !p.traces.cut.CompareAndSwap(false, true) {
 		return
 	}
-	p.desk.endScopes()
+	p.traces.endScopes()
 	p.files.flush(0)
 }
 
@@ -110,7 +110,7 @@ func (p *Processor) Stats() outputs.Stats {
 	if p == nil {
 		return outputs.Stats{}
 	}
-	s := p.desk.w.Stats()
+	s := p.traces.w.Stats()
 	return outputs.Stats{File: outputs.FileStats{
 		Output: "trace", Records: int64(s.Lines), Bytes: int64(s.DiskBytes), Lost: int64(s.Lost + s.Late),
 		Errors: int64(s.Errors), Blocked: s.Blocked,

@@ -41,7 +41,7 @@ import (
 type Processor struct {
 	outputs.None
 
-	desk    *traceWriter
+	traces  *traceWriter
 	ended   endedSpans
 	files   *fileLog // nil if file calls are not recorded
 	watcher watcher
@@ -76,11 +76,11 @@ func Create(path string, o *Options) (*Processor, error) {
 
 // newProcessor returns a processor that writes to the writer of the options.
 func newProcessor(o Options) *Processor {
-	p := &Processor{desk: newTraceWriter(o)}
+	p := &Processor{traces: newTraceWriter(o)}
 	p.ended.first = int64(os.Getpid()) + tracefile.LaneDistance
-	p.files = newFileLog(p.desk, o.Files)
+	p.files = newFileLog(p.traces, o.Files)
 	if !o.NoBegin {
-		p.watcher.start(p.desk, p.files)
+		p.watcher.start(p.traces, p.files)
 	}
 	return p
 }
@@ -90,7 +90,7 @@ func (p *Processor) Writer() *dftracer.Writer {
 	if p == nil {
 		return nil
 	}
-	return p.desk.w
+	return p.traces.w
 }
 
 // OnStart implements sdktrace.SpanProcessor.
@@ -104,7 +104,7 @@ func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
 	if p.closed.Load() {
 		return
 	}
-	d := p.desk
+	d := p.traces
 	if d.offer.Load() == nil {
 		// The processor was attached through a decorator that exposes only the span
 		// processor.
@@ -161,7 +161,7 @@ func (p *Processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p == nil {
 		return
 	}
-	if !p.desk.endSpan(s) {
+	if !p.traces.endSpan(s) {
 		p.writeEnded([]outputs.Record{{Kind: outputs.KindStop, Snapshot: s}})
 	}
 }
@@ -173,7 +173,7 @@ func (p *Processor) ForceFlush(ctx context.Context) error {
 		return nil
 	}
 	p.files.flush(0)
-	return p.desk.w.FlushContext(ctx)
+	return p.traces.w.FlushContext(ctx)
 }
 
 // Shutdown implements sdktrace.SpanProcessor. It writes the open spans, flushes the
@@ -184,7 +184,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 	}
 	p.down.Do(func() {
 		p.closed.Store(true)
-		d := p.desk
+		d := p.traces
 		if d.opts.OwnWriter { // waits for the disk below end with ctx too
 			defer context.AfterFunc(ctx, func() { _ = d.w.CloseContext(ctx) })()
 		}
@@ -208,7 +208,7 @@ func (p *Processor) Shutdown(ctx context.Context) error {
 // endArgs returns the arguments of the trace's end record: the numbers of truncated and
 // unfinished spans, and what was lost on the way to a backend, as otlp_dropped_<key>.
 func (p *Processor) endArgs(unfinished int64) (args []dftracer.Arg) {
-	if n := p.desk.truncated.Load(); n > 0 {
+	if n := p.traces.truncated.Load(); n > 0 {
 		args = append(args, dftracer.Int("spans_truncated", n))
 	}
 	if unfinished > 0 {

@@ -391,7 +391,7 @@ type fileUse struct{ posix, stdio FileUse }
 const MaxRanks = identity.MaxRanks
 
 // hear adds the evidence of a trace event about its process.
-func (p *Process) hear(ev *dftracer.Event) {
+func (p *Process) note(ev *dftracer.Event) {
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata:
 		key, value := ev.Meta()

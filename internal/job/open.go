@@ -317,7 +317,7 @@ func header(path string, text io.Reader) (*group, error) {
 		return nil, err
 	}
 	g := &group{paths: []string{path}, who: newProcess(), start: Unknown, scale: 1000}
-	heard := make(map[Key]*Process)
+	seen := make(map[Key]*Process)
 	left := sniffEvents
 	for ; left > 0; left-- {
 		ev, err := r.Next()
@@ -329,10 +329,10 @@ func header(path string, text io.Reader) (*group, error) {
 		if g.owner.PID == 0 { // metadata may only have the host
 			g.owner = key
 		}
-		if heard[key] == nil {
-			heard[key] = newProcess()
+		if seen[key] == nil {
+			seen[key] = newProcess()
 		}
-		heard[key].hear(ev)
+		seen[key].note(ev)
 		switch {
 		case ev.Phase != dftracer.PhaseMetadata && ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameStart:
 			if g.start == Unknown || ev.TS < g.start {
@@ -352,7 +352,7 @@ func header(path string, text io.Reader) (*group, error) {
 	}
 	g.owner.Host = cmp.Or(g.owner.Host, g.host) // the first records may have none
 	for _, key := range [...]Key{g.owner, {PID: g.owner.PID}} {
-		if p := heard[key]; p != nil {
+		if p := seen[key]; p != nil {
 			g.who.who.Add(p.who)
 		}
 	}

@@ -106,7 +106,7 @@ func (r *reading) lines(path string) {
 			if x.proc.LastSeen == Unknown {
 				continue
 			}
-			if g := x.twin(r.set.traces); g != nil {
+			if g := x.sameTraces(r.set.traces); g != nil {
 				r.attach(g, x)
 			} else {
 				sinks[x] = r.open(x.proc)

@@ -356,7 +356,7 @@ func (p *recordProcess) processAt(t int64) *records {
 
 // twin finds the trace of the process that wrote the records: the same process
 // id and rank, begun at the same time.
-func (x *records) twin(traces []*group) *group {
+func (x *records) sameTraces(traces []*group) *group {
 	const apart = 60e9
 	for _, g := range traces {
 		if g.owner.PID == x.proc.PID && g.start != Unknown && (!g.who.RankKnown || !x.proc.RankKnown || g.who.Rank == x.proc.Rank) &&

@@ -226,7 +226,7 @@ func (t *traceReader) take(p *traceProcess, ev *dftracer.Event) {
 		t.metadata(p, ev)
 	case ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameStart:
 		t.framed(p, ev.TS)
-		p.hear(ev)
+		p.note(ev)
 	case ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameEnd:
 		t.end(p, ev)
 	case ev.Phase == dftracer.PhaseComplete:
@@ -272,7 +272,7 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 			t.paths[value] = key
 		}
 	case tracefile.NameProcess:
-		p.hear(ev)
+		p.note(ev)
 	case tracefile.NameCustom:
 		t.custom(p, ev, key, value)
 	}
@@ -308,7 +308,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		p.Facts[key] = value // the last one is complete
 		return
 	}
-	p.hear(ev)
+	p.note(ev)
 	id, ok := ev.Arg(argSpan)
 	us, err := strconv.ParseInt(value, 10, 64)
 	if !ok && key != spans.EventError || err != nil || !t.noteHeartbeat(p, t.ofMicros(us)) {

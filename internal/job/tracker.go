@@ -132,7 +132,7 @@ func (f *FileTracker) Of(ev *dftracer.Event) *Process {
 	}
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer:
-		p.hear(ev)
+		p.note(ev)
 	case ev.TS >= 0 && ev.Dur >= 0 && ev.TS <= f.latest-ev.Dur:
 		p.LastSeen = max(p.LastSeen, (ev.TS+ev.Dur)*f.group.scale)
 	}

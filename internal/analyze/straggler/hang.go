@@ -40,7 +40,7 @@ const (
 func (s *State) SetLive() { s.live = true }
 
 // stand is the last known position of the ranks of a job and of those that are in a meeting.
-type stand struct {
+type standstill struct {
 	ranks map[int]*rankState
 	at    map[int]*openSpan // the open meetings, by rank
 	long  int64             // longest wait of a rank in a meeting, in nanoseconds; -1 if unknown
@@ -53,7 +53,7 @@ type stand struct {
 // launch the collective that the other devices wait in, or whose device did less. Ranks with truncated files
 // are left out because their records end before the rank stopped.
 func (s *State) hung(step int64) *hang {
-	st := &stand{ranks: make(map[int]*rankState, len(s.ranks)), at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
+	st := &standstill{ranks: make(map[int]*rankState, len(s.ranks)), at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
 	for r, rs := range s.ranks {
 		if rs.info.Ended || !rs.info.Cut {
 			st.ranks[r] = rs
@@ -99,7 +99,7 @@ func (s *State) hung(step int64) *hang {
 }
 
 // enough returns the least wait, in nanoseconds, that corresponds to the given number of steps.
-func (st *stand) enough(steps int) int64 {
+func (st *standstill) enough(steps int) int64 {
 	least := int64(steps) * st.step
 	if st.live {
 		least = max(least, hangLeast)
@@ -108,7 +108,7 @@ func (st *stand) enough(steps int) int64 {
 }
 
 // pausing reports whether a rank is in a pause that may still end.
-func (st *stand) pausing() bool {
+func (st *standstill) pausing() bool {
 	for k := range PauseKinds {
 		longest := int64(0)
 		for _, rs := range st.ranks {
@@ -130,7 +130,7 @@ func (st *stand) pausing() bool {
 
 // waiting finds the missing ranks if some ranks are in an open meeting. It returns nil if the wait is too
 // short or of unknown length.
-func (st *stand) waiting() *hang {
+func (st *standstill) waiting() *hang {
 	if st.long >= 0 && st.long < st.enough(hangSteps) {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (st *stand) waiting() *hang {
 }
 
 // pick returns, in order, the ranks that have a step and for which holds returns true.
-func (st *stand) pick(holds func(r int, rs *rankState) bool) (out []int) {
+func (st *standstill) pick(holds func(r int, rs *rankState) bool) (out []int) {
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
 		if rs := st.ranks[r]; rs.any && holds(r, rs) {
 			out = append(out, r)
@@ -205,7 +205,7 @@ func (rs *rankState) position(group string) (p progress, in bool) {
 
 // mismatch handles ranks that all wait, but in different collectives. If a majority is in one of them, the
 // other ranks are the culprits.
-func (st *stand) mismatch(h *hang) {
+func (st *standstill) mismatch(h *hang) {
 	type place struct{ group, op string }
 	at := map[place][]int{}
 	for r, o := range st.at {
@@ -239,7 +239,7 @@ func (st *stand) mismatch(h *hang) {
 
 // where fills the phase or collective that ranks are in: the culprits, or all ranks in a meeting for a
 // mismatch.
-func (st *stand) where(h *hang) {
+func (st *standstill) where(h *hang) {
 	h.causes = map[int]string{}
 	h.done = st.finished(h)
 	for r, rs := range st.ranks {
@@ -258,7 +258,7 @@ func (st *stand) where(h *hang) {
 
 // finished returns the last step of the culprits if all of them completed the same step and started nothing
 // after it; else nil.
-func (st *stand) finished(h *hang) (last *int64) {
+func (st *standstill) finished(h *hang) (last *int64) {
 	for _, r := range h.ranks {
 		rs := st.ranks[r]
 		if !rs.last.done || len(rs.last.open) > 0 || rs.last.step >= h.step || last != nil && *last != rs.last.step {
@@ -302,7 +302,7 @@ func (rs *rankState) silent() int64 {
 
 // stopped finds ranks that stopped before the others if no span shows that the others wait. All the others
 // must have made the same progress in the last step.
-func (st *stand) stopped(devices bool) *hang {
+func (st *standstill) stopped(devices bool) *hang {
 	out := &hang{step: -1, waited: -1}
 	for _, r := range st.pick(func(int, *rankState) bool { return true }) {
 		rs := st.ranks[r]
@@ -344,7 +344,7 @@ func (st *stand) stopped(devices bool) *hang {
 // deviceHang finds the culprits by the progress of devices: ranks whose host did not launch what the other
 // devices wait in, else ranks whose device did less. If neither applies but all devices stopped before the
 // hosts, ranks of the result is empty. It returns nil if the devices show no hang.
-func (st *stand) deviceHang() *hang {
+func (st *standstill) deviceHang() *hang {
 	var furthest progress
 	latest := int64(-1)
 	seen := st.pick(func(_ int, rs *rankState) bool { return rs.device.n > 0 })

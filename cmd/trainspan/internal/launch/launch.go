@@ -60,16 +60,16 @@ const echo = time.Second
 
 // launcher is one run of a command.
 type launcher struct {
-	o     Options
-	ready chan *Ready
-	told  chan struct{} // closed when the telemetry process has sent everything
-	done  chan struct{} // closed when the telemetry process ends or closes its pipe
-	to    *Line
-	pipe  *os.File // for to
-	relay *relay
-	exits chan exit
-	clean func() // called after the command
-	dir   string // of the files, may be empty
+	o        Options
+	ready    chan *Ready
+	reported chan struct{} // closed when the telemetry process has sent everything
+	done     chan struct{} // closed when the telemetry process ends or closes its pipe
+	to       *Line
+	pipe     *os.File // for to
+	relay    *relay
+	exits    chan exit
+	clean    func() // called after the command
+	dir      string // of the files, may be empty
 }
 
 type exit struct {
@@ -88,7 +88,7 @@ func Run(o Options) int {
 	if o.Finish == 0 {
 		o.Finish = defaultFinish
 	}
-	l := &launcher{o: o, ready: make(chan *Ready, 1), told: make(chan struct{}), done: make(chan struct{}), exits: make(chan exit, 16), clean: func() {}}
+	l := &launcher{o: o, ready: make(chan *Ready, 1), reported: make(chan struct{}), done: make(chan struct{}), exits: make(chan exit, 16), clean: func() {}}
 	l.relay = newRelay(l.done, func(n int) { l.send(&Message{Asked: n}) })
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, Passed()...)
@@ -229,12 +229,12 @@ func (l *launcher) listen(from *os.File) {
 		if m.Say != "" {
 			_, _ = display.Fprintf(l.o.Out, "%s", display.Own(m.Say)) // an error cannot be reported
 		}
-		if m.Told {
-			close(l.told)
+		if m.Reported {
+			close(l.reported)
 		}
 		if m.Signal != 0 || m.Answered != 0 {
 			select {
-			case l.relay.said <- m:
+			case l.relay.messages <- m:
 			default: // no request is waiting
 			}
 		}
@@ -267,7 +267,7 @@ func (l *launcher) environment(signals <-chan os.Signal) []string {
 			l.to, l.pipe = nil, nil
 			nobody := make(chan struct{}) // receives signals from now on
 			close(nobody)
-			l.relay.deaf = nobody
+			l.relay.noReceiver = nobody
 			return l.alone()
 		}
 	}
@@ -367,26 +367,26 @@ func (s *Status) describe() string {
 func (l *launcher) waitForHelper(helper int, signals <-chan os.Signal) {
 	timeout := time.NewTimer(l.o.Finish)
 	defer timeout.Stop()
-	ended, told, exits := time.Now(), l.told, l.exits
+	ended, reported, exits := time.Now(), l.reported, l.exits
 	if os.Getpid() == 1 {
-		told = nil
+		reported = nil
 	}
-	var heard chan struct{}
+	var telemetryGone chan struct{}
 	if helper == 0 {
-		exits, heard = nil, l.done
+		exits, telemetryGone = nil, l.done
 	}
 	for {
 		select {
-		case <-told:
+		case <-reported:
 			return
-		case <-heard:
+		case <-telemetryGone:
 			return
 		case e, ok := <-exits:
 			if ok && e.pid == helper && e.status.Signal != 0 {
 				l.o.Note("the telemetry process ended early (%s)%s", e.status.describe(), l.later())
 			}
 			if !ok || e.pid == helper {
-				exits, heard = nil, l.done // its last messages may still be on the way
+				exits, telemetryGone = nil, l.done // its last messages may still be on the way
 			}
 		case <-signals:
 			if time.Since(ended) < echo {

@@ -32,9 +32,9 @@ type Message struct {
 	Answered int            `json:"answered,omitempty"`
 	// Say is text for the terminal, already sanitized and coloured. Only the
 	// launcher writes to the terminal, because the telemetry process may outlive
-	// it. Told marks the end of the text.
-	Say  Bytes `json:"say,omitempty"`
-	Told bool  `json:"told,omitempty"`
+	// it. Reported marks the end of the text.
+	Say      Bytes `json:"say,omitempty"`
+	Reported bool  `json:"reported,omitempty"`
 }
 
 // Ready means that the command may start, with these variables in place of

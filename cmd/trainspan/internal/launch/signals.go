@@ -59,12 +59,12 @@ const (
 // process group, such as that of Ctrl-C, has reached the command already. The
 // telemetry process is in the same group and reports each signal that it gets.
 type relay struct {
-	ask     func(number int)
-	said    chan Message    // Signal or Answered, in order
-	deaf    <-chan struct{} // closed when no more reports come
-	lately  map[syscall.Signal]word
-	asked   int
-	pending []syscall.Signal // received before the start of the command
+	ask        func(number int)
+	messages   chan Message    // Signal or Answered, in order
+	noReceiver <-chan struct{} // closed when no more reports come
+	recent     map[syscall.Signal]word
+	asked      int
+	pending    []syscall.Signal // received before the start of the command
 }
 
 // word is a report that a signal was sent to the group.
@@ -80,8 +80,8 @@ func (w *word) holds() bool {
 	return time.Since(w.at) < heardBefore
 }
 
-func newRelay(deaf <-chan struct{}, ask func(int)) *relay {
-	return &relay{ask: ask, said: make(chan Message, 64), deaf: deaf, lately: make(map[syscall.Signal]word)}
+func newRelay(noReceiver <-chan struct{}, ask func(int)) *relay {
+	return &relay{ask: ask, messages: make(chan Message, 64), noReceiver: noReceiver, recent: make(map[syscall.Signal]word)}
 }
 
 // reached reports whether the command with that process id has received the
@@ -95,19 +95,19 @@ func (r *relay) reached(s syscall.Signal, pid int) bool {
 	timeout := time.NewTimer(answering)
 	defer timeout.Stop()
 	for {
-		if w, ok := r.lately[s]; ok && w.holds() {
-			r.lately[s] = word{time.Now(), true}
+		if w, ok := r.recent[s]; ok && w.holds() {
+			r.recent[s] = word{time.Now(), true}
 			return true
 		}
 		select {
-		case m := <-r.said:
+		case m := <-r.messages:
 			switch {
 			case m.Signal != 0:
-				r.lately[m.Signal] = word{at: time.Now()}
+				r.recent[m.Signal] = word{at: time.Now()}
 			case m.Answered == r.asked:
 				return false
 			}
-		case <-r.deaf:
+		case <-r.noReceiver:
 			return fromTerminal(s)
 		case <-timeout.C:
 			return false

@@ -20,10 +20,10 @@ import (
 type record struct {
 	out *display.Writer // for the user
 
-	mu   sync.Mutex // guards the fields below
-	run  rundir.Run
-	file *rundir.File
-	said int // number of printed problems
+	mu      sync.Mutex // guards the fields below
+	run     rundir.Run
+	file    *rundir.File
+	printed int // number of printed problems
 }
 
 // try runs a part of the start. If the part fails or panics, it is recorded as
@@ -54,7 +54,7 @@ func (r *record) problem(format string, args ...any) {
 	}
 	early := r.run.CommandPID == 0
 	if early {
-		r.said = len(r.run.Problems)
+		r.printed = len(r.run.Problems)
 	}
 	r.mu.Unlock()
 	if !known && early {
@@ -68,7 +68,7 @@ func (r *record) lack(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	r.mu.Lock()
 	r.run.Problems = slices.Insert(r.run.Problems, 0, text)
-	r.said++
+	r.printed++
 	r.mu.Unlock()
 	r.say("%s", text)
 }

@@ -25,9 +25,9 @@ import (
 const reading = 10 * time.Second
 
 // report reads all starts of the job, writes the page, prints the first screen
-// for the terminal, and calls told. Among the ranks of a launcher only the
+// for the terminal, and calls reported. Among the ranks of a launcher only the
 // first one reports: it reads the files of the others.
-func (s *Session) report(terminal launch.Terminal, told func()) {
+func (s *Session) report(terminal launch.Terminal, reported func()) {
 	if s.ranks.Rank.Or(0) > 0 {
 		return
 	}
@@ -58,7 +58,7 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 		s.say("reading all attempts of this job takes longer: the report will be %s", filepath.Join(s.where.Dir, page))
 		s.problems()
 		s.say("%s", s.end(nil))
-		told()
+		reported()
 	}
 	<-done
 }
@@ -135,7 +135,7 @@ const maxSaid = 4
 // problems prints the problems that were not printed yet.
 func (s *Session) problems() {
 	s.mu.Lock()
-	list := s.run.Problems[s.said:]
+	list := s.run.Problems[s.printed:]
 	s.mu.Unlock()
 	for i, problem := range list {
 		if i == maxSaid {

@@ -73,7 +73,7 @@ func Serve(in io.Reader, to io.Writer) {
 		case m.Got != 0:
 			s.asked(m.Got, time.Now())
 		case m.Exited != nil:
-			s.finish(m.Exited, sync.OnceFunc(func() { _ = line.Send(&launch.Message{Told: true}) }))
+			s.finish(m.Exited, sync.OnceFunc(func() { _ = line.Send(&launch.Message{Reported: true}) }))
 			return
 		}
 	}
@@ -182,10 +182,10 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 // closing bounds the time for each part to end.
 const closing = 20 * time.Second
 
-// finish completes the files and reports. It calls told when it has nothing
+// finish completes the files and reports. It calls reported when it has nothing
 // more to print or write, except for a page that takes long. A nil message
 // means that the command's end was not observed.
-func (s *Session) finish(m *launch.Exited, told func()) {
+func (s *Session) finish(m *launch.Exited, reported func()) {
 	s.outcome(m)
 	close(s.stopBeat)
 	s.beating.Wait()
@@ -221,10 +221,10 @@ func (s *Session) finish(m *launch.Exited, told func()) {
 	}
 	s.write()
 	if m != nil && m.Failed == "" && !s.set.Quiet {
-		s.report(m.Terminal, told)
+		s.report(m.Terminal, reported)
 	}
 	s.write()
-	told()
+	reported()
 }
 
 // outcome records how the command ended.

@@ -79,7 +79,7 @@ func (s *Session) started(m *launch.Started) {
 	s.beating.Go(func() {
 		ticker := time.NewTicker(beat)
 		defer ticker.Stop()
-		next, pause, said := beat, beat, 0
+		next, pause, printed := beat, beat, 0
 		for {
 			select {
 			case <-s.stopBeat:
@@ -87,8 +87,8 @@ func (s *Session) started(m *launch.Started) {
 			case now := <-ticker.C:
 				s.mu.Lock()
 				s.run.Seen = now
-				more := len(s.run.Problems) > said
-				said = len(s.run.Problems)
+				more := len(s.run.Problems) > printed
+				printed = len(s.run.Problems)
 				s.mu.Unlock()
 				if next -= beat; next > 0 && !more {
 					s.alive(now)

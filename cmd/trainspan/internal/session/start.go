@@ -109,8 +109,8 @@ func begin(set Settings, out *display.Writer) (*start, error) {
 	}
 	want := rundir.Wanted{Name: set.Name, Attempt: set.Attempt, Host: host, PID: set.PID}
 	want.Under(&ranks, set.Parent, os.LookupEnv)
-	said := identity.FromEnvironment(os.LookupEnv, strconv.Atoi)
-	if said.Run == "" && want.Start != "" { // the launcher set no id
+	given := identity.FromEnvironment(os.LookupEnv, strconv.Atoi)
+	if given.Run == "" && want.Start != "" { // the launcher set no id
 		alone := config.Ranks{Rank: ranks.Rank, LocalRank: ranks.LocalRank}
 		first, _ := rundir.Started(&alone, host, set.Parent)
 		sum := sha256.Sum256([]byte(first))
@@ -141,10 +141,10 @@ func begin(set Settings, out *display.Writer) (*start, error) {
 		Problems: s.run.Problems, Trainspan: set.Version, Name: set.Name, Session: s.tag(), Job: ranks.Job, Attempt: s.where.Attempt,
 		Program: set.Command.Program, Script: set.Command.Script, Flags: set.Command.Flags,
 		Host: host, PID: set.PID, TelemetryPID: os.Getpid(), State: rundir.Running, Started: began, Seen: began,
-		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize), Key: cmp.Or(said.Key, s.job),
+		Rank: pointer(ranks.Rank), LocalRank: pointer(ranks.LocalRank), WorldSize: pointer(ranks.WorldSize), Key: cmp.Or(given.Key, s.job),
 	}
 	s.run.Scheduler, s.run.TimeLimit = identity.Scheduler(os.LookupEnv)
-	if !said.Named {
+	if !given.Named {
 		s.run.Start = want.Start
 	}
 	return s, nil
@@ -210,10 +210,10 @@ func (s *start) inject(env map[string]launch.Bytes) {
 	}
 	env[environ.Inject] = launch.Bytes(text)
 	for k := range s.set.Inject {
-		said := s.set.Inject[k].Text
-		s.run.Injected = append(s.run.Injected, said)
+		text := s.set.Inject[k].Text
+		s.run.Injected = append(s.run.Injected, text)
 		if s.ranks.Rank.Or(0) == 0 {
-			s.say("injected: %s", said)
+			s.say("injected: %s", text)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type App struct {
 	NoBar          bool
 	Color          string          // one of Colours, empty for auto
 	Problems       int             // problems reported so far; they make the status 1
-	told           map[string]bool // messages that were printed: a file may be read twice
+	shown          map[string]bool // messages that were printed: a file may be read twice
 }
 
 // New returns the App with these streams.

@@ -44,13 +44,13 @@ func BadData(format string, args ...any) error {
 // message once, because some files are read twice.
 func (a *App) Problem(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if a.told[text] {
+	if a.shown[text] {
 		return
 	}
-	if a.told == nil {
-		a.told = make(map[string]bool)
+	if a.shown == nil {
+		a.shown = make(map[string]bool)
 	}
-	a.told[text] = true
+	a.shown[text] = true
 	a.Problems++
 	a.Note("%s", text)
 }
