@@ -91,9 +91,9 @@ func WithOutput(out telemetry.Output, filter ...config.Export) Option {
 func WithLogger(l *slog.Logger) Option { return func(s *choices) { s.logger = l } }
 
 // Start begins to record, as configured by the environment and by the file that
-// TRAINSPAN_CONFIG names. If they name no output, a trace (trace.pfw.gz) and JSON lines
-// (telemetry.jsonl) are written to a directory of this run, see [WithDir]. A program
-// without a launcher is rank 0 of 1. The provider becomes the default provider of
+// TRAINSPAN_CONFIG names. If they name no file and the code gives no output, a trace
+// (trace.pfw.gz) and JSON lines (telemetry.jsonl) are written to a directory of this run,
+// see [WithDir], whether or not spans are also sent. A program without a launcher is rank 0 of 1. The provider becomes the default provider of
 // package telemetry, and its tracer provider becomes OpenTelemetry's global one.
 //
 // On an error the provider is nil, and every method of a nil Provider is a no-op: a job
@@ -150,10 +150,12 @@ func programName() string {
 }
 
 // placeFiles makes a directory for the run and puts its files there, unless the
-// configuration sets other paths or no files.
+// configuration sets other paths or no files, or the program has an output of
+// its own. The address of a backend does not replace the files: a cluster may
+// set it for all its jobs.
 func (s *choices) placeFiles(cfg *config.Config) error {
 	out := &cfg.Outputs
-	asked := settings.FileActive(cfg) || settings.TraceActive(cfg) || settings.OTLPActive(cfg) || settings.PrometheusActive(cfg)
+	asked := settings.FileActive(cfg) || settings.TraceActive(cfg)
 	dir := s.dir
 	if dir == "" {
 		dir = os.Getenv(DirVariable)
@@ -168,7 +170,11 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 	if dir == "" {
 		var err error
 		if dir, err = s.runDir(cfg); err != nil {
-			return err
+			if !settings.OTLPActive(cfg) {
+				return err
+			}
+			cmp.Or(s.logger, slog.Default()).Warn("telemetry has no files of this run, and is sent only", "error", err, "see", helptopic.File)
+			return nil
 		}
 	}
 	if file {

@@ -1,9 +1,12 @@
 package trainspan_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -80,6 +83,37 @@ func TestEnvironmentChooses(t *testing.T) {
 	t.Setenv("TRAINSPAN_FILE_PATH", "only.jsonl")
 	if files := job(t); len(files) != 1 || files[0] != "only.jsonl" {
 		t.Errorf("files: %q", files)
+	}
+}
+
+// TestFilesBesideABackend checks that the address of a backend, which a cluster
+// may set for all jobs, does not replace the files of the run, and that a program
+// that can only send starts and reports it once.
+func TestFilesBesideABackend(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	defer backend.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL)
+	if files := job(t); len(files) != 2 || !strings.HasSuffix(files[1], "/trace.pfw.gz") {
+		t.Errorf("files %q, want the trace and JSON lines", files)
+	}
+	t.Setenv("DFTRACER_ENABLE", "0")
+	if files := job(t); len(files) != 1 || !strings.HasSuffix(files[0], "/telemetry.jsonl") {
+		t.Errorf("files %q, want JSON lines only", files)
+	}
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"trainspan-runs", fmt.Sprintf("trainspan-runs-%d", os.Getuid())} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	jobHere(t, trainspan.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+	if n := strings.Count(said.String(), "telemetry has no files of this run, and is sent only"); n != 1 {
+		t.Errorf("it is reported %d times, want once: %s", n, &said)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+	if tel, err := trainspan.Start(t.Context(), trainspan.WithName("a job")); err == nil || tel != nil {
+		t.Errorf("got %v, %v, want an error without any output", tel, err)
 	}
 }
 

@@ -154,6 +154,7 @@ func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
 	r.progress, r.out.hub, r.out.log = a.p.progress, a.p.hub, log
 	r.time.made = r.time.now()
 	r.training.Store(base.Training)
+	r.otel.time = a.clock.time
 	r.otel.tracers = noop.NewTracerProvider()
 	r.otel.tracer = r.otel.tracers.Tracer(scopeName)
 	r.otel.above = a.parent(log)

@@ -247,8 +247,12 @@ func TestIterationAllocations(t *testing.T) {
 		iterate(t, ctx, cb)
 	}
 	after := testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) })
-	if before > 7 || after > before {
-		t.Errorf("an iteration allocates %v times, want at most 7; %v after 100,000 more", before, after)
+	most := 5.0
+	if raceEnabled {
+		most++
+	}
+	if before > most || after > before {
+		t.Errorf("an iteration allocates %v times, want at most %v; %v after 100,000 more", before, most, after)
 	}
 }
 

@@ -93,7 +93,8 @@ func idsOf(id Identity) (_ sdktrace.IDGenerator, shared bool) {
 // clock gives the time of a run.
 type clock struct {
 	now  func() time.Time
-	nano func() int64 // the same in nanoseconds since the Unix epoch
+	nano func() int64          // the same in nanoseconds since the Unix epoch
+	time func(int64) time.Time // the time of a recent result of nano
 }
 
 // clockOf returns the program's own clock, or the current wall clock continued
@@ -104,7 +105,7 @@ func clockOf(own func() time.Time) clock {
 	wall := base.UnixNano()
 	system := func() time.Time { return base.Add(time.Since(base)) }
 	if own == nil {
-		return clock{system, func() int64 { return wall + int64(time.Since(base)) }}
+		return clock{system, func() int64 { return wall + int64(time.Since(base)) }, func(ns int64) time.Time { return base.Add(time.Duration(ns - wall)) }}
 	}
 	calm := func() (now time.Time) {
 		defer func() {
@@ -114,5 +115,5 @@ func clockOf(own func() time.Time) clock {
 		}()
 		return own()
 	}
-	return clock{calm, func() int64 { return calm().UnixNano() }}
+	return clock{calm, func() int64 { return calm().UnixNano() }, func(ns int64) time.Time { return time.Unix(0, ns) }}
 }

@@ -24,6 +24,7 @@ const scopeName = "github.com/trainspan/trainspan/telemetry"
 // otelSide starts the spans in OpenTelemetry. It does not change after the
 // provider is configured.
 type otelSide struct {
+	time    func(int64) time.Time // of the clock, with its monotonic reading, which spares the SDK one of its own
 	tracer  trace.Tracer
 	tracers trace.TracerProvider // the provider whose spans nest with those of the recorder
 	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
@@ -45,7 +46,11 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = withSpan(ctx, s.parent)
 	}
-	if !p.root {
+	switch {
+	case p.root:
+	case s.parent != nil && s.parent.data.SpanID.IsValid():
+		s.data.ParentID = s.parent.data.SpanID
+	default:
 		ctx = o.joined(ctx)
 		s.data.ParentID = trace.SpanContextFromContext(ctx).SpanID()
 	}
@@ -54,7 +59,11 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	if p.tracer != nil {
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
 	} else {
-		options := append(s.startOptions[:0], trace.WithTimestamp(time.Unix(0, s.data.Start)))
+		at := p.at
+		if at.IsZero() {
+			at = o.time(s.data.Start)
+		}
+		options := append(s.startOptions[:0], trace.WithTimestamp(at))
 		if kvs := o.attributes(s); len(kvs) > 0 {
 			options = append(options, trace.WithAttributes(kvs...))
 		}

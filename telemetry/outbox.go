@@ -70,6 +70,9 @@ func (c *call) warn(kind uint32, text string, args ...any) {
 // recorded reports whether an output gets records of a span.
 func (o *outbox) recorded(s *Span) bool { return s.to&o.hub.Records() != 0 }
 
+// spanned reports whether an output gets a span as OpenTelemetry has it.
+func (o *outbox) spanned(s *Span) bool { return s.to&o.hub.Spans() != 0 }
+
 // record queues a record of a span for the outputs that get it, with the
 // current state of the span. A stopped span does not change and is not copied.
 func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
@@ -78,7 +81,7 @@ func (o *outbox) record(c *call, s *Span, rec *outputs.Record) {
 		data := s.data
 		rec.Span = &data
 	}
-	o.hub.Push(*rec, s.to)
+	o.hub.Push(rec, s.to)
 	c.queued = true
 }
 
@@ -90,14 +93,16 @@ func (o *outbox) edge(c *call, s *Span, kind outputs.Kind, e outputs.Event) {
 }
 
 // event records an event or an error of an open span natively and, later, in
-// OpenTelemetry.
+// OpenTelemetry if an output can see it there.
 func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, extension bool) {
 	o.events++
 	s.errored = s.errored || kind == outputs.KindError
 	if o.recorded(s) {
 		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: extension})
 	}
-	c.events = append(c.events, otelEvent{s, e})
+	if o.spanned(s) {
+		c.events = append(c.events, otelEvent{s, e})
+	}
 }
 
 // entry records the events of the counters, for a span that ended and, if it is

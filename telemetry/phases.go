@@ -27,14 +27,13 @@ type endOption interface{ end(e *ending) }
 
 // ending collects the options of an end.
 type ending struct {
-	End
-	iteration spantree.Consumed
-	step      int
+	finishing
+	step int
 }
 
 func (e End) end(to *ending) { to.End = e }
 func (e IterationEnd) end(to *ending) {
-	to.iteration, to.End = spantree.Consumed{Loss: e.Loss, Samples: e.Samples, Tokens: e.Tokens}, End{Time: e.Time, Err: e.Err}
+	to.used, to.End = spantree.Consumed{Loss: e.Loss, Samples: e.Samples, Tokens: e.Tokens}, End{Time: e.Time, Err: e.Err}
 }
 func (f Finalization) end(to *ending) { to.step, to.End = f.GlobalStep, End{Time: f.Time, Err: f.Err} }
 
@@ -194,7 +193,7 @@ func (r *Recorder) EndPhase(name string, options ...endOption) error {
 	}
 	var e ending
 	if len(options) > 0 {
-		e = endingOf(options)
+		e.with(options)
 	}
 	index := spans.Index(name)
 	calls := phase.CallsOf(index)
@@ -223,19 +222,20 @@ func (r *Recorder) EndPhase(name string, options ...endOption) error {
 	})
 	switch {
 	case err == nil:
-		return silent(r.finish(s, e.End, e.iteration))
+		return silent(r.finish(s, &e.finishing))
 	case silent(err) == nil:
 		return nil
 	}
 	return r.fail(calls.End, err)
 }
 
-func endingOf(options []endOption) ending {
-	e := new(ending) // it escapes
+// with applies options. It makes them escape, which ends without options avoid.
+func (e *ending) with(options []endOption) {
+	own := new(ending)
 	for _, o := range options {
 		if o != nil {
-			o.end(e)
+			o.end(own)
 		}
 	}
-	return *e
+	*e = *own
 }

@@ -203,8 +203,8 @@ func (l *lifetime) end(f func() error) (err error) {
 }
 
 // finish ends a span with everything that the end of its kind requires: metrics
-// of an iteration, a loop, a save.
-func (r *Recorder) finish(s *Span, e End, used spantree.Consumed) error {
+// of an iteration, a loop, a save. It completes e.
+func (r *Recorder) finish(s *Span, e *finishing) error {
 	var v spantree.Values
 	switch s.index {
 	case phase.Iteration, phase.SaveSync, phase.SaveAsync, phase.Training:
@@ -214,13 +214,13 @@ func (r *Recorder) finish(s *Span, e End, used spantree.Consumed) error {
 		r.hooks.ending()
 	}
 	c := call{now: r.time.now()}
-	at, wrong := r.time.instant(e.Time, c.now, e.anyTime)
-	end := finishing{End: e, at: at, wrong: wrong, used: used, failure: r.repairs.describe(e.Err, 2), known: r.childFailedWith(s, e.Err)}
+	e.at, e.wrong = r.time.instant(e.Time, c.now, e.anyTime)
+	e.failure, e.known = r.repairs.describe(e.Err, 2), r.childFailedWith(s, e.Err)
 	var problem error
 	last := false // the end of this span ends the recording
 	r.locked(func() {
 		var ended bool
-		ended, problem = r.end(&c, s, &end, &v)
+		ended, problem = r.end(&c, s, e, &v)
 		if last = ended && s.index == phase.Application; last {
 			// The end of the application ends all open spans below it.
 			r.stopOpen(&c, ErrClosed)

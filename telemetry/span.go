@@ -149,7 +149,7 @@ func (s *Span) finish(e End) {
 			s.note(err)
 		}
 	}
-	s.note(s.rec.finish(s, e, spantree.Consumed{}))
+	s.note(s.rec.finish(s, &finishing{End: e}))
 }
 
 // note keeps a problem for Err.

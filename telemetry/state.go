@@ -112,16 +112,16 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 	}
 	t, repaired := r.notBefore(s, e.at)
 	f := e.failure
-	used := e.used
-	if s.consumed != nil {
-		used = *s.consumed
-		used.Add(e.used)
-	}
 	if s.index >= 0 {
+		used := e.used
+		if s.consumed != nil {
+			used = *s.consumed
+			used.Add(e.used)
+		}
 		loop, _ := r.tree.named(phase.Training)
 		problem = r.books.End(&spantree.Ending{
 			Index: s.index, Step: s.step, At: t, Took: t - s.data.Start, Now: c.now, Failure: f, Repaired: repaired,
-			Used: used, Loop: loop != nil,
+			Used: used, Loop: loop != nil, Unread: loop != nil && !r.out.recorded(loop) && !r.out.spanned(loop),
 		}, v, r.out.meters != nil, &c.entry)
 		switch {
 		case s.index == phase.Iteration && f == nil && v.Required() == nil:

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/spanstats"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
@@ -272,4 +274,80 @@ func mostInside(rows []eventRow) (most int) {
 		}
 	}
 	return most
+}
+
+// TestBarAgreesWithSummary checks that the parts in the bar of the report are those of trace summary: of a
+// job whose rank 2 loads its data 30 ms late, and of one that is also killed and restarted.
+func TestBarAgreesWithSummary(t *testing.T) {
+	const late = 2
+	slow := simjob.Attempt{Ranks: 4, Steps: 60, Save: 20, Slow: late, Extra: [4]float64{30}}
+	killed, resumed := slow, slow
+	killed.Killed = true
+	resumed.Number, resumed.First, resumed.Steps = 1, 40, 80
+	for name, attempts := range map[string][]simjob.Attempt{"one attempt": {slow}, "restarted": {killed, resumed}} {
+		t.Run(name, func(t *testing.T) {
+			dir, next := t.TempDir(), time.Time{}
+			for _, a := range attempts {
+				a.Start = next
+				end, err := a.Write(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				next = end.Add(time.Second)
+			}
+			r := lines[report.Report](t, "report", "--json", dir)[0]
+			sum := lines[spanstats.Result](t, "trace", "summary", "--json", dir)[0]
+
+			bar, all := make(map[string]int64), int64(0)
+			forLate := int64(0) // waits for the late rank
+			for _, s := range r.Shares {
+				bar[s.Part] += s.Time
+				all += s.Time
+				if s.Part == string(account.WaitInStep) && s.Rank != nil && *s.Rank == late {
+					forLate += s.Time
+				}
+			}
+			if want := r.Ledger.Categories.Sum(); all != want {
+				t.Errorf("the bar has %d ns, the ledger %d", all, want)
+			}
+			self := make(map[string]int64) // by category, in nanoseconds
+			for _, c := range sum.Categories {
+				self[c.Category] = c.Self * 1000
+			}
+			iterations := int64(0)
+			for _, n := range sum.Names {
+				if n.Name == "train.iteration" {
+					iterations += n.Self * 1000
+				}
+			}
+			equal := func(what string, got, want int64) {
+				t.Helper()
+				if got != want {
+					t.Errorf("%s: %d ns in the bar, %d ns in the summary", what, got, want)
+				}
+			}
+			equal("data", bar[string(account.DataWait)], self["dataloader"])
+			of := r.Ledger.Categories
+			equal("saves and loads", bar[string(account.CheckpointSave)]+of[account.CheckpointLoad], self["checkpoint"])
+			inSteps := bar[string(account.Compute)] + bar[string(account.Communication)] + bar[string(account.WaitInStep)] +
+				bar[string(account.OtherCode)] + bar[string(account.StepUnsplit)] + bar[string(account.LostWork)] + of[account.Warmup] + of[account.Init]
+			equal("steps, with lost ones, the warm-up and the initialization", inSteps, self["compute"]+self["comm"]+iterations)
+
+			// The late rank never waits, so what the others spend in collectives beyond it is waiting for it.
+			want := int64(0)
+			spent := make(map[string]int64)
+			for _, p := range sum.Processes {
+				spent[p.Rank] += p.Comm * 1000
+			}
+			for _, ns := range spent {
+				want += ns - spent[strconv.Itoa(late)]
+			}
+			if lost := of[account.LostWork]; forLate > want || forLate < want-lost-bar[string(account.StepUnsplit)] {
+				t.Errorf("waits of %d ns for rank %d in the bar, %d ns in the summary, of which %d may be in lost steps", forLate, late, want, lost)
+			}
+			if share := float64(forLate) / float64(all); share < 0.15 {
+				t.Errorf("%.2f of the bar is waiting for rank %d", share, late)
+			}
+		})
+	}
 }

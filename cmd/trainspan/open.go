@@ -48,6 +48,9 @@ from this computer. The link contains a new random token each time, so only some
 with the link can fetch the trace. The command runs until Ctrl-C; with --once it ends
 when the page has fetched the trace.
 
+With --from and --to Perfetto shows this time first. The served part of the trace has
+ten times as much before and after it, to look around.
+
 Perfetto's page may fetch from port 9001 only; other ports are for other viewers.`,
 		Example: `  trainspan open
   trainspan open train.3
@@ -85,6 +88,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
+	shown := o.filter.Widen(shownAround)
 	file := files[0]
 	if len(files) > 1 {
 		dir, err := fswrite.TempDir("", "trainspan-open-")
@@ -108,7 +112,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	// The random path protects the trace from foreign pages and other users of this
 	// machine.
 	path := "/" + randomWord() + "/trace.json"
-	link := fmt.Sprintf("%s/#!/?url=http://%s%s", o.viewer, l.Addr(), path)
+	link := fmt.Sprintf("%s/#!/?url=http://%s%s%s", o.viewer, l.Addr(), path, firstView(shown, s.startTime, s.endTime))
 	h := &traceServer{
 		a: a, ctx: ctx, trace: s, origin: viewer.Scheme + "://" + viewer.Host, host: l.Addr().String(), path: path,
 		start: "/" + randomWord(), link: link, fetched: make(chan error, 1),
@@ -141,6 +145,21 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(stop))
+}
+
+// shownAround is how much is served before and after the time that is shown
+// first, in lengths of that time.
+const shownAround = 10
+
+// firstView returns the parameters of Perfetto's page for the time that it shows
+// first, in nanoseconds. The page ignores a time that is not within the trace,
+// which begins and ends at the given times. All others are in microseconds.
+func firstView(w read.Window, start, end int64) string {
+	from, to := max(w.From, start), min(w.To, end)
+	if w == (read.Window{}) || from >= to {
+		return ""
+	}
+	return fmt.Sprintf("&visStart=%d&visEnd=%d", from*1000, to*1000)
 }
 
 // traceServer serves one trace, as Chrome's JSON, to one page.

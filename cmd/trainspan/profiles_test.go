@@ -49,8 +49,8 @@ func TestReportOfProfiles(t *testing.T) {
 			t.Errorf("%q is not in %s", want, out)
 		}
 	}
-	if !strings.Contains(said, `another job in the same files`) || !strings.Contains(said, `"second.json", 1 process`) {
-		t.Errorf("said: %s", said)
+	if !strings.Contains(said, "not reported: 1 other job in the same files: second.json.1; --run second.json.1 reports it") {
+		t.Errorf("said %q, want the other job in one line", said)
 	}
 	// Resource samples of a program without records, in the folder of its profile.
 	w, err := dftracer.Create(filepath.Join(in, "resources.pfw.gz"), nil)

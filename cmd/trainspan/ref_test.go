@@ -25,52 +25,64 @@ import (
 func makeRuns(t *testing.T) {
 	t.Helper()
 	now := time.Now()
-	for i, s := range []struct {
-		name    string
-		attempt int
-		failed  bool
-		key     string
-		running bool
-	}{{"train", 0, false, "a", false}, {"train", 1, true, "b", false}, {"train", 2, false, "b", false}, {"eval", 0, false, "c", true}, {"last", 0, false, "d", false}} {
-		at := now.Add(time.Duration(i-8) * time.Hour).Truncate(time.Microsecond)
-		where, err := rundir.Wanted{Name: s.name, Attempt: -1, Host: "h", PID: 10 + i}.Make()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if where.Attempt != s.attempt {
-			t.Fatalf("attempt %d, want %d", where.Attempt, s.attempt)
-		}
-		w, err := dftracer.Create(filepath.Join(where.Dir, "trace.pfw.gz"), &dftracer.Options{
-			Start: at, Process: dftracer.Process{PID: 100 + i, Host: "h", Attempt: &s.attempt, SessionTag: s.name, JobID: s.key},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		key := dftracer.NewKey("pipeline", "train.iteration")
-		for n := range 10 {
-			w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(n) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(n)))
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		end, status := at.Add(10*time.Second), 0
-		if s.failed {
-			status = 1
-		}
-		r := &rundir.Run{
-			Name: s.name, Session: s.name, Job: s.key, Key: s.key, Start: fmt.Sprint(s.attempt), Attempt: s.attempt, Program: "python", Host: "h", PID: 10 + i,
-			State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: &status, Started: at, Seen: end, Ended: &end,
-		}
-		if s.running {
-			r.State, r.EndedBy, r.ExitStatus, r.Ended, r.Seen = rundir.Running, "", nil, nil, time.Now()
-		}
-		file, _, err := rundir.CreateFile(where.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Write(r); err != nil {
-			t.Fatal(err)
-		}
+	for i, r := range []madeRun{
+		{"train", 0, false, "a", false}, {"train", 1, true, "b", false}, {"train", 2, false, "b", false}, {"eval", 0, false, "c", true}, {"last", 0, false, "d", false},
+	} {
+		r.write(t, i, now.Add(time.Duration(i-8)*time.Hour))
+	}
+}
+
+// madeRun is an attempt of a run, written by a test.
+type madeRun struct {
+	name    string
+	attempt int
+	failed  bool
+	key     string // attempts with the same key are one run
+	running bool
+}
+
+// write writes the attempt below trainspan-runs: ten steps from at on, by the
+// process with number i.
+func (m *madeRun) write(t *testing.T, i int, at time.Time) {
+	t.Helper()
+	at = at.Truncate(time.Microsecond)
+	where, err := rundir.Wanted{Name: m.name, Attempt: -1, Host: "h", PID: 10 + i}.Make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if where.Attempt != m.attempt {
+		t.Fatalf("attempt %d, want %d", where.Attempt, m.attempt)
+	}
+	w, err := dftracer.Create(filepath.Join(where.Dir, "trace.pfw.gz"), &dftracer.Options{
+		Start: at, Process: dftracer.Process{PID: 100 + i, Host: "h", Attempt: &m.attempt, SessionTag: m.name, JobID: m.key},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := dftracer.NewKey("pipeline", "train.iteration")
+	for n := range 10 {
+		w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(n) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(n)))
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	end, status := at.Add(10*time.Second), 0
+	if m.failed {
+		status = 1
+	}
+	r := &rundir.Run{
+		Name: m.name, Session: m.name, Job: m.key, Key: m.key, Start: fmt.Sprint(m.attempt), Attempt: m.attempt, Program: "python", Host: "h", PID: 10 + i,
+		State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: &status, Started: at, Seen: end, Ended: &end,
+	}
+	if m.running {
+		r.State, r.EndedBy, r.ExitStatus, r.Ended, r.Seen = rundir.Running, "", nil, nil, time.Now()
+	}
+	file, _, err := rundir.CreateFile(where.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Write(r); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/heap"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
@@ -124,7 +125,11 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 	}
 	var only *startsOnly
 	if errors.As(err, &only) && o.html == "" {
-		if err := showStarts(a, only, o.json); err != nil || !o.check {
+		run := ""
+		if len(refs) == 1 {
+			run = refs[0].Run
+		}
+		if err := showStarts(a, only, run, o.json); err != nil || !o.check {
 			return err
 		}
 		return &ui.StatusError{Status: 4, Quiet: true, Err: errors.New("check: no training process")}
@@ -246,17 +251,26 @@ func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, err
 	return slices.DeleteFunc(found, func(j *report.Job) bool { return len(j.Job.Processes) == 0 }), err
 }
 
-// leaveOut lists the jobs other than the first.
+// leaveOut reports the jobs other than the first in one line.
 func leaveOut(a *ui.App, found []*report.Job) {
-	const most = 4
-	for i, other := range found[1:] {
-		if i == most && len(found) > most+2 {
-			a.Note("not reported: %d more; trainspan runs lists them", len(found)-1-most)
-			break
-		}
-		a.Note("not reported: another job in the same files, session %q, id %q, %d processes; name only its files, or use --run %s; see "+helptopic.SeveralJobs,
-			other.Job.SessionTag, other.Job.ID, len(other.Job.Processes), other.Job.Label)
+	others := found[1:]
+	if len(others) == 0 {
+		return
 	}
+	const most = 4
+	var ids []string
+	for _, other := range others[:min(len(others), most)] {
+		ids = append(ids, other.Job.Label)
+	}
+	if n := len(others) - most; n > 0 {
+		ids = append(ids, fmt.Sprintf("%d more", n))
+	}
+	it := "one"
+	if len(others) == 1 {
+		it = "it"
+	}
+	a.Note("not reported: %s in the same files: %s; --run %s reports %s; see "+helptopic.SeveralJobs,
+		display.Plural(len(others), "other job"), strings.Join(ids, ", "), ids[0], it)
 }
 
 // unreadable explains why paths could not be read as telemetry or digests.

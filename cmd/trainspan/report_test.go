@@ -82,7 +82,7 @@ func TestReportOfTwoJobs(t *testing.T) {
 		Tag   string `json:"session_tag"`
 		Ranks []any  `json:"ranks"`
 	}
-	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Tag != "large" || len(r.Ranks) != 4 || !strings.Contains(problems, `"small"`) {
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Tag != "large" || len(r.Ranks) != 4 || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, "1 other job in the same files: small.1; --run small.1") {
 		t.Errorf("status %d, %v, %+v\n%s", code, err, r, problems)
 	}
 }

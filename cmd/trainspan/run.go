@@ -159,7 +159,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 		return &ui.StatusError{Status: launch.StatusNotExecutable, Err: fmt.Errorf("%s: %w", args[0], err)}
 	}
 	set.OTLP = set.OTLP || set.TokenFile != "" || set.NoToken
-	set.Version, set.Command, set.PID = version(), rundir.NewOutline(args), os.Getpid()
+	set.Version, set.Command, set.Missing, set.PID = version(), rundir.NewOutline(args), rundir.MissingScript(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {
 		set.Name = cmp.Or(os.Getenv(environ.Application), set.Command.Name())

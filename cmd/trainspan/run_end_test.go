@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/creack/pty"
+	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"github.com/trainspan/trainspan/internal/testkit/until"
 )
 
@@ -245,6 +246,7 @@ func TestRunPythons(t *testing.T) {
 				case old && why == "":
 					why = "the client needs Python 3.8 or later, and this is " + v
 				}
+				ours = strings.Join(strings.Fields(ours), " ")
 				if saw := !strings.Contains(ours, "Python ran and was not recorded: "); saw != (why == "") || !strings.Contains(ours, why) {
 					t.Errorf("it says %q, want %q", ours, why)
 				}
@@ -297,6 +299,40 @@ func TestRunFrameworks(t *testing.T) {
 			s.finish()
 			if got := strings.Join(strings.Fields(s.err.String()), " "); !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("it says %q, want %q, not %q", got, c.want, c.not)
+			}
+		})
+	}
+}
+
+// TestRunWithoutScript checks that the screen has Python's error if the file that
+// Python was to run does not exist, and only then.
+func TestRunWithoutScript(t *testing.T) {
+	python := pyrun.Interpreter(t)
+	const missing = "FAILED with status 2 before the first step · "
+	for name, c := range map[string]struct {
+		args []string
+		said string // the error on the screen, or empty
+	}{
+		"missing":          {[]string{"nope.py", "--lr", "1"}, "Error      can't open file 'nope.py': No such file or directory\n"},
+		"in a folder":      {[]string{"of/nope.py"}, "Error      can't open file 'nope.py': No such file or directory\n"},
+		"its own status 2": {[]string{"train.py", "nope.py"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte("import sys; sys.exit(2)"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := prepare(t, dir, append([]string{"--", python}, c.args...)...)
+			if status := s.finish(); status != 2 {
+				t.Errorf("status %d, want that of Python, 2", status)
+			}
+			got := s.err.String()
+			if !strings.Contains(got, missing) || !strings.Contains(got, c.said) || strings.Contains(got, "Error ") != (c.said != "") || strings.Contains(got, "trainspan help") {
+				t.Errorf("got %q, want %q and %q, and no help", got, missing, c.said)
+			}
+			if status, out, _ := cli(t, "report", filepath.Join(dir, "trainspan-runs")); status != 0 || !strings.Contains(out, c.said) {
+				t.Errorf("report: status %d: %q, want %q", status, out, c.said)
 			}
 		})
 	}

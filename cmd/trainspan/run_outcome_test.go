@@ -33,18 +33,19 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 		command []string // PROGRAM is replaced by the file of the Python program
 		signal  syscall.Signal
 		want    string
+		screen  string // parts of the screen, separated by |
 	}{
-		"well":                {[]string{"true"}, 0, "completed"},
-		"a status":            {[]string{"sh", "-c", "exit 3"}, 0, "failed: status 3"},
-		"a signal":            {[]string{"sh", "-c", "kill -SEGV $$"}, 0, "ended by SIGSEGV"},
-		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of its child process)"},
-		"asked":               {[]string{"runjob", "signals"}, syscall.SIGTERM, "stopped by SIGTERM in a job of Slurm"},
-		"asked by Ctrl-C":     {[]string{"runjob", "signals"}, syscall.SIGINT, "stopped by Ctrl-C"},
-		"an exception":        {[]string{"python3", "PROGRAM", ""}, 0, "failed: RuntimeError: https://REDACTED@host refused"},
-		"one of a training":   {[]string{"python3", "PROGRAM", "train"}, 0, "failed: RuntimeError: https://REDACTED@host refused"},
-		"an exit":             {[]string{"python3", "PROGRAM", "exit"}, 0, "failed: status 4"},
-		"a handled exception": {[]string{"python3", "PROGRAM", "handled"}, 0, "completed"},
-		"torchelastic's file": {[]string{"sh", "-c", elastic}, 0, "failed: KeyError: token=REDACTED"},
+		"well":                {[]string{"true"}, 0, "completed", "COMPLETED · "},
+		"a status":            {[]string{"sh", "-c", "exit 3"}, 0, "failed: status 3", "FAILED with status 3 before the first step · "},
+		"a signal":            {[]string{"sh", "-c", "kill -SEGV $$"}, 0, "ended by SIGSEGV", "KILLED before the first step|End        Ended by SIGSEGV."},
+		"a shell":             {[]string{"sh", "-c", "sh -c 'kill -9 $$'; exit $?"}, 0, "failed: status 137 (SIGKILL of its child process)", "End        Failed: status 137 (SIGKILL of its child process)."},
+		"asked":               {[]string{"runjob", "signals"}, syscall.SIGTERM, "stopped by SIGTERM in a job of Slurm", "STOPPED by SIGTERM in a job of Slurm · "},
+		"asked by Ctrl-C":     {[]string{"runjob", "signals"}, syscall.SIGINT, "stopped by Ctrl-C", "STOPPED by Ctrl-C · "},
+		"an exception":        {[]string{"python3", "PROGRAM", ""}, 0, "failed: RuntimeError: https://REDACTED@host refused", "Error      RuntimeError: https://REDACTED@host refused|           train.py:11: raise RuntimeError("},
+		"one of a training":   {[]string{"python3", "PROGRAM", "train"}, 0, "failed: RuntimeError: https://REDACTED@host refused", "Error      RuntimeError: https://REDACTED@host refused|           train.py:11: raise RuntimeError("},
+		"an exit":             {[]string{"python3", "PROGRAM", "exit"}, 0, "failed: status 4", "FAILED with status 4 before the first step · "},
+		"a handled exception": {[]string{"python3", "PROGRAM", "handled"}, 0, "completed", "COMPLETED · "},
+		"torchelastic's file": {[]string{"sh", "-c", elastic}, 0, "failed: KeyError: token=REDACTED", "FAILED with status 1 before the first step · |Error      KeyError: token=REDACTED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,11 +73,10 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			}
 			s.rest()
 			said := s.err.String()
-			// The outcome of a training is on its screen, that of any other command in a
-			// separate line.
-			head, _, _ := strings.Cut(c.want, ":")
-			if onScreen := strings.Contains(said, "\nError ") && strings.Contains(said, "train.py:11: raise RuntimeError("); !strings.Contains(said, "trainspan: "+head+" after ") && !onScreen {
-				t.Errorf("the end of the output is %q, want %q", said, c.want)
+			for _, part := range strings.Split(c.screen, "|") {
+				if !strings.Contains(said, part) {
+					t.Errorf("the screen is %q, want %q", said, part)
+				}
 			}
 			status, out, told := cli(t, "runs", dir, "--json")
 			var row struct{ Outcome string }
@@ -122,7 +122,7 @@ func TestRunThatRecordsNothing(t *testing.T) {
 	if got := end("runjob", "train", "4", "0"); !strings.Contains(got, "COMPLETED") {
 		t.Fatalf("got %q, want the report of the first run", got)
 	}
-	if got := end("sh", "-c", "exit 2"); strings.Contains(got, "COMPLETED") || !strings.Contains(got, "failed after") {
+	if got := end("sh", "-c", "exit 2"); strings.Contains(got, "COMPLETED") || !strings.Contains(got, "job.2 · FAILED with status 2 before the first step") {
 		t.Errorf("got %q, want that the command failed, without the report of the run before", got)
 	}
 }

@@ -206,19 +206,22 @@ const maxSince = 100 * 366 * 24 * time.Hour
 
 // listRuns returns the runs below some directories, in no order. It does not
 // read the records of runs that certainly began before since, or belong to no
-// wanted job.
+// wanted job, except if attempts in several folders have the same id: all runs
+// are then numbered together.
 func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
 	if len(args) == 0 {
 		args = rundir.Roots()
 	}
 	named, less := args[0], false
-	var selected []string
-	for _, arg := range args {
-		paths, some := rundir.Select(arg, since, wanted)
-		selected, less = append(selected, paths...), less || some
-	}
-	if args = selected; len(args) == 0 {
-		return nil, nil
+	if !rundir.Clash(args...) {
+		var selected []string
+		for _, arg := range args {
+			paths, some := rundir.Select(arg, since, wanted)
+			selected, less = append(selected, paths...), less || some
+		}
+		if args = selected; len(args) == 0 {
+			return nil, nil
+		}
 	}
 	found, err := findJobs(ctx, a, args)
 	if err != nil && !errors.Is(err, errNoProcess) && !errors.Is(err, job.ErrNoTelemetry) {

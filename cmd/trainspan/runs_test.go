@@ -106,6 +106,72 @@ func TestRunsSelected(t *testing.T) {
 	}
 }
 
+// TestRunsWithTheSameID checks that a run has the same id in each list, if runs
+// in two folders have the same name and number, and that a copy is no run of its
+// own.
+func TestRunsWithTheSameID(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for i, folder := range []string{"old", "new"} {
+		root := filepath.Join(dir, folder)
+		if err := os.Mkdir(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Chdir(root)
+		r := madeRun{name: "train", key: folder}
+		r.write(t, i, now.Add(time.Duration(3*i-6)*time.Hour)) // 6 and 3 h ago
+	}
+	t.Chdir(dir)
+	if err := os.CopyFS("copy", os.DirFS("new")); err != nil {
+		t.Fatal(err)
+	}
+	ids := func(args ...string) map[string]string { // by the time in hours
+		status, out, said := cli(t, append([]string{"runs", "--json"}, args...)...)
+		if status != ui.StatusOK {
+			t.Fatalf("runs %v: status %d: %s", args, status, said)
+		}
+		got := make(map[string]string)
+		for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+			var row runRow
+			if err := d.Decode(&row); err != nil {
+				t.Fatal(err)
+			}
+			got[now.Sub(row.Began).Round(time.Hour).String()] += row.ID
+		}
+		return got
+	}
+	all := ids("old/trainspan-runs", "new/trainspan-runs")
+	if len(all) != 2 || all["6h0m0s"] == all["3h0m0s"] {
+		t.Fatalf("ids %v, want two", all)
+	}
+	newest := map[string]string{"3h0m0s": all["3h0m0s"]}
+	for _, c := range []struct {
+		args string
+		want map[string]string
+	}{
+		{"old/trainspan-runs new/trainspan-runs --since 4h", newest},
+		{"new/trainspan-runs old/trainspan-runs --since 4h", newest},
+		{"new/trainspan-runs old/trainspan-runs", all},
+		{"old/trainspan-runs new/trainspan-runs copy/trainspan-runs", all},
+		{"copy/trainspan-runs old/trainspan-runs new/trainspan-runs --since 4h --job train", newest},
+	} {
+		if got := ids(strings.Fields(c.args)...); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("runs %s: ids %v, want %v", c.args, got, c.want)
+		}
+	}
+	for at, id := range all {
+		_, out, said := cli(t, "report", "old/trainspan-runs", "new/trainspan-runs", "--run", id, "--json")
+		var r struct {
+			Ledger struct {
+				From int64 `json:"from_ns"`
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil || now.Sub(time.Unix(0, r.Ledger.From)).Round(time.Hour).String() != at {
+			t.Errorf("report --run %s: %v, begins at %d, want the run of %s ago: %s", id, err, r.Ledger.From, at, said)
+		}
+	}
+}
+
 // TestRunsSum checks that the time of the ranks is the sum over the runs, and
 // that a host whose rank is slow in two runs is named, but not one that is slow
 // in only one.

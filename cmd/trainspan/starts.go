@@ -11,7 +11,6 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
-	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/report"
 )
 
@@ -41,8 +40,9 @@ func (s *startsOnly) Unwrap() error { return s.error }
 // maxStarts is how many starts the screen shows.
 const maxStarts = 10
 
-// showStarts reports starts in which no process trains.
-func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
+// showStarts reports starts in which no process trains: the screen of the last
+// one, and a table if there are more. Run is the id of their run, if known.
+func showStarts(a *ui.App, only *startsOnly, run string, asJSON bool) error {
 	var starts []ranStart
 	for _, s := range only.starts {
 		starts = append(starts, ranStart{s, job.OutcomeOfStart(s, only.procs)})
@@ -52,14 +52,11 @@ func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(untrained{Version: report.Version, Starts: starts})
 	}
-	last := starts[0]
-	a.Printf("%s on %s: %s Whether it trains is unknown: no span of a training was recorded.\n", last.Command(), last.Host, last.Outcome.Sentence(int64(last.Took())))
-	if last.Outcome.How.Bad() {
-		a.Printf("Next: read what the command printed last: it ended before a step of training was recorded.\n\n")
-	} else {
-		a.Printf("Next: put trainspan run in front of the command that trains. In a loop of Python this line records the steps:\n"+
-			"  for batch in ai.dataloader.fetch.iter(batches):  # from trainspan.dftracer import ai\nsee %s\n\n", helptopic.NoTraining)
+	ui.Untrained(a.Stdout, a.Paint(a.Stdout), a.Width(), &report.Untrained{Run: run, Start: starts[0].Run, Outcome: starts[0].Outcome})
+	if len(starts) == 1 {
+		return nil
 	}
+	a.Printf("\n")
 	t := &display.Table{Heads: []string{"<command", "<began", "lasted", "processor", "cores", "memory", "GPU", "<end"}, Drop: []string{"cores", "began"}}
 	for _, s := range starts[:min(len(starts), maxStarts)] {
 		used := s.User + s.System
@@ -69,9 +66,6 @@ func showStarts(a *ui.App, only *startsOnly, asJSON bool) error {
 	a.Table(a.Stdout, t)
 	if left := len(starts) - maxStarts; left > 0 {
 		a.Printf("… %s, see --json\n", display.Plural(left, "more start"))
-	}
-	for _, e := range last.Evidence {
-		a.Printf("%s\n", e)
 	}
 	return nil
 }

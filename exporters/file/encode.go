@@ -2,7 +2,6 @@ package file
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -13,22 +12,51 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
+	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/internal/tracefile/pytext"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // encoder writes records in one of the two styles.
 type encoder struct {
 	compat bool
-	pid    int
-	rank   int
 	count  int64
 
-	attempt  *int   // of the job; written if known
-	job, tag string // in heartbeats
+	process, place []byte // the pid; rank and attempt; as the records have them
+	job, tag       string // in heartbeats
+
+	// Neighbouring spans have the same trace and often the same parent.
+	trace  recent[trace.TraceID]
+	parent recent[trace.SpanID]
+}
+
+// newEncoder returns the encoder of a process.
+func newEncoder(id outputs.Identity, compat bool) encoder {
+	e := encoder{compat: compat, job: id.Job, tag: id.SessionTag}
+	e.process = jsontext.AppendInt([]byte(`,"pid":`), int64(id.PID))
+	e.place = jsontext.AppendInt([]byte(`,"rank":`), int64(id.Rank.Or(0)))
+	if id.Attempt.IsSet() {
+		e.place = jsontext.AppendInt(append(e.place, `,"attempt":`...), int64(id.Attempt.Get()))
+	}
+	return e
+}
+
+// recent is the last id of its kind, and its text.
+type recent[T comparable] struct {
+	id   T
+	text []byte
+}
+
+// append appends an id in hexadecimal. bytes are those of the id.
+func (r *recent[T]) append(dst []byte, id T, bytes []byte) []byte {
+	if r.text == nil || r.id != id {
+		r.id, r.text = id, jsontext.AppendHex(r.text[:0], bytes)
+	}
+	return append(dst, r.text...)
 }
 
 func (e *encoder) begin(dst []byte, kind string) []byte {
@@ -40,9 +68,8 @@ func (e *encoder) begin(dst []byte, kind string) []byte {
 
 func (e *encoder) end(dst []byte) []byte {
 	dst = append(dst, `,"count":`...)
-	dst = strconv.AppendInt(dst, e.count, 10)
-	dst = append(dst, `,"pid":`...)
-	return strconv.AppendInt(dst, int64(e.pid), 10)
+	dst = jsontext.AppendInt(dst, e.count)
+	return append(dst, e.process...)
 }
 
 // span appends a start, stop or complete record. A nil event leaves its part out.
@@ -71,7 +98,7 @@ func (e *encoder) span(dst []byte, kind string, s *outputs.SpanData, start, stop
 		dst = e.appendOwnFields(dst, s)
 		if stop != nil {
 			dst = append(dst, `,"duration_ns":`...)
-			dst = strconv.AppendInt(dst, s.Stop-s.Start, 10)
+			dst = jsontext.AppendInt(dst, s.Stop-s.Start)
 		}
 	}
 	return append(dst, "}\n"...)
@@ -98,7 +125,7 @@ func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 	dst = e.event(dst, ev)
 	dst = e.end(dst)
 	if !e.compat {
-		dst = e.where(dst)
+		dst = append(dst, e.place...)
 	}
 	return append(dst, "}\n"...)
 }
@@ -107,24 +134,13 @@ func (e *encoder) dataError(dst []byte, ev *outputs.Event) []byte {
 func (e *encoder) appendOwnFields(dst []byte, s *outputs.SpanData) []byte {
 	if s.ParentID.IsValid() {
 		dst = append(dst, `,"parent_id":"`...)
-		dst = hex.AppendEncode(dst, s.ParentID[:])
+		dst = e.parent.append(dst, s.ParentID, s.ParentID[:])
 		dst = append(dst, '"')
 	}
 	dst = append(dst, `,"trace_id":"`...)
-	dst = hex.AppendEncode(dst, s.TraceID[:])
+	dst = e.trace.append(dst, s.TraceID, s.TraceID[:])
 	dst = append(dst, '"')
-	return e.where(dst)
-}
-
-// where appends rank and attempt.
-func (e *encoder) where(dst []byte) []byte {
-	dst = append(dst, `,"rank":`...)
-	dst = strconv.AppendInt(dst, int64(e.rank), 10)
-	if e.attempt != nil {
-		dst = append(dst, `,"attempt":`...)
-		dst = strconv.AppendInt(dst, int64(*e.attempt), 10)
-	}
-	return dst
+	return append(dst, e.place...)
 }
 
 // heartbeat appends a record that the process is alive.
@@ -138,7 +154,7 @@ func (e *encoder) heartbeat(dst []byte, ns int64) []byte {
 		}
 	}
 	dst = e.event(dst, &ev)
-	return append(e.where(e.end(dst)), "}\n"...)
+	return append(append(e.end(dst), e.place...), "}\n"...)
 }
 
 func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
@@ -146,7 +162,7 @@ func (e *encoder) id(dst []byte, s *outputs.SpanData) []byte {
 	if e.compat {
 		dst = onelogger.AppendUUID(dst, s.TraceID, s.SpanID)
 	} else {
-		dst = hex.AppendEncode(dst, s.SpanID[:])
+		dst = jsontext.AppendHex(dst, s.SpanID[:])
 	}
 	return append(dst, '"')
 }
@@ -178,7 +194,7 @@ func (e *encoder) event(dst []byte, ev *outputs.Event) []byte {
 
 func appendTime(dst []byte, ns int64) []byte {
 	dst = append(dst, `"timestamp_msec":`...)
-	return strconv.AppendInt(dst, ns/1e6, 10)
+	return jsontext.AppendInt(dst, ns/1e6)
 }
 
 func comma(dst []byte, open int) []byte {
@@ -215,7 +231,7 @@ func (e *encoder) value(dst []byte, v attribute.Value) []byte {
 	case attribute.BOOL:
 		return strconv.AppendBool(dst, v.AsBool())
 	case attribute.INT64:
-		return strconv.AppendInt(dst, v.AsInt64(), 10)
+		return jsontext.AppendInt(dst, v.AsInt64())
 	case attribute.FLOAT64:
 		return e.float(dst, v.AsFloat64())
 	case attribute.STRING:
@@ -223,7 +239,7 @@ func (e *encoder) value(dst []byte, v attribute.Value) []byte {
 	case attribute.BOOLSLICE:
 		return appendList(dst, v.AsBoolSlice(), strconv.AppendBool)
 	case attribute.INT64SLICE:
-		return appendList(dst, v.AsInt64Slice(), func(dst []byte, i int64) []byte { return strconv.AppendInt(dst, i, 10) })
+		return appendList(dst, v.AsInt64Slice(), jsontext.AppendInt)
 	case attribute.FLOAT64SLICE:
 		return appendList(dst, v.AsFloat64Slice(), e.float)
 	case attribute.STRINGSLICE:
@@ -260,7 +276,7 @@ func (e *encoder) exact(dst []byte, v any) []byte {
 	case bool:
 		return strconv.AppendBool(dst, v)
 	case int64:
-		return strconv.AppendInt(dst, v, 10)
+		return jsontext.AppendInt(dst, v)
 	case float64:
 		return e.float(dst, v)
 	case string:
@@ -320,24 +336,13 @@ func (e *encoder) gap(dst []byte, g fswrite.Gap) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// plain marks the bytes that need no escape in an ASCII JSON string.
-var plain = func() (t [256]bool) {
-	for c := ' '; c < utf8.RuneSelf; c++ {
-		t[c] = c != '"' && c != '\\'
-	}
-	return t
-}()
-
 // appendString appends an ASCII JSON string, as one-logger does: escapes for
 // quotes, backslashes and control characters, \u for everything beyond ASCII.
 // Invalid UTF-8 becomes U+FFFD.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for {
-		n := 0
-		for n < len(s) && plain[s[n]] {
-			n++
-		}
+		n := jsontext.PlainPrefix(s)
 		dst = append(dst, s[:n]...)
 		if n == len(s) {
 			return append(dst, '"')

@@ -66,14 +66,9 @@ func (e *Exporter) start(t *outputs.Telemetry) error {
 	if got := out.Path(); got != asked && got != "" {
 		onPath(got)
 	}
-	var attempt *int
-	if id.Attempt.IsSet() {
-		n := id.Attempt.Get()
-		attempt = &n
-	}
 	e.sink, e.started, e.closed, e.open = sink, true, false, true
 	e.blocked.Store(0)
-	e.enc = encoder{compat: e.options.Compat, pid: id.PID, rank: id.Rank.Or(0), attempt: attempt, job: id.Job, tag: id.SessionTag}
+	e.enc = newEncoder(id, e.options.Compat)
 	e.buf, e.lines, e.records, e.gaps, e.pending = e.buf[:0], 0, 0, nil, nil
 	if missing {
 		sink.Put([]byte{'\n'}, 0, 0)

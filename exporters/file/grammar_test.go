@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,5 +220,36 @@ func TestNoParentNoTrace(t *testing.T) {
 	shutdown(t, e)
 	if got := decode(t, contents(t, path)); len(got) != 1 || got[0].ID != "0000000000000000" {
 		t.Errorf("got %+v", got)
+	}
+	if got, want := contents(t, path), `"trace_id":"00000000000000000000000000000000"`; !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Each record has the ids of its own span, whatever the record before it had.
+func TestIDsOfNeighbours(t *testing.T) {
+	path := temporary(t)
+	e := started(t, path, nil)
+	want := []string{"1/1", "1/1", "2/1", "2/2", "1/2", "1/0", "1/2"}
+	for _, ids := range want {
+		export(t, e, start(&outputs.SpanData{Name: "span", TraceID: trace.TraceID{15: ids[0] - '0'}, SpanID: trace.SpanID{9}, ParentID: trace.SpanID{7: ids[2] - '0'}}))
+	}
+	shutdown(t, e)
+	var got []string
+	for line := range strings.Lines(contents(t, path)) {
+		var r struct {
+			Trace  string `json:"trace_id"`
+			Parent string `json:"parent_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Parent == "" { // a root has none
+			r.Parent = "0"
+		}
+		got = append(got, r.Trace[len(r.Trace)-1:]+"/"+r.Parent[len(r.Parent)-1:])
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got traces and parents %v, want %v", got, want)
 	}
 }

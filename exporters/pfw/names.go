@@ -77,9 +77,10 @@ func (t *keyTable) find(scope, name, cat, event string) *dftracer.Key {
 	return key
 }
 
-// clone returns a copy that does not share memory with id.
+// clone returns a copy that shares no memory with id but the name of the scope, which
+// lives as long as its tracer: equal strings in the same place are compared at once.
 func (id keyID) clone() keyID {
-	return keyID{strings.Clone(id.scope), strings.Clone(id.name), strings.Clone(id.cat), strings.Clone(id.event)}
+	return keyID{id.scope, strings.Clone(id.name), strings.Clone(id.cat), strings.Clone(id.event)}
 }
 
 // lookUp is find without the recent keys. keep reports whether the key was already in

@@ -491,3 +491,40 @@ func TestManyGoroutines(t *testing.T) {
 		})
 	}
 }
+
+// hiding is a processor of a program that passes ended spans on without their
+// attributes.
+type hiding struct{ sdktrace.SpanProcessor }
+
+func (h hiding) OnEnd(s sdktrace.ReadOnlySpan) { h.SpanProcessor.OnEnd(hidden{s}) }
+
+type hidden struct{ sdktrace.ReadOnlySpan }
+
+func (hidden) Attributes() []attribute.KeyValue { return nil }
+
+// What the file gets is the ended span that the Processor was given, also if another
+// processor has changed it, before and after spans of the SDK itself.
+func TestChangedOnTheWay(t *testing.T) {
+	p, path := newTrace(t, nil)
+	plain := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("plain")
+	changed := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(hiding{p})).Tracer("changed")
+	for i, tracer := range []trace.Tracer{changed, plain, changed} {
+		_, s := tracer.Start(context.Background(), fmt.Sprint("started ", i))
+		s.SetAttributes(attribute.String("secret", "12345"))
+		s.SetName(fmt.Sprint("span ", i))
+		s.End()
+	}
+	if err := p.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	events := byName(dftest.Events(t, path))
+	for i, want := range []bool{false, true, false} {
+		ev, ok := events[fmt.Sprint("span ", i)]
+		if !ok {
+			t.Fatalf("span %d is not in the file", i)
+		}
+		if _, got := ev.Arg("secret"); got != want {
+			t.Errorf("span %d: got the attribute: %v, want %v", i, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package pfw
 
 import (
+	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -28,10 +29,44 @@ func (d *traceWriter) endSpan(s sdktrace.ReadOnlySpan) bool {
 		return false
 	}
 	if e.finish(&d.beginning) {
+		s = d.cheapest(e, s)
 		d.write(e, s, s.EndTime().UnixMicro(), d.cut.Load() && has(s.Attributes(), argTruncated))
 	}
 	return true
 }
+
+// cheapest returns the span that has the content of s, the ended span of e, and answers
+// faster. The SDK passes a snapshot, of which each method copies the whole, of a span that
+// does not change any more. If the program put a processor in between that passes a span
+// of its own, which may differ, it is s.
+func (d *traceWriter) cheapest(e *spanEntry, s sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
+	if d.snapshots.has(s) && d.spans.has(e.span) {
+		return e.span
+	}
+	return s
+}
+
+// sdkType is a type of the SDK, as soon as one value of it was seen.
+type sdkType struct{ known atomic.Pointer[reflect.Type] }
+
+// has reports whether s is of that type, or is the first value of a type of the SDK.
+func (t *sdkType) has(s sdktrace.ReadOnlySpan) bool {
+	if known := t.known.Load(); known != nil {
+		return *known == reflect.TypeOf(s)
+	}
+	return t.learn(reflect.TypeOf(s))
+}
+
+func (t *sdkType) learn(of reflect.Type) bool {
+	if of.Kind() != reflect.Pointer || of.Elem().PkgPath() != sdkPath {
+		return false
+	}
+	t.known.Store(&of)
+	return true
+}
+
+// sdkPath is the path of the SDK's package.
+var sdkPath = reflect.TypeFor[sdktrace.TracerProvider]().PkgPath()
 
 // write writes an ended span. The SDK passes either a snapshot or, at
 // Shutdown, the span itself.
@@ -44,10 +79,13 @@ func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, tr
 	if truncated {
 		d.truncated.Add(1)
 	}
+	events := s.Events()
 	if !d.writeText(e, s, &at, truncated) {
 		d.writeArgs(e, s, &at, truncated)
 	}
-	d.remainingEvents(e, s, at.TID, level)
+	if len(events) > 0 {
+		d.remainingEvents(e, events, s.DroppedEvents(), at.TID, level)
+	}
 	d.open.remove(e)
 }
 
@@ -211,14 +249,9 @@ type scopeEntry struct {
 // argSpan is the argument of an event's record that holds the id of its span.
 const argSpan = "span"
 
-// remainingEvents writes the events that were not written when they happened.
-func (d *traceWriter) remainingEvents(e *spanEntry, s sdktrace.ReadOnlySpan, tid int64, level int) {
-	events := s.Events()
-	if len(events) == 0 {
-		return
-	}
-	// The SDK drops the oldest events of a span with too many.
-	dropped := s.DroppedEvents()
+// remainingEvents writes the events that were not written when they happened. The SDK
+// has dropped the oldest events of a span with too many.
+func (d *traceWriter) remainingEvents(e *spanEntry, events []sdktrace.Event, dropped int, tid int64, level int) {
 	written := e.events()
 	var stack [stackArgs]dftracer.Arg
 	for i := max(written-dropped, 0); i < len(events); i++ {

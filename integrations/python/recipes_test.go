@@ -43,7 +43,9 @@ func newKitchen(t *testing.T) *kitchen {
 		t.Skip("tools/ci/recipes runs it: it installs frameworks")
 	}
 	k := &kitchen{t.TempDir(), built.Command(t)}
-	out, err := k.shell(t, "true").CombinedOutput()
+	install := k.shell(t, "true")
+	install.Env = append(install.Env, "HOME="+os.Getenv("HOME")) // it may have a Python
+	out, err := install.CombinedOutput()
 	if failed := (*exec.ExitError)(nil); errors.As(err, &failed) && failed.ExitCode() == 75 {
 		t.Skipf("%s", out)
 	}
@@ -73,12 +75,7 @@ func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 		t.Skip(err)
 	}
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(k.command)+":"+os.Getenv("PATH"), "XDG_CACHE_HOME="+cache, "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
-		"WANDB_DIR="+k.dir, "MLFLOW_TRACKING_URI=file:./mlruns", "MLFLOW_ALLOW_FILE_STORE=true")
-	if python, err := exec.LookPath("python3.12"); err == nil { // HOME differs from that of pyenv
-		if own, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output(); err == nil {
-			cmd.Env = append(cmd.Env, "PYTHON="+strings.TrimSpace(string(own)))
-		}
-	}
+		"WANDB_DIR="+k.dir, "RAY_USAGE_STATS_ENABLED=0", "MLFLOW_TRACKING_URI=file:./mlruns", "MLFLOW_ALLOW_FILE_STORE=true")
 	return cmd
 }
 
@@ -107,18 +104,25 @@ func (k *kitchen) run(t *testing.T, text string, env ...string) string {
 func TestRecipes(t *testing.T) {
 	all := recipes(t)
 	for title, c := range map[string]struct {
-		steps int
-		count map[string]int // of all processes
+		steps, ranks int
+		count        map[string]int // of all processes
 	}{
-		"JAX":      {20, map[string]int{"dataloader/fetch.iter": 20, "compute/update": 20, "compile/graph_compile": 1, "metric/metric": 20}},
-		"Keras":    {24, map[string]int{"dataloader/fetch.iter": 24 + 3, "pipeline/evaluate": 3, "metric/metric": 24}},
-		"XGBoost":  {20, map[string]int{"dataloader/fetch.iter": 1, "metric/metric": 20}},
-		"LightGBM": {20, map[string]int{"metric/metric": 20}},
+		"JAX":       {20, 1, map[string]int{"dataloader/fetch.iter": 20, "compute/update": 20, "compile/graph_compile": 1, "metric/metric": 20}},
+		"Keras":     {24, 1, map[string]int{"dataloader/fetch.iter": 24 + 3, "pipeline/evaluate": 3, "metric/metric": 24}},
+		"XGBoost":   {20, 1, map[string]int{"dataloader/fetch.iter": 1, "metric/metric": 20}},
+		"LightGBM":  {20, 1, map[string]int{"metric/metric": 20}},
+		"Ray Train": {20, 2, map[string]int{"dataloader/fetch.iter": 40, "compute/update": 40, "metric/metric": 40}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			k := newKitchen(t)
 			if len(all[title]) != 1 {
 				t.Fatalf("docs/guide/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
+			}
+			if title == "Ray Train" {
+				cmd := k.shell(t, `timeout 240 python -c "import ray; ray.init(num_cpus=2, include_dashboard=False); ray.shutdown()"`)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Skipf("no cluster of Ray starts here: %v\n%s", err, out)
+				}
 			}
 			k.write(t, "train.py", all[title][0])
 			k.run(t, "trainspan run --quiet --no-resources --dir run -- python train.py")
@@ -129,8 +133,8 @@ func TestRecipes(t *testing.T) {
 			if err := json.Unmarshal([]byte(k.run(t, "trainspan report --json run")), &r); err != nil {
 				t.Fatal(err)
 			}
-			if r.Steps.Count != c.steps || len(r.Ranks) != 1 {
-				t.Errorf("%d steps on %d ranks, want %d on 1", r.Steps.Count, len(r.Ranks), c.steps)
+			if r.Steps.Count != c.steps || len(r.Ranks) != c.ranks {
+				t.Errorf("%d steps on %d ranks, want %d on %d", r.Steps.Count, len(r.Ranks), c.steps, c.ranks)
 			}
 			files, err := filepath.Glob(filepath.Join(k.dir, "run", "trace-*.pfw.gz"))
 			if err != nil {

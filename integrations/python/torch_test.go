@@ -227,25 +227,31 @@ func TestTorchLoops(t *testing.T) {
 		forward, backward, step, zero, waits, starts int
 	}
 	loops := map[string]counts{
-		"plain":                   {8, 2, 2, 4, 24, 8, 8, 8, 16, 4},
-		"stop_early":              {4, 2, 0, 0, 8, 4, 4, 4, 6, 2},
-		"batch_ahead":             {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
-		"no_loader":               {5, 0, 0, 1, 11, 5, 5, 5, 0, 0},
-		"two_optimizers":          {4, 0, 0, 0, 16, 8, 8, 8, 0, 0},
-		"accumulate":              {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
-		"one_batch":               {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
-		"evaluate_with_gradients": {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
-		"teacher":                 {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
-		"closure":                 {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
-		"endless":                 {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
-		"own_spans":               {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
-		"two_loaders":             {4, 1, 0, 0, 8, 4, 4, 4, 9, 2},
-		"failing":                 {5, 0, 0, 0, 12, 6, 6, 6, 0, 0},
-		"inference":               {0, 0, 1, 4, 4, 0, 0, 0, 5, 1},
-		"long":                    {117, 3, 3, 6, 246, 117, 117, 117, 132, 6},
-		"same_iterator":           {12, 1, 2, 4, 32, 12, 12, 12, 16, 1},
-		"same_loop":               {12, 1, 4, 2, 32, 12, 12, 12, 17, 1},
-		"statistics":              {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
+		"plain":                     {8, 2, 2, 4, 24, 8, 8, 8, 16, 4},
+		"stop_early":                {4, 2, 0, 0, 8, 4, 4, 4, 6, 2},
+		"batch_ahead":               {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"no_loader":                 {5, 0, 0, 2, 12, 5, 5, 5, 0, 0},
+		"two_optimizers":            {4, 0, 0, 0, 16, 8, 8, 8, 0, 0},
+		"accumulate":                {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
+		"one_batch":                 {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
+		"evaluate_with_gradients":   {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
+		"teacher":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
+		"acts":                      {6, 0, 0, 0, 18, 6, 6, 6, 0, 0},
+		"cycled":                    {14, 1, 2, 4, 36, 14, 14, 14, 11, 3},
+		"loader_first":              {13, 2, 0, 0, 26, 13, 13, 13, 10, 2},
+		"evaluate_in_training_mode": {8, 2, 2, 8, 32, 8, 8, 8, 22, 6},
+		"skip":                      {8, 2, 0, 0, 16, 6, 6, 6, 10, 2},
+		"late_step":                 {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
+		"own_spans":                 {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
+		"two_loaders":               {4, 1, 0, 0, 8, 4, 4, 4, 9, 2},
+		"failing":                   {5, 0, 0, 0, 12, 6, 6, 6, 0, 0},
+		"inference":                 {0, 0, 1, 4, 4, 0, 0, 0, 5, 1},
+		"long":                      {117, 3, 3, 6, 246, 117, 117, 117, 132, 6},
+		"same_iterator":             {12, 1, 2, 4, 32, 12, 12, 12, 16, 1},
+		"same_loop":                 {12, 1, 4, 2, 32, 12, 12, 12, 17, 1},
+		"statistics":                {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
 	out := j.run(t)
@@ -276,6 +282,9 @@ func TestTorchLoops(t *testing.T) {
 				if got := tr.count[name]; got != want {
 					t.Errorf("%d of %s, want %d", got, name, want)
 				}
+			}
+			if got, want := tr.count["rollout/rollout"], map[string]int{"acts": 6}[f[0]]; got != want {
+				t.Errorf("%d of rollout/rollout, want %d", got, want)
 			}
 			for i, s := range tr.named(iteration) {
 				if s.args["step"] != strconv.Itoa(i) {

@@ -441,6 +441,7 @@ type Hang struct {
 	Ranks []int // that the others wait for, empty if all wait in one collective
 	Host  string
 	What  string        // the operation they stopped in, empty if unknown
+	Since int64         // when the others began to wait, 0 if unknown
 	At    int64         // the last heartbeat of any
 	Until map[int]int64 // and of each rank
 }
@@ -487,8 +488,13 @@ func (o *Outcome) follows(h *Hang) bool {
 		if o.Rank == nil {
 			return true
 		}
-		// A killed rank lived as long as the others, or is what they wait for.
-		return !guilty && len(h.Ranks) > 0 || h.At-h.Until[*o.Rank] < outlived
+		if !guilty && len(h.Ranks) > 0 {
+			return true
+		}
+		// A killed rank lived as long as the others, or is what they wait for. Heartbeats
+		// do not show which if the others waited for a shorter time than outlived. Then the
+		// kill is the cause: it is on record, and a rank that hung before it is not.
+		return h.At-h.Until[*o.Rank] < outlived && (h.Since == 0 || h.At-h.Since >= outlived)
 	case Failed:
 		return !guilty && (o.weight <= hasNoticed || timedOut.MatchString(o.Error))
 	}

@@ -164,6 +164,9 @@ func (s *Steps) Add(sp *Span) {
 	if r == vocab.StepCompute {
 		c.Epoch = Unknown // DLIO writes 0 in all of them
 	}
+	if n := len(s.found[r]); n == cap(s.found[r]) {
+		s.found[r] = slices.Grow(s.found[r], max(n, 16)) // append grows by a quarter, and copies more
+	}
 	s.found[r] = append(s.found[r], c)
 	if r == vocab.StepIteration && len(s.found[r]) == 1 { // drops what only other rules need
 		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored, training: s.training}
@@ -345,7 +348,9 @@ func (s *Steps) fromUpdates() (out []Step) {
 // AddEvent is Add for an event of a trace with times in microseconds and a
 // known meaning.
 func (s *Steps) AddEvent(ev *dftracer.Event, m *vocab.Meaning) {
-	sp := Span{ID: ev.ID, Start: ev.TS * 1000, End: ev.End() * 1000, Step: Unknown, Epoch: Unknown, First: Unknown, Thread: ev.TID}
+	var sp Span
+	sp.ID, sp.Start, sp.End, sp.Thread = ev.ID, ev.TS*1000, ev.End()*1000, ev.TID
+	sp.Step, sp.Epoch, sp.First = Unknown, Unknown, Unknown
 	sp.mean(ev.Cat, m)
 	for i := range ev.Args {
 		sp.argument(&ev.Args[i])

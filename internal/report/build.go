@@ -339,7 +339,9 @@ func (j *Job) quality(led *account.Report) Quality {
 	for i := range j.Attempts {
 		q.Late += j.Attempts[i].Late
 	}
-	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led)...)...)
+	q.Missing = findMissing(j.Job, led)
+	device := slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
+	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led, device)...)...)
 	var far int64
 	for _, ranks := range j.clocks {
 		for _, by := range ranks {

@@ -37,6 +37,7 @@ type save struct {
 
 // nameStat holds statistics of the spans of one name.
 type nameStat struct {
+	name  string
 	count int64
 	total int64
 	top   []slow // the longest first
@@ -49,10 +50,11 @@ type slow struct {
 }
 
 type detailSink struct {
-	proc  *job.Process
-	names map[string]*nameStat
-	last  string // if names is full: the name to replace next
-	saves map[uint64]save
+	proc   *job.Process
+	names  map[string]*nameStat
+	recent [16]*nameStat // found without a look-up in names
+	last   string        // if names is full: the name to replace next
+	saves  map[uint64]save
 }
 
 // Event does nothing: reports do not show events.
@@ -96,8 +98,16 @@ func (d *detailSink) Span(s *job.Span) {
 // than maxNames, it keeps the first in the order of byPlace: the result must not depend on the
 // order of spans, which is undefined for several threads.
 func (d *detailSink) name(name string) *nameStat {
-	n := d.names[name]
-	if n != nil {
+	at := len(name)
+	if name != "" {
+		at += int(name[0])
+	}
+	recent := &d.recent[at%len(d.recent)]
+	if n := *recent; n != nil && n.name == name {
+		return n
+	}
+	if n := d.names[name]; n != nil {
+		*recent = n
 		return n
 	}
 	if info, ok := spans.Lookup(name); ok && info.Long {
@@ -111,9 +121,10 @@ func (d *detailSink) name(name string) *nameStat {
 			return nil
 		}
 		delete(d.names, d.last)
+		clear(d.recent[:])
 		d.last = ""
 	}
-	n = &nameStat{}
+	n := &nameStat{name: name}
 	d.names[name] = n
 	return n
 }
@@ -139,8 +150,10 @@ func (s slow) longer(o slow) int {
 func (n *nameStat) add(s slow) {
 	n.count++
 	n.total += s.dur
-	if len(n.top) == topSpans && s.longer(n.top[topSpans-1]) >= 0 {
-		return
+	if len(n.top) == topSpans {
+		if last := n.top[topSpans-1]; s.dur < last.dur || s.longer(last) >= 0 {
+			return
+		}
 	}
 	if slices.ContainsFunc(n.top, func(o slow) bool { return o.id == s.id && o.start == s.start }) {
 		return // a copy

@@ -4,13 +4,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/columns"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
 // Collect reads the files of a set into a State.
-var Collect = collect
+func Collect(set *job.Set) (*State, error) { return collect(set, newSpill()) }
 
 // ReadDigest reads a digest into memory.
 func ReadDigest(r io.Reader) (*State, error) { return readDigest(r, nil) }

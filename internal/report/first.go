@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,7 +31,17 @@ func (r *Report) outcomeWords() string {
 		return "PROFILE"
 	case o == nil && len(r.Attempts) > 0 && r.Attempts[len(r.Attempts)-1].Ended:
 		return Completed
-	case o == nil || o.How == job.Lost:
+	case o == nil:
+		return "END UNKNOWN"
+	default:
+		return wordsOf(o)
+	}
+}
+
+// wordsOf returns how something ended, in capitals.
+func wordsOf(o *job.Outcome) string {
+	switch {
+	case o.How == job.Lost:
 		return "END UNKNOWN"
 	case o.How == job.Unfinished:
 		return "RUNNING"
@@ -292,8 +303,15 @@ func (s *screen) first(r *Report) {
 // ending returns details of how the job ended, if the outcome needs any: a label, a text and, for
 // an exception, the line of the program that raised it.
 func (r *Report) ending() (label, text, source string) {
-	o := r.Outcome
-	if o == nil || r.Profile != nil || o.How == job.Completed || o.How == job.Unfinished {
+	if r.Outcome == nil || r.Profile != nil {
+		return "", "", ""
+	}
+	return describeEnd(r.Outcome)
+}
+
+// describeEnd is [Report.ending] for an outcome.
+func describeEnd(o *job.Outcome) (label, text, source string) {
+	if o.How == job.Completed || o.How == job.Unfinished {
 		return "", "", ""
 	}
 	if o.How != job.Failed || o.Error == "" {
@@ -433,9 +451,11 @@ func (r *Report) stepSentence() string {
 			head = fmt.Sprintf(" on rank %d in these %s: ", f.Ranks[0], display.Plural(f.Evidence.Affected, "step"))
 		}
 	} else {
+		phases := r.stepPhases()
 		for _, p := range straggler.Phases() {
-			add(finding.Word(p.String()), r.Steps.Phases[p.String()])
+			add(finding.Word(p.String()), phases[p.String()])
 		}
+		add(string(account.Compute), phases[string(account.Compute)])
 		if len(parts) == 0 {
 			return ""
 		}
@@ -460,12 +480,34 @@ func (r *Report) stepSentence() string {
 	return ms(sum) + head + strings.Join(text, ", ")
 }
 
+// stepPhases returns the mean time of each phase of a step. If spans say that a step computes but not that it is
+// a forward, a backward or an optimizer's step, as those of JAX, the time of no phase is divided as in the
+// account of the run, and that of these spans is called compute.
+func (r *Report) stepPhases() map[string]float64 {
+	const compute = string(account.Compute)
+	phases, host := maps.Clone(r.Steps.Phases), straggler.Host.String()
+	for _, p := range []straggler.Phase{straggler.Forward, straggler.Backward, straggler.Optimizer} {
+		if phases[p.String()] > 0 {
+			return phases
+		}
+	}
+	of := r.Ledger.ProductiveParts
+	if c := of[account.Compute]; c > 0 && phases[host] > 0 && !r.Steps.Device {
+		phases[compute] = phases[host] * float64(c) / float64(c+of[account.OtherCode])
+		phases[host] -= phases[compute]
+	}
+	return phases
+}
+
 // details adds the proof of the diagnosis, the cost of restarts, the start of a run without a
 // problem, what is not known, and the second-best fix.
 func (s *screen) details(r *Report) {
 	d := &screen{columns: s.columns}
 	v := &r.Verdict
 	d.proof(v.Proof)
+	for _, text := range r.Quality.Missing {
+		d.labelled("Missing", sentence(text))
+	}
 	table := len(d.lines) + 1 // the table is never truncated
 	d.limits(r.Limits)
 	d.labelled("Restart", r.disruptions())
@@ -489,9 +531,10 @@ func (s *screen) details(r *Report) {
 		remarks = remarks[1:]
 	}
 	note := ""
+	doubts := slices.DeleteFunc(slices.Clone(v.Doubts), func(text string) bool { return slices.Contains(r.Quality.Missing, text) })
 	switch {
-	case len(v.Doubts) > 0:
-		note = sentence("confidence " + v.Confidence + ": " + strings.Join(v.Doubts, "; "))
+	case len(doubts) > 0:
+		note = sentence("confidence " + v.Confidence + ": " + strings.Join(doubts, "; "))
 	case len(remarks) > 0:
 		note, remarks = sentence(display.Elide(display.Text(remarks[0]), 2*(s.columns-labelWidth))), remarks[1:]
 	}

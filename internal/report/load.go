@@ -63,8 +63,9 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 		}
 		return is
 	})
+	spill := newSpill()
 	if err != nil && imports != nil {
-		if s, ok, err := fromProfiles(set, stop, imports, paths); ok {
+		if s, ok, err := fromProfiles(set, spill, stop, imports, paths); ok {
 			return s.withDigests(stop, digests, err)
 		}
 	}
@@ -72,7 +73,7 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 		return nil, err
 	}
 	set.Stop = stop
-	s, readErr := collect(set)
+	s, readErr := collect(set, spill)
 	if readErr != nil {
 		return nil, readErr
 	}
@@ -88,7 +89,7 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 	}
 	if imports != nil && !slices.ContainsFunc(s.procs, func(p *process) bool { return p.proc.Training }) {
 		// If the import fails, the profiles remain skipped files.
-		if from, ok, err := fromProfiles(set, stop, imports, paths); ok && err == nil {
+		if from, ok, err := fromProfiles(set, spill, stop, imports, paths); ok && err == nil {
 			return from, nil
 		}
 	}
@@ -97,7 +98,7 @@ func LoadWith(stop func() error, imports importer, paths ...string) (*State, err
 
 // fromProfiles returns a State of the profiles among the skipped files of a set. ok is
 // false if there are no profiles.
-func fromProfiles(set *job.Set, stop func() error, imports importer, paths []string) (s *State, ok bool, err error) {
+func fromProfiles(set *job.Set, spill *extsort.Blocks, stop func() error, imports importer, paths []string) (s *State, ok bool, err error) {
 	var profiles []string
 	set.Skipped = slices.DeleteFunc(set.Skipped, func(f *job.FileError) bool {
 		kind, err := fsread.KindOf(f.Path)
@@ -114,14 +115,14 @@ func fromProfiles(set *job.Set, stop func() error, imports importer, paths []str
 	if err != nil {
 		return nil, true, err
 	}
-	s = &State{skipped: slices.Concat(set.Skipped, failed)}
+	s = &State{skipped: slices.Concat(set.Skipped, failed), spill: spill}
 	for _, t := range traces {
 		from, err := job.Open(t.Trace)
 		if err != nil {
 			return nil, true, err
 		}
 		from.Stop = stop
-		one, err := collect(from)
+		one, err := collect(from, spill)
 		if err != nil {
 			return nil, true, err
 		}

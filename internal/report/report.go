@@ -324,10 +324,12 @@ type Quality struct {
 	// numbered by their start.
 	RanksInvented bool `json:"ranks_invented,omitempty"`
 	// OtherSignals counts lines of OTLP log records and metrics, which were left out.
-	OtherSignals int64    `json:"other_signals,omitempty"`
-	Late         int64    `json:"late_spans,omitempty"` // spans too far out of time order to be assigned to a step
-	Remarks      []string `json:"remarks,omitempty"`
-	See          []string `json:"see,omitempty"` // sections of the documentation about the remarks and about missing evidence
+	OtherSignals int64 `json:"other_signals,omitempty"`
+	Late         int64 `json:"late_spans,omitempty"` // spans too far out of time order to be assigned to a step
+	// Missing describes ranks whose files are missing, in words.
+	Missing []string `json:"missing_files,omitempty"`
+	Remarks []string `json:"remarks,omitempty"`
+	See     []string `json:"see,omitempty"` // sections of the documentation about the remarks and about missing evidence
 }
 
 // Limits is the model FLOPs utilization (MFU) of a job, and the MFU without each loss. It

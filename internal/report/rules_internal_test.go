@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -111,6 +112,66 @@ func TestNothingToImport(t *testing.T) {
 	if !errors.Is(err, job.ErrNoTelemetry) {
 		t.Error(err)
 	}
+}
+
+// If the temporary file of a job is lost, its report has a remark, also for a job that was imported from
+// profiles.
+func TestLostSpillFile(t *testing.T) {
+	if _, err := os.ReadDir("/proc/self/fd"); err != nil {
+		t.Skip("open files are found in /proc: ", err)
+	}
+	packedMemory = 0
+	defer func(limit int64) { packedMemory = limit }(packedMemory)
+	t.Setenv("TMPDIR", t.TempDir())
+	traces, profiles := t.TempDir(), t.TempDir()
+	if _, err := (simjob.Attempt{Ranks: 2, Steps: 400}).Write(traces); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(profiles, "rank0.pt.trace.json"), []byte(`{"schemaVersion": 1, "traceEvents": []}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	imports := func([]string) ([]Imported, []*job.FileError, error) {
+		return []Imported{{Trace: traces}}, nil, nil
+	}
+	for name, path := range map[string]string{"traces": traces, "profiles": profiles} {
+		s, err := LoadWith(nil, imports, path)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := truncateTemporary(t); n != 1 {
+			t.Fatalf("%s: %d temporary files, want 1", name, n)
+		}
+		r := Build(s.Jobs()[0])
+		incomplete := func(remark string) bool { return strings.Contains(remark, "the answers are incomplete") }
+		if !slices.ContainsFunc(r.Quality.Remarks, incomplete) {
+			t.Errorf("%s: remarks %q, want one that the answers are incomplete", name, r.Quality.Remarks)
+		}
+		runtime.KeepAlive(s)
+	}
+}
+
+// truncateTemporary empties the temporary files that this process has open, and returns their number.
+func truncateTemporary(t *testing.T) (n int) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		path := filepath.Join("/proc/self/fd", fd.Name())
+		to, err := os.Readlink(path)
+		if err != nil || !strings.Contains(to, "trainspan-sort-") {
+			continue
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+			continue
+		}
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
 }
 
 // The number of steps of the whole job decides whether digests keep single steps.
@@ -241,7 +302,7 @@ func TestRemarksOfFlags(t *testing.T) {
 	led := &account.Report{Flags: []account.Flag{
 		{Kind: "odd_thing", Rank: 3, Attempt: 2}, {Kind: "other", Rank: 1}, {Kind: "odd_thing", Rank: 4, Count: 5},
 	}}
-	if got, want := remarks(led), []string{"odd thing (ranks 3, 4, attempt 2, 7 times)", "other (rank 1)"}; !slices.Equal(got, want) {
+	if got, want := remarks(led, false), []string{"odd thing (ranks 3, 4, attempt 2, 7 times)", "other (rank 1)"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -159,8 +159,10 @@ func (s *screen) plain(text string) {
 // maxRemarks limits the remarks: a job of a thousand ranks may have thousands of flags.
 const maxRemarks = 40
 
-// remarks describes the flags of the ledger, one remark for each kind.
-func remarks(led *account.Report) []string {
+// remarks describes the flags of the ledger, one remark for each kind. Device is set if steps run on
+// devices: an iteration of the host is then long if it waits for the steps of several, which are as
+// long as usual.
+func remarks(led *account.Report, device bool) []string {
 	var order []account.FlagKind
 	of := make(map[account.FlagKind][]account.Flag)
 	for _, f := range led.Flags {
@@ -171,6 +173,9 @@ func remarks(led *account.Report) []string {
 	}
 	var out []string
 	for _, k := range order {
+		if k == account.MissingRank || device && k == account.LongIteration {
+			continue // Quality.Missing has missing ranks
+		}
 		text := strings.ReplaceAll(string(k), "_", " ")
 		if t, ok := flagWords[k]; ok {
 			text = t
@@ -248,7 +253,6 @@ var flagWords = map[account.FlagKind]string{
 	account.NoHeartbeat:     "ended without an end record (killed?): its last record counts as its end",
 	account.ClockSkew:       "an attempt begins before the last activity of the previous one",
 	account.LongIteration:   "a step took more than ten times the usual time",
-	account.MissingRank:     "ranks reported nothing",
 	account.SpansDropped:    "spans were dropped while recording",
 	account.TwoWriters:      "several processes have the same rank and attempt",
 	account.MissingEnds:     "spans without an end were closed by later records",

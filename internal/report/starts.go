@@ -218,6 +218,9 @@ func (a *Attempt) hung(procs []*job.Process) {
 			h.Host = p.Host
 		}
 	}
+	if v.Evidence != nil && v.Evidence.Waited > 0 {
+		h.Since = h.At - int64(v.Evidence.Waited*1e6)
+	}
 	if v.Cause == finding.CauseUneven {
 		h.What = "a loop of fewer steps"
 	} else if v.Cause != finding.CauseMismatch && v.Cause != straggler.Host.String() {

@@ -32,10 +32,10 @@ type State struct {
 }
 
 // packedMemory is the number of bytes of the packed steps of jobs that stay in memory. The rest
-// goes to a temporary file.
-const packedMemory = 64 << 20
+// goes to a temporary file. Tests set it.
+var packedMemory int64 = 48 << 20
 
-func newState() *State { return &State{spill: extsort.NewBlocks(packedMemory, "")} }
+func newSpill() *extsort.Blocks { return extsort.NewBlocks(packedMemory, "") }
 
 // process holds the data of one process.
 type process struct {
@@ -46,9 +46,10 @@ type process struct {
 	use     *profile.Use // not empty if the process is a profile
 }
 
-// collect reads the files of a set once.
-func collect(set *job.Set) (*State, error) {
-	s := newState()
+// collect reads the files of a set once. Packed steps beyond the memory limit of spill go to its
+// file.
+func collect(set *job.Set, spill *extsort.Blocks) (*State, error) {
+	s := &State{spill: spill}
 	var mu sync.Mutex
 	of := make(map[*job.Process]*process)
 	procs, err := set.Processes(func(p *job.Process) job.Sink {
@@ -193,7 +194,7 @@ func (s *State) Size() (processes int, steps int64) {
 // Read reads the files of a set and returns the jobs in it, the one with the most
 // processes first.
 func Read(set *job.Set) ([]*Job, error) {
-	s, err := collect(set)
+	s, err := collect(set, newSpill())
 	if err != nil {
 		return nil, err
 	}

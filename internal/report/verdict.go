@@ -396,8 +396,6 @@ func (r *Report) confidence() (string, []string) {
 	for i := range r.Ledger.Flags {
 		f := &r.Ledger.Flags[i]
 		switch f.Kind {
-		case account.MissingRank:
-			doubt(2, display.Plural(f.Count+1, "rank")+" reported nothing")
 		case account.TwoWriters:
 			doubt(2, "several processes have the same rank")
 		case account.LostWorkUnknown:
@@ -419,6 +417,9 @@ func (r *Report) confidence() (string, []string) {
 		}
 	}
 	q := &r.Quality
+	for _, text := range q.Missing {
+		doubt(2, text)
+	}
 	if q.Waiting > 0 {
 		doubt(1, display.Plural(q.Waiting, "span")+" not in a file yet: run trainspan trace import")
 	}

@@ -58,7 +58,7 @@ func TestMissingRanks(t *testing.T) {
 				t.Fatal(err)
 			}
 			flat := strings.Join(strings.Fields(text.String()), " ")
-			if !strings.Contains(flat, "rank contradictory in records and file names, 1 time") || strings.Contains(flat, "ranks reported nothing") != missing {
+			if !strings.Contains(flat, "rank contradictory in records and file names, 1 time") || strings.Contains(flat, "The files of ranks 1, 3 are missing") != missing {
 				t.Errorf("%q: the screen says\n%s", key, text.String())
 			}
 		}

@@ -69,13 +69,16 @@ func (e *Encoder) AppendSpan(dst []byte, c *Clock, key *Key, s *Span, args []Arg
 	dst = c.append(dst, max(s.TS, 0))
 	dst = append(dst, `,"dur":`...)
 	dst = jsontext.AppendUint(dst, uint64(max(s.Dur, 0)))
-	dst = append(dst, e.tailX...)
 	if !e.args {
-		return append(dst, "}\n"...)
+		return append(append(dst, e.tailX...), "}\n"...)
 	}
-	if e.nest {
-		dst = appendNesting(dst, s.Level, s.Parent)
+	if len(c.tail) == 0 || s.Level != c.level || s.Parent != c.parent {
+		c.level, c.parent = s.Level, s.Parent
+		if c.tail = append(c.tail[:0], e.tailX...); e.nest {
+			c.tail = appendNesting(c.tail, s.Level, s.Parent)
+		}
 	}
+	dst = append(dst, c.tail...)
 	dst = e.appendArgs(dst, args)
 	dst = append(dst, text...)
 	return append(dst, "}}\n"...)
@@ -280,8 +283,8 @@ func appendValue(dst []byte, a *Arg, d Dialect) []byte {
 	return AppendArg(*a, dst, d)
 }
 
-// Clock appends timestamps. Neighbouring events share their seconds, process
-// and lane, so this text is made once and copied.
+// Clock appends timestamps. Neighbouring events share their seconds, process and
+// lane, and siblings their level and parent, so this text is made once and copied.
 type Clock struct {
 	sec  int64
 	n    int
@@ -289,6 +292,10 @@ type Clock struct {
 
 	tid  int64
 	lane []byte // `,"pid":1,"tid":2,"ts":`
+
+	level  int
+	parent int64
+	tail   []byte // from the phase to the parent
 }
 
 const microsPerSecond = 1_000_000

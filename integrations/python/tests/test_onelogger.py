@@ -462,6 +462,30 @@ class Exporting(Case):
         self.assertEqual([(u["current_iteration"], u["num_iterations"], u["num_train_samples"]) for u in updates], [(1, 2, 8), (3, 4, 16)])
         self.assertEqual((set(threads), long), (set(kept.threads), []))
 
+    def test_an_iteration_of_no_time_takes_the_fast_path(self):
+        class Clock:
+            now = 5.0
+            time = perf_counter = lambda self: self.now
+
+        recorder, slow = self.start(Kept()), []
+        log.on_app_start()
+        log.on_train_start(0)
+        end = recorder.on_training_single_iteration_end
+        recorder.on_training_single_iteration_end = lambda at: slow.append(at) or end(at)
+        moments = training_recorder.moments
+        before, clock = moments.time, Clock()
+        moments.time = clock
+        try:
+            for seconds in (1e-3, 0, 2e-7):
+                log.on_training_single_iteration_start()
+                clock.now += seconds
+                log.on_training_single_iteration_end()
+        finally:
+            moments.time = before
+        window = recorder._state.loop.iterations
+        self.assertEqual((slow, window.count, window.sum, window.least), ([], 3, 1000, 0))
+        log.on_app_end()
+
     def test_files_are_never_emptied(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "below", "t.json")

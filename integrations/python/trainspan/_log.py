@@ -127,13 +127,15 @@ def _number(key, value):
 
 def _gather(into, args, values):
     """Adds arguments, and those with separate parameters, to a dictionary."""
-    for key, value in zip(_KEYS, values):
-        if value is not None:
-            into[key] = _number(key, value)
+    a, b, c, d = values
+    if not a is b is c is d is None:
+        for key, value in zip(_KEYS, values):
+            if value is not None:
+                into[key] = _number(key, value)
     if args is not None:
         try:
             for key, value in args.items():
-                into[str(key)] = _plain(value)
+                into[key if type(key) is str else str(key)] = value if type(value) in _BARE else _plain(value)
         except AttributeError:
             raise  # not a mapping: the original raises it as well
         except Exception as e:  # an object of the program

@@ -190,9 +190,23 @@ def _build():
     def encode(values):
         """Returns JSON, by a module that is loaded when there is something to record."""
         nonlocal encode
-        from json import JSONEncoder
+        from json import encoder
 
-        encode = JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
+        any_value = encoder.JSONEncoder(separators=(",", ":"), default=plain, allow_nan=False).encode
+        flat, encode = {int, str, float, bool}, any_value
+        try:
+            # JSONEncoder makes one at each call, which also searches for cycles.
+            quick = encoder.c_make_encoder(None, plain, encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+            quick({}, 0)
+        except TypeError:  # another Python
+            return encode(values)
+
+        def encode(values):
+            for value in values.values():
+                if type(value) not in flat:
+                    return any_value(values)
+            return "".join(quick(values, 0))
+
         return encode(values)
 
     # The ring buffer.
@@ -409,7 +423,7 @@ def _build():
                     raise  # slots need a region
                 region = max(usable, key=lambda r: (number[r] not in current, number[r] & STEPS == steps, number[r]))
                 words[table + 2 * region] = n = 0
-        if n == 0:
+        if n == 0 or (n | steps) & STEPS:  # else the reader has cleared the slots
             page, at = slots_of(region)
             page[at : at + REGION] = bytes(REGION)
         activate(region, steps)

@@ -30,9 +30,10 @@ INSIDE = IN_FORWARD | IN_BACKWARD | IN_WAIT
 RARELY = 63  # the program's own spans are checked in a step that has none of these bits
 _NAMES = {
     "application": ("ai_root", "ai_root"), "loop": ("train", "pipeline"), "epoch": ("epoch.block", "pipeline"),
-    "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"),
+    "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"), "acts": ("rollout", "rollout"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
+_PHASES = {"evaluated": "evaluation", "acts": "rollout"}  # those of other spans have their names
 # The words of a step: the wait before it, and its phases.
 PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
 
@@ -109,6 +110,9 @@ class Loop:
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
         self.source = None      # the iterator of the last batch
+        self.trusted = set()    # other iterators whose batches were trained on
+        self.bare = 0           # steps without a backward or an optimizer's step
+        self.loose = 0          # steps in a row without a batch, after some with batches
         self.held = None        # the samples of a batch that was not trained on before an evaluation
         self.asked = self.came = None  # the first iterator of an evaluation, and its time; the time of the last batch
         self.evaluated = False  # a forward has evaluated in it
@@ -160,7 +164,7 @@ class Loop:
 
     def start(self, key, at=None):
         self.flow = 0
-        if (key in self.on or key == "evaluated" and "evaluation" in self.on) and self.tokens[key] is None and not self.left(key):
+        if _PHASES.get(key, key) in self.on and self.tokens[key] is None and not self.left(key):
             step = key == "iteration" and _ring.step(self.names[key], at)
             if step:
                 self.frame, self.top = step
@@ -239,8 +243,8 @@ class Loop:
             self.quick = 0
 
     def boundary(self, updated=False, at=None):
-        """Ends the open iteration. One without a batch counts only if its optimizer has made a
-        step, or if the batch had come before."""
+        """Ends the open iteration. One without a batch counts only if its optimizers have made
+        their steps, or if a batch that came before was left for it."""
         if not self.is_open or self.work & IN_WAIT:
             return
         self.is_open, self.flow = False, 0
@@ -248,9 +252,13 @@ class Loop:
         self.tokens["iteration"] = None
         self.work = 0
         if self.by_batch:
-            trained = work & (TRAINED | FORWARD)
+            trained = work & TRAINED or work & FORWARD and self.trusts()
+            if not work & TRAINED:
+                self.bare += trained != 0
+            elif self.source != self.feeder:
+                self.trusted.add(self.source)
         else:
-            trained = work & TRAINED and (self.fed or updated)
+            trained = work & TRAINED and (updated or self.fed and work & FORWARD)
         if trained:
             step = self.step = self.step + 1
             if token is None or not self.over(token, token[1], at, step):
@@ -272,6 +280,14 @@ class Loop:
                     _ring.end(token, None, n, at)
             elif not self.over(token, token[1] | _ring.DROP):
                 _ring.drop(token)
+
+    def trusts(self):
+        """Returns whether a batch trains of which only a forward in training mode is known: not
+        if most steps have a backward, but none with a batch of this iterator. The program then
+        evaluates in training mode."""
+        if 2 * self.bare >= self.step:
+            return True
+        return self.step > self.epoch_from if self.source == self.feeder else self.source in self.trusted
 
     def now_and_then(self):
         if self.checking or not self.step & RARELY:
@@ -371,13 +387,22 @@ class Loop:
             self.is_open, self.work = False, 0
             self.drop("iteration")
         if not self.is_open:
-            self.start("evaluated")
-            self.alone = self.tokens["evaluated"] is not None
+            alone = "acts" if module.training and self.acts(module) else "evaluated"
+            self.start(alone)
+            self.alone = self.tokens[alone] is not None
         elif not self.work & FORWARD:
             self.work |= EVALUATED
             self.quick = 0
             if self.root() is None:
                 self.root = weakref.ref(module)
+
+    def acts(self, module):
+        """Returns whether a forward in training mode, but without gradients, makes data for the
+        training, as in reinforcement learning: there is no loader, and it is no loss."""
+        root = self.root()
+        if self.fed or not self.armed or self.tokens["evaluation"] is not None or root is not None and not root.training:
+            return False
+        return root is module or next(module.parameters(), None) is not None
 
     def uses(self):
         """Called when the current batch is used for other work than training."""
@@ -387,6 +412,7 @@ class Loop:
         """Called when a forward outside of any iteration has ended, and with it an evaluation
         whose loader has no more batches."""
         self.end("evaluated")
+        self.end("acts")
         if self.last:
             self.end("evaluation")
             if self.held is not None:
@@ -416,8 +442,8 @@ class Loop:
         """Called when an optimizer has made a step. The iteration ends when all optimizers in
         use have made one: those of the previous iteration, in the first one all. If one
         makes a second step, the others are not waited for."""
-        if not self.is_open or self.by_batch or self.fed:
-            return
+        if not self.is_open or self.by_batch or self.fed and not self.work & FORWARD:
+            return  # or the last step of accumulated gradients, after the last batch
         me = id(optimizer)
         if me in self.cycle:
             self.used, at = set(self.cycle), max(self.cycle.values())
@@ -428,7 +454,9 @@ class Loop:
         if self.cycle.keys() >= (self.used or {id(o()) for o in self.armed}):
             self.used = set(self.cycle)
             self.boundary(True)
-            self.open(False)
+            self.loose += 1
+            if not self.fed or self.loose > 1:
+                self.open(False)
 
     def saves(self):
         """Called when a checkpoint is saved, which is not part of the last batch of an
@@ -490,6 +518,7 @@ class Loop:
         if id(iterator) not in self.passes:
             self.follow(iterator, id(iterator))
         self.source = id(iterator)
+        self.loose = 0
         if self.source == self.feeder:
             self.held, self.rest = None, False
         if not self.is_open:
@@ -516,6 +545,7 @@ class Loop:
             self.boundary(False, at)
         rest = key in self.ahead
         self.ahead.discard(key)
+        self.trusted.discard(key)
         if rest and self.tokens["evaluation"] is not None:
             self.last = at or _ring.now()
             return

@@ -49,7 +49,9 @@ func (b *Builder) Span(s *job.Span) {
 		background: s.Background, nested: s.Nested,
 	}
 	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
-	b.role = max(b.role, s.Role) // does not depend on the order of spans
+	if s.Role != "" {
+		b.role = max(b.role, s.Role) // does not depend on the order of spans
+	}
 	if r.what = what(r.kind); s.Class == vocab.ClassForward || s.Class == vocab.ClassBackward {
 		r.pass = s.Class
 	}

@@ -34,15 +34,14 @@ func WaitsOf(l *Ledger, number int) map[RankStep]int64 {
 				continue
 			}
 			its, _ := a.packed.open(nil)
-			t.inside(a, func(m meeting, _ int64, i int, took int64) {
-				if wait, _, known := t.waited(m, took); known {
-					out[RankStep{id, a.anchor(its, i)}] += wait
+			t.inside(a, func(i, rank int, took int64) {
+				if rank != unmatchedRank {
+					out[RankStep{id, a.anchor(its, i)}] += took
 				}
 			})
 			t.messages(a, func(i int, wait int64, _ int) { out[RankStep{id, a.anchor(its, i)}] += wait })
-			waits, _ := t.waits(a)
 			i := 0
-			for _, w := range waits {
+			for _, w := range t.answers[a].waits {
 				for i < len(its) && its[i].end <= w.from {
 					i++
 				}

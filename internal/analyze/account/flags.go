@@ -77,12 +77,12 @@ func (l *Ledger) allFlags(out []Flag, seen map[int]bool) []Flag {
 	return out
 }
 
-// maxMissing limits the list of missing ranks; the flag counts all.
-const maxMissing = 64
+// MaxMissing limits the list of missing ranks; the flag counts all.
+const MaxMissing = 64
 
-// missing returns the expected ranks that reported nothing, at most maxMissing.
+// missing returns the expected ranks that reported nothing, at most MaxMissing.
 func (l *Ledger) missing(seen map[int]bool) (out []int) {
-	for id := 0; id < l.expected && len(out) < maxMissing && len(seen) < l.expected; id++ {
+	for id := 0; id < l.expected && len(out) < MaxMissing && len(seen) < l.expected; id++ {
 		if !seen[id] {
 			out = append(out, id)
 		}

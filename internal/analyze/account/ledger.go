@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
@@ -19,7 +20,8 @@ type Ledger struct {
 	expected int           // number of ranks of the job, 0 if unknown
 
 	meeting sync.Mutex
-	table   *table // all meetings, nil until first used
+	table   *table          // of the meetings, nil until first used
+	spill   *extsort.Blocks // takes what exceeds the memory limit, nil: keep all in memory
 }
 
 // rank holds the attempts of one rank, by number.
@@ -38,6 +40,7 @@ func (l *Ledger) Add(b *Builder) error {
 	if err := b.finish(); err != nil {
 		return err
 	}
+	l.spill = b.spill
 	l.add(b.done)
 	return nil
 }

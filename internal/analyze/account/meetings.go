@@ -1,7 +1,6 @@
 package account
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/analyze/meet"
@@ -72,6 +71,9 @@ type meetKinds struct {
 	asked bool // a launch of a collective was recorded
 }
 
+// fewKinds is the number of kinds that are searched one by one.
+const fewKinds = 8
+
 // groups numbers the groups of the kinds in the order of first use. It returns the number
 // of the group of each kind.
 func groups(kinds []meetKind) (at []uint16) {
@@ -91,10 +93,20 @@ func groups(kinds []meetKind) (at []uint16) {
 
 // number returns the number of the kind of a span, or 0 if the span is not a meeting.
 func (m *meetKinds) number(s *job.Span) uint16 {
+	switch s.Class {
+	case vocab.ClassCollective, vocab.ClassCommInit, vocab.ClassStartUp:
+	default:
+		return 0
+	}
 	k, ok := meetKindOf(s)
 	if !ok {
 		m.asked = m.asked || s.Class == vocab.ClassCollective && s.Async
 		return 0
+	}
+	for i := range m.list[:min(len(m.list), fewKinds)] {
+		if m.list[i] == k { // faster than a map
+			return uint16(i + 1)
+		}
 	}
 	n, ok := m.of[k]
 	if !ok && len(m.list) < maxMeetKinds {
@@ -217,146 +229,4 @@ func (a *attempt) anchor(its []iteration, i int) int64 {
 		return its[i].number
 	}
 	return int64(i)
-}
-
-// meeting identifies one meeting of the ranks of an attempt of the job.
-type meeting struct {
-	group  int32 // of one attempt of the job
-	place  int32
-	anchor int64
-	inside bool
-}
-
-// table holds the meetings of a job.
-type table struct {
-	of    map[meeting]meet.Meeting
-	least map[messageStep]int64
-	peers map[*attempt][2]int  // the ranks in the stages before and after, -1 if none
-	sizes []int                // by group: the number of expected members
-	group map[*attempt][]int32 // the group of each kind of an attempt
-	ops   map[string]uint32
-}
-
-// meet returns the meetings of all ranks. It builds the table on first use.
-func (l *Ledger) meet() *table {
-	l.meeting.Lock()
-	defer l.meeting.Unlock()
-	if l.table != nil {
-		return l.table
-	}
-	t := &table{of: make(map[meeting]meet.Meeting), least: make(map[messageStep]int64), peers: make(map[*attempt][2]int), group: make(map[*attempt][]int32), ops: make(map[string]uint32)}
-	for number, ids := range l.having {
-		var all []*attempt
-		for _, id := range ids {
-			of := l.ranks[id].attempts
-			at, _ := slices.BinarySearchFunc(of, number, func(a *attempt, n int) int { return cmp.Compare(a.Attempt, n) })
-			all = append(all, of[at])
-		}
-		t.nameGroups(all, l.expected)
-		t.findPeers(all)
-		for _, a := range all {
-			ops := t.opsOf(a)
-			enter := func(at meeting, kind int64, took int64) {
-				op := uint32(0)
-				if at.place >= 0 { // a sum may be of several operations
-					op = ops[kind-1]
-				}
-				m := t.of[at]
-				m.Enter(a.Rank, op, took)
-				t.of[at] = m
-			}
-			t.inside(a, func(m meeting, kind int64, _ int, took int64) { enter(m, kind, took) })
-			t.outside(a, func(m meeting, kind, _, took int64) { enter(m, kind, took) })
-			t.enterMessages(a)
-		}
-	}
-	l.table = t
-	return t
-}
-
-// opsOf returns the number, from 1, of the operation of each kind of an attempt.
-func (t *table) opsOf(a *attempt) (out []uint32) {
-	for i := range a.meets {
-		n, ok := t.ops[a.meets[i].op]
-		if !ok {
-			n = uint32(len(t.ops) + 1)
-			t.ops[a.meets[i].op] = n
-		}
-		out = append(out, n)
-	}
-	return out
-}
-
-// nameGroups numbers the groups of one attempt of the job. The argument all holds that
-// attempt of every rank, in order.
-func (t *table) nameGroups(all []*attempt, expected int) {
-	ranks := make([][]meet.Group, len(all))
-	for i, a := range all {
-		for k := range a.meets {
-			ranks[i] = append(ranks[i], a.meets[k].of())
-		}
-	}
-	named := meet.NumberGroups(ranks)
-	first := len(t.sizes)
-	for i := range named.List {
-		t.sizes = append(t.sizes, named.List[i].Expected(max(expected, len(all))))
-	}
-	for i, a := range all {
-		list := make([]int32, len(a.meets))
-		for k, n := range named.Number[i] {
-			list[k] = int32(first + n)
-		}
-		t.group[a] = list
-	}
-}
-
-// inside calls fn with the meetings of an attempt in its iterations.
-func (t *table) inside(a *attempt, fn func(m meeting, kind int64, iteration int, took int64)) {
-	groups := t.group[a]
-	for cols, n := range a.packed.inside.blocks(insideColumns) {
-		for i := range n {
-			fn(meeting{group: groups[cols[2][i]-1], anchor: cols[1][i], place: int32(cols[3][i]), inside: true}, cols[2][i], int(cols[0][i]), cols[4][i])
-		}
-	}
-}
-
-// outside calls fn with the meetings of an attempt outside of its iterations.
-func (t *table) outside(a *attempt, fn func(m meeting, kind, start, took int64)) {
-	groups := t.group[a]
-	for cols, n := range a.packed.outside.blocks(outsideColumns) {
-		for i := range n {
-			fn(meeting{group: groups[cols[1][i]-1], anchor: cols[0][i], place: int32(cols[2][i])}, cols[1][i], cols[3][i]+a.packed.shift, cols[4][i])
-		}
-	}
-}
-
-// waited returns how long a member waited in a meeting, and for which rank. known is false
-// if a member has no record of the meeting. In a group of one rank the wait is 0.
-func (t *table) waited(at meeting, took int64) (wait int64, rank int, known bool) {
-	m, size := t.of[at], t.sizes[at.group]
-	if size < 2 {
-		return 0, m.Last, true
-	}
-	return m.Wait(took), m.Last, m.IsWhole(size)
-}
-
-// wait is time in which a rank waited for another one.
-type wait struct {
-	from, to int64
-	rank     int // for which
-}
-
-// waits returns the waits of an attempt outside of its iterations, in order, and its total
-// time in unmatched meetings there.
-func (t *table) waits(a *attempt) (waits []wait, unmatched int64) {
-	t.outside(a, func(m meeting, _, start, took int64) {
-		switch d, rank, known := t.waited(m, took); {
-		case !known:
-			unmatched += took
-		case d > 0:
-			waits = append(waits, wait{start, start + d, rank})
-		}
-	})
-	slices.SortFunc(waits, func(x, y wait) int { return cmp.Compare(x.from, y.from) })
-	return waits, unmatched
 }

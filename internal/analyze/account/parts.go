@@ -125,16 +125,14 @@ func (p *productive) finish() {
 			p.of.add(Compute, it.compute)
 			p.of.add(OtherCode, took-it.compute-it.meets)
 		}
-		p.meetings.inside(a.attempt, func(m meeting, _ int64, n int, took int64) {
-			if n >= len(left) || left[n] == 0 {
-				return
-			}
-			wait, rank, known := p.meetings.waited(m, took)
-			if !known {
+		p.meetings.inside(a.attempt, func(n, rank int, took int64) {
+			switch {
+			case n >= len(left) || left[n] == 0:
+			case rank == unmatchedRank:
 				p.rep.Unmatched += min(took, left[n])
-				return
+			default:
+				p.wait(&left[n], took, rank)
 			}
-			p.wait(&left[n], wait, rank)
 		})
 		p.meetings.messages(a.attempt, func(n int, wait int64, rank int) {
 			if n < len(left) {

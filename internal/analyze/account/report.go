@@ -209,13 +209,13 @@ func (f *filler) rank(r *rankView) {
 		}
 	}
 	parts := productive{filler: f, rank: r, of: Parts{}}
+	of := make([]Totals, len(r.attempts)+1) // by attempt; the first has the time outside of attempts
+	for k := range of {
+		of[k] = Totals{}
+	}
 	for _, w := range f.windows {
 		f.eachRankStretch(r, w.From, w.To, func(s stretch, attempt int) {
-			took := s.to - s.from
-			rr.Categories.add(s.category, took)
-			if attempt >= 0 {
-				f.byNumber[r.attempts[attempt].Attempt].Categories.add(s.category, took)
-			}
+			of[attempt+1].add(s.category, s.to-s.from)
 			switch s.category {
 			case Productive:
 				f.cover.add(s.from, s.to)
@@ -227,6 +227,12 @@ func (f *filler) rank(r *rankView) {
 			}
 		})
 		r.hidden(w, rr.Overlapped)
+	}
+	for k, t := range of {
+		rr.Categories.addAll(t)
+		if k > 0 {
+			f.byNumber[r.attempts[k-1].Attempt].Categories.addAll(t)
+		}
 	}
 	f.cover.next()
 	parts.finish()

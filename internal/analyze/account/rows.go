@@ -93,11 +93,9 @@ type rowMemory struct {
 
 var rowMemories sync.Pool
 
-// block returns memory for n rows, at most rowsPerBlock.
+// block returns memory for n rows, at most rowsPerBlock, or a whole block of an earlier
+// process.
 func (m *rowMemory) block(n int) []row {
-	if n < rowsPerBlock {
-		return make([]row, 0, n)
-	}
 	if m.free == nil {
 		if of, ok := rowMemories.Get().(*rowMemory); ok {
 			m.free, m.keys = of.free, of.keys
@@ -105,7 +103,7 @@ func (m *rowMemory) block(n int) []row {
 	}
 	k := len(m.free)
 	if k == 0 {
-		return make([]row, 0, rowsPerBlock)
+		return make([]row, 0, min(n, rowsPerBlock))
 	}
 	b := m.free[k-1]
 	m.free = m.free[:k-1]
@@ -131,12 +129,17 @@ func (s *rowStore) all() func() []row {
 	next := s.inMemory()
 	if s.sorter != nil {
 		it := s.sorter.Iter()
-		next = func() *row {
+		var held [2]row // the one that was returned before stays valid
+		n := 0
+		next = func() []row {
 			r := it.Next()
-			if r == nil && it.Err() != nil {
+			if r == nil {
 				s.err = errors.Join(s.err, it.Err())
+				return nil
 			}
-			return r
+			n ^= 1
+			held[n] = *r
+			return held[n : n+1]
 		}
 	}
 	ahead := next()
@@ -144,21 +147,23 @@ func (s *rowStore) all() func() []row {
 		if ahead == nil {
 			return nil
 		}
-		s.batch = append(s.batch[:0], *ahead)
-		for ahead = next(); ahead != nil && ahead.start == s.batch[0].start; ahead = next() {
-			s.batch = append(s.batch, *ahead)
+		first, start := ahead, ahead[0].start
+		if ahead = next(); ahead == nil || ahead[0].start != start {
+			return first
 		}
-		if len(s.batch) > 1 {
-			slices.SortFunc(s.batch, func(x, y row) int { return compare(&x, &y) })
-			s.batch = unite(s.batch)
+		s.batch = append(s.batch[:0], first[0])
+		for ; ahead != nil && ahead[0].start == start; ahead = next() {
+			s.batch = append(s.batch, ahead[0])
 		}
+		slices.SortFunc(s.batch, func(x, y row) int { return compare(&x, &y) })
+		s.batch = unite(s.batch)
 		return s.batch
 	}
 }
 
-// inMemory returns a function that returns the rows of the blocks by start, and nil
-// at the end.
-func (s *rowStore) inMemory() func() *row {
+// inMemory returns a function that returns the rows of the blocks one by one by start,
+// and nil at the end.
+func (s *rowStore) inMemory() func() []row {
 	keys := slices.Grow(s.keys[:0], s.n)
 	for b := range s.blocks {
 		for i := range s.blocks[b] {
@@ -168,13 +173,14 @@ func (s *rowStore) inMemory() func() *row {
 	stats.SortRuns(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
 	s.keys = keys
 	i := 0
-	return func() *row {
+	return func() []row {
 		if i == len(keys) {
 			return nil
 		}
 		at := keys[i].at
 		i++
-		return &s.blocks[at/rowsPerBlock][at%rowsPerBlock]
+		k := at % rowsPerBlock
+		return s.blocks[at/rowsPerBlock][k : k+1]
 	}
 }
 

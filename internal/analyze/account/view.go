@@ -70,7 +70,8 @@ func (l *Ledger) see(asOf int64) *view {
 				later: job.NoEnd, usual: job.Unknown,
 			})
 			av := &rv.attempts[len(rv.attempts)-1]
-			av.waits, av.unmatched = v.meetings.waits(a)
+			met := v.meetings.answers[a]
+			av.waits, av.unmatched = met.waits, met.unmatched
 			v.last = max(v.last, a.Attempt)
 			v.end = max(v.end, min(a.stop, asOf))
 			low, ok := lowest[a.Attempt]

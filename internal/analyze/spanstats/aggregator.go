@@ -67,9 +67,8 @@ type Aggregator struct {
 	metadata int64
 	events   int64
 
-	lastKey nameKey
-	lastID  int32
-	last    *process
+	recent [32]int32 // names found without a look-up, by length and first letter
+	last   *process
 }
 
 // New returns an Aggregator.
@@ -201,8 +200,13 @@ func (a *Aggregator) fact(ev *dftracer.Event) {
 
 func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 	key := nameKey{ev.Cat, ev.Name}
-	if key == a.lastKey && len(a.list) > 0 {
-		return a.lastID
+	at := len(ev.Name) + len(ev.Cat)
+	if ev.Name != "" {
+		at += int(ev.Name[0])
+	}
+	recent := &a.recent[at%len(a.recent)]
+	if id := *recent; int(id) < len(a.list) && a.list[id].key == key {
+		return id
 	}
 	id, ok := a.names[key]
 	if !ok {
@@ -221,7 +225,7 @@ func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 		})
 		a.self = append(a.self, 0)
 	}
-	a.lastKey, a.lastID = key, id
+	*recent = id
 	return id
 }
 

@@ -194,8 +194,10 @@ func growth(x []float64) (l rise, z float64, ok bool) {
 // smooth returns the running median of x.
 func smooth(x []float64) []float64 {
 	out := make([]float64, len(x))
+	var near []float64
 	for s := range x {
-		out[s] = stats.Median(slices.Clone(x[max(0, s-smoothOver/2):min(len(x), s+smoothOver/2+1)]))
+		near = append(near[:0], x[max(0, s-smoothOver/2):min(len(x), s+smoothOver/2+1)]...)
+		out[s] = stats.Median(near)
 	}
 	return out
 }

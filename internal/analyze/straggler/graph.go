@@ -9,7 +9,7 @@ import (
 // waited for which.
 func (j *job) replay(repairs ...repair) *outcome {
 	k := 1 + len(repairs)
-	rp := &replayer{w: j, k: k, repairs: append([]repair{{}}, repairs...), meetings: make(map[meetKey]*meeting), sends: make(map[[2]int][]sent)}
+	rp := &replayer{w: j, k: k, repairs: append([]repair{{}}, repairs...), meetings: make([][]*meeting, (len(j.groups)+1)*lanesOfGroup), sends: make(map[[2]int][]sent)}
 	n, m := len(j.ranks), len(j.steps)
 	rp.out = &outcome{k: k, clock: make([]float64, k*m), finished: true}
 	if rp.budget = len(repairs) == 0; rp.budget {
@@ -139,14 +139,19 @@ func (rp *replayer) setFactors(s int) {
 	}
 }
 
+// lanesOfGroup is the number of lanes, the host included, on which a group meets separately.
+const lanesOfGroup = Device + 1
+
 // gather finds the meetings of a round and their members.
 func (rp *replayer) gather(rd *reader) {
-	clear(rp.meetings)
+	for i := range rp.meetings {
+		rp.meetings[i] = rp.meetings[i][:0]
+	}
 	rp.used, rp.latency = 0, math.MaxInt64
 	clear(rp.sends)
 	for r, p := range rd.programs {
 		nth := rp.hosts[r].nth
-		for lane := range uint8(Device + 1) {
+		for lane := range uint8(lanesOfGroup) {
 			clear(nth)
 			take := func(pc *piece) {
 				if pc.kind == collective {
@@ -175,19 +180,19 @@ func (rp *replayer) gather(rd *reader) {
 // group.
 func (rp *replayer) meeting(r int, pc *piece, lane uint8, nth []int) *meeting {
 	id, local := rp.groupOf(r, pc)
-	key := meetKey{id, lane, nth[local]}
+	list := &rp.meetings[(id+1)*lanesOfGroup+int(lane)]
+	n := nth[local]
 	nth[local]++
-	m := rp.meetings[key]
-	if m == nil {
+	if n == len(*list) {
 		if rp.used == len(rp.pool) {
 			rp.pool = append(rp.pool, &meeting{})
 		}
-		m = rp.pool[rp.used]
+		m := rp.pool[rp.used]
 		rp.used++
-		*m = meeting{meetKey: key, arrival: m.arrival[:0], waiters: m.waiters[:0]}
-		rp.meetings[key] = m
+		*m = meeting{group: id, arrival: m.arrival[:0], waiters: m.waiters[:0]}
+		*list = append(*list, m)
 	}
-	return m
+	return (*list)[n]
 }
 
 // host runs the program of a host until it has to wait for others.

@@ -21,16 +21,9 @@ type repair struct {
 	transfer func(s int, m *meeting, t float64) float64
 }
 
-// meetKey identifies a meeting within a round.
-type meetKey struct {
-	group int // number of the group, -1 for the hidden one
-	lane  uint8
-	nth   int
-}
-
 // meeting is a synchronization point of ranks in one round.
 type meeting struct {
-	meetKey
+	group int // number of the group, -1 for the hidden one
 	meet.Meeting
 
 	came    int
@@ -102,7 +95,7 @@ type replayer struct {
 	budget   bool // records which rank waited for which
 	hosts    []*actor
 	lanes    [][3]*actor
-	meetings map[meetKey]*meeting // of this round
+	meetings [][]*meeting // of this round, by lane of a group, in order
 	pool     []*meeting
 	used     int       // used entries of pool
 	factor   []float64 // indexed by rank, row and replay

@@ -62,6 +62,23 @@ func Attempts(now time.Time, roots ...string) []Attempt {
 	return out
 }
 
+// Clash reports whether attempts in different folders below some paths have the
+// same id. It reads no telemetry.
+func Clash(paths ...string) bool {
+	folder := make(map[string]string) // by id
+	for _, l := range find(paths) {
+		id, attempt := l.Run.ID(), filepath.Dir(l.Dir) // all ranks of an attempt are in one folder
+		if !strings.HasPrefix(filepath.Base(attempt), attemptPrefix) {
+			attempt = l.Dir // of trainspan run --dir
+		}
+		if other, ok := folder[id]; ok && other != attempt {
+			return true
+		}
+		folder[id] = attempt
+	}
+	return false
+}
+
 // Select returns paths below root with every run that began at since or later,
 // of a job whose name wanted accepts, and whether anything below root is left
 // out. It reads no telemetry. An attempt is left out only if run.json files

@@ -522,6 +522,26 @@ func NewOutline(args []string) Outline {
 	return o
 }
 
+// MissingScript returns the name of the script of a Python command line if no such
+// file exists, and "" otherwise.
+func MissingScript(args []string) string {
+	if !strings.HasPrefix(filepath.Base(args[0]), "python") {
+		return ""
+	}
+	for _, arg := range args[1:] {
+		if strings.HasPrefix(arg, "-") {
+			return "" // a flag may have the next argument as its value
+		}
+		if base := filepath.Base(arg); scriptName.MatchString(base) {
+			if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
+				return base
+			}
+		}
+		break
+	}
+	return ""
+}
+
 // Name returns a name for the job: that of its script or module, or its
 // program.
 func (o *Outline) Name() string {

@@ -72,7 +72,7 @@ func (c Count) Float64() float64 {
 	if c.lo<<(64-shift) != 0 {
 		top |= 1
 	}
-	return math.Ldexp(float64(top), shift)
+	return float64(top) * math.Float64frombits(uint64(1023+shift)<<52) // 2^shift
 }
 
 // Append appends the decimal digits to dst.

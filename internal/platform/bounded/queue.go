@@ -28,18 +28,28 @@ func (q *Queue[T]) Bytes() int { return q.bytes }
 // Put adds an item with a size in bytes, and reports false if this would break
 // a bound. An empty queue accepts an item of any size.
 func (q *Queue[T]) Put(value T, bytes int) bool {
+	place := q.Place(bytes)
+	if place != nil {
+		*place = value
+	}
+	return place != nil
+}
+
+// Place is Put for an item that the caller sets where the result points, before it
+// calls another method. It returns nil in place of false.
+func (q *Queue[T]) Place(bytes int) *T {
 	n := q.Len()
 	if q.MaxItems > 0 && n >= q.MaxItems || q.MaxBytes > 0 && n > 0 && q.bytes+bytes > q.MaxBytes {
-		return false
+		return nil
 	}
 	if q.head > 0 && len(q.items) == cap(q.items) && q.head >= n {
 		copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
 		q.items, q.head = q.items[:n], 0
 	}
-	q.items = append(q.items, item[T]{value, bytes})
+	q.items = append(q.items, item[T]{bytes: bytes})
 	q.bytes += bytes
-	return true
+	return &q.items[len(q.items)-1].value
 }
 
 // First returns the size of the oldest item; ok is false if the queue is empty.
@@ -53,8 +63,14 @@ func (q *Queue[T]) First() (bytes int, ok bool) {
 // Take removes the oldest item and returns it with its size. The queue must not
 // be empty.
 func (q *Queue[T]) Take() (value T, bytes int) {
+	bytes = q.TakeTo(&value)
+	return value, bytes
+}
+
+// TakeTo is Take for an item that is stored at to.
+func (q *Queue[T]) TakeTo(to *T) (bytes int) {
 	it := &q.items[q.head]
-	value, bytes = it.value, it.bytes
+	*to, bytes = it.value, it.bytes
 	*it = item[T]{}
 	q.bytes -= bytes
 	if q.head++; q.head == len(q.items) {
@@ -63,7 +79,7 @@ func (q *Queue[T]) Take() (value T, bytes int) {
 			q.items = nil
 		}
 	}
-	return value, bytes
+	return bytes
 }
 
 // keep is the number of items that an empty queue keeps memory for.

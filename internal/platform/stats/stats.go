@@ -81,7 +81,13 @@ func nth(x []float64, k int) float64 {
 	}
 	for hi := len(x) - 1; ; {
 		if hi-lo < 24 {
-			slices.Sort(x[lo : hi+1])
+			for i := lo + 1; i <= hi; i++ { // there is no NaN here, which slices.Sort looks for
+				v, j := x[i], i
+				for ; j > lo && x[j-1] > v; j-- {
+					x[j] = x[j-1]
+				}
+				x[j] = v
+			}
 			return x[k]
 		}
 		// The median of three is far from the ends for any usual order.
@@ -179,6 +185,16 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 // merge merges the values of x before one index with those from it on. Both
 // parts are sorted.
 func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
+	const few = 2 // values that are moved one by one, such as the spans that hold all others
+	if len(x)-from <= few {
+		for ; from < len(x); from++ {
+			v := x[from]
+			at := sort.Search(from, func(i int) bool { return compare(&x[i], &v) > 0 })
+			copy(x[at+1:from+1], x[at:from])
+			x[at] = v
+		}
+		return buffer
+	}
 	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
 	buffer = append(buffer[:0], x[low:from]...)
 	at := low

@@ -145,10 +145,10 @@ func (h *Hub) Outputs(yield func(outputs.Output) bool) {
 // Push queues a record for the outputs in to that take records. It does not block: the
 // caller may hold a lock, and calls Drain after releasing it. Records are exported in
 // the order of the Push calls.
-func (h *Hub) Push(r outputs.Record, to filter.Set) {
+func (h *Hub) Push(r *outputs.Record, to filter.Set) {
 	for _, a := range h.records {
 		if to.Has(a.number) {
-			a.queue.push(item{record: [1]outputs.Record{r}})
+			a.queue.push(r, nil)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (h *Hub) PushDataError(e DataError) {
 		if (e.Local && a.traits.Remote) || (e.From != nil && e.From == a.out) {
 			continue
 		}
-		a.queue.push(item{gap: &e})
+		a.queue.push(nil, &e)
 	}
 }
 

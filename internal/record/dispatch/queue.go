@@ -119,19 +119,23 @@ func (q *queue) run() {
 	}
 }
 
-// push queues an entry. It drops the entry if the queue is closed or full, or the output
-// is given up.
-func (q *queue) push(i item) {
+// push queues a record or a data error. It drops it if the queue is closed or full, or
+// the output is given up.
+func (q *queue) push(r *outputs.Record, gap *DataError) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.health.GivenUp {
 		q.health.Dropped++
 		return
 	}
-	if !q.items.Put(i, 0) {
+	place := q.items.Place(0)
+	if place == nil {
 		q.health.Dropped++
 		q.missed++
 		return
+	}
+	if place.gap = gap; r != nil {
+		place.record[0] = *r
 	}
 	q.pushed++
 }
@@ -251,7 +255,7 @@ func (q *queue) export() {
 		q.mu.Unlock()
 	}()
 	for q.items.Len() > 0 {
-		q.at, _ = q.items.Take()
+		q.items.TakeTo(&q.at)
 		finished = false
 		q.one(&q.at)
 		finished = true

@@ -80,8 +80,8 @@ func newHub(t testing.TB, outs ...outputs.Output) *Hub {
 	return h
 }
 
-func record(n int) outputs.Record {
-	return outputs.Record{Kind: outputs.KindEvent, Span: &outputs.SpanData{}, Event: outputs.Event{Time: int64(n)}}
+func record(n int) *outputs.Record {
+	return &outputs.Record{Kind: outputs.KindEvent, Span: &outputs.SpanData{}, Event: outputs.Event{Time: int64(n)}}
 }
 
 // send pushes records like the recorder.

@@ -130,9 +130,11 @@ func (f *Exporter) Write(records []outputs.Record) error {
 func (f *Exporter) onStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 	s := starting{ReadWriteSpan: span, own: span.SpanContext(), parent: span.Parent(), long: isLong(spans.Index(span.Name()))}
 	if started := filter.Started(ctx); started != nil {
-		known := started.Outside()
+		var known trace.SpanContext
 		if s.above = started.Above(); s.above != nil {
 			known = s.above.SpanContext()
+		} else {
+			known = started.Outside()
 		}
 		if known.SpanID() == s.parent.SpanID() {
 			s.parent = known // even if it is in another trace

@@ -72,6 +72,7 @@ type Ending struct {
 	Repaired bool // its end was before its start, and was corrected
 	Used     Consumed
 	Loop     bool // a training loop is open
+	Unread   bool // no output gets that loop: the content of its events is left out
 }
 
 // Consumed is what the program reports about a training iteration.

@@ -164,7 +164,7 @@ func (b *Counters) endIteration(e *Ending, v *Values, readings bool, out *Entry)
 	if !e.Loop {
 		return NotOpen(phase.Training)
 	}
-	out.Events = append(out.Events, Event{Event: b.update(v, false, e.Now), Loop: true})
+	out.Events = append(out.Events, Event{Event: b.update(v, e, false), Loop: true})
 	return nil
 }
 
@@ -203,8 +203,20 @@ func (b *Counters) addThroughput(samples, d int64, w *window, v *Values) error {
 	return nil
 }
 
-// update returns the event with the metrics of the training loop.
-func (b *Counters) update(v *Values, partial bool, now int64) outputs.Event {
+// update returns the event with the metrics of the training loop, and begins the next
+// interval.
+func (b *Counters) update(v *Values, e *Ending, partial bool) outputs.Event {
+	ev := outputs.Event{Name: spans.EventTrainingMetricsUpdate, Time: e.Now}
+	if !e.Unread {
+		ev.Attributes = b.metrics(v, partial)
+	}
+	b.loop.iteration = extremes{}
+	b.reported = b.done
+	return ev
+}
+
+// metrics returns the metrics of the training loop.
+func (b *Counters) metrics(v *Values, partial bool) []attributes.Attr {
 	l, w := &b.loop, &b.windows[phase.Iteration]
 	m := onelogger.TrainingMetricsUpdate{
 		TrainIterationsStart:  l.first,
@@ -248,13 +260,7 @@ func (b *Counters) update(v *Values, partial bool, now int64) outputs.Event {
 		m.IterationThroughputMin = attributes.Some(l.iteration.min)
 		m.IterationThroughputMax = attributes.Some(l.iteration.max)
 	}
-	l.iteration = extremes{}
-	b.reported = b.done
-	return outputs.Event{
-		Name:       spans.EventTrainingMetricsUpdate,
-		Time:       now,
-		Attributes: m.Append(make([]attributes.Attr, 0, 32)),
-	}
+	return m.Append(make([]attributes.Attr, 0, 32))
 }
 
 // End counts the end of a standard span, and adds the resulting events and metrics to
@@ -282,7 +288,7 @@ func (b *Counters) End(e *Ending, v *Values, readings bool, out *Entry) error {
 	case phase.Training:
 		// One-logger drops what a loop did since its last update.
 		if b.done > b.reported && v.known && v.err == nil {
-			out.Events = append(out.Events, Event{Event: b.update(v, true, e.Now), Extension: true})
+			out.Events = append(out.Events, Event{Event: b.update(v, e, true), Extension: true})
 		}
 	case phase.Epoch:
 	default:

@@ -5,7 +5,6 @@ package jsontext
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"unicode/utf8"
@@ -27,35 +26,32 @@ const pairs = "00010203040506070809" +
 
 // AppendUint appends an integer in decimal.
 func AppendUint(dst []byte, v uint64) []byte {
-	if v < 10 {
+	switch {
+	case v < 10:
 		return append(dst, byte('0'+v))
-	}
-	if v < 100 {
+	case v < 100:
 		return append(dst, pairs[2*v], pairs[2*v+1])
-	}
-	if v < 10000 {
+	case v < 1e4:
 		hi := v / 100
 		lo := 2 * (v - 100*hi)
 		if hi < 10 {
 			return append(dst, byte('0'+hi), pairs[lo], pairs[lo+1])
 		}
 		return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[lo], pairs[lo+1])
+	case v < 1e8:
+		hi := v / 1e4
+		return appendFour(AppendUint(dst, hi), uint32(v-hi*1e4))
 	}
-	n := decimals(v)
-	end := len(dst) + n
-	dst = slices.Grow(dst, n)[:end]
-	for i := end; v > 0; {
-		if v < 10 {
-			dst[i-1] = byte('0' + v)
-			break
-		}
-		q := v / 100
-		r := 2 * (v - 100*q)
-		i -= 2
-		dst[i], dst[i+1] = pairs[r], pairs[r+1]
-		v = q
-	}
-	return dst
+	hi := v / 1e8
+	lo := uint32(v - hi*1e8)
+	return appendFour(appendFour(AppendUint(dst, hi), lo/1e4), lo%1e4)
+}
+
+// appendFour appends the four digits of an integer below ten thousand.
+func appendFour(dst []byte, v uint32) []byte {
+	hi := v / 100
+	lo := 2 * (v - 100*hi)
+	return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[lo], pairs[lo+1])
 }
 
 // AppendSix appends the six digits of an integer below a million.
@@ -64,19 +60,6 @@ func AppendSix(dst []byte, v uint32) []byte {
 	mid, lo := rest/100, rest%100
 	return append(dst, pairs[2*hi], pairs[2*hi+1], pairs[2*mid], pairs[2*mid+1], pairs[2*lo], pairs[2*lo+1])
 }
-
-// decimals returns how many digits v has.
-func decimals(v uint64) int {
-	n := bits.Len64(v) * 1233 >> 12 // log10(2) is 1233/4096
-	if v >= powers[n] {
-		n++
-	}
-	return n
-}
-
-// powers are the powers of ten; index 0 has 0 instead of 1, because zero also
-// has one digit.
-var powers = [20]uint64{0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19}
 
 // AppendInt appends a signed integer in decimal.
 func AppendInt(dst []byte, v int64) []byte {
@@ -104,7 +87,15 @@ func AppendString(dst []byte, s string) []byte {
 
 // AppendEscaped is AppendString without the quotes.
 func AppendEscaped(dst []byte, s string) []byte {
-	i := 0
+	if n := PlainPrefix(s); n < len(s) {
+		return escapeFrom(dst, s, n)
+	}
+	return append(dst, s...)
+}
+
+// PlainPrefix returns how many of the first bytes of s are ASCII and need no escape in a
+// JSON string.
+func PlainPrefix(s string) (i int) {
 	// Eight bytes at a time: most strings need no escape.
 	for ; i+8 <= len(s); i += 8 {
 		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
@@ -113,12 +104,30 @@ func AppendEscaped(dst []byte, s string) []byte {
 			break
 		}
 	}
-	for ; i < len(s); i++ {
-		if !Plain[s[i]] {
-			return escapeFrom(dst, s, i)
-		}
+	for i < len(s) && Plain[s[i]] {
+		i++
 	}
-	return append(dst, s...)
+	return i
+}
+
+// hexPairs holds the two digits of each byte.
+var hexPairs = func() (t [256][2]byte) {
+	for i := range t {
+		t[i] = [2]byte{hexDigits[i>>4], hexDigits[i&15]}
+	}
+	return t
+}()
+
+// AppendHex appends bytes in hexadecimal.
+func AppendHex(dst, src []byte) []byte {
+	n := len(dst)
+	dst = slices.Grow(dst, 2*len(src))[:n+2*len(src)]
+	to := dst[n:]
+	for i, b := range src {
+		pair := hexPairs[b]
+		to[2*i], to[2*i+1] = pair[0], pair[1]
+	}
+	return dst
 }
 
 // allPlain reports whether eight bytes need no escape in a JSON string.

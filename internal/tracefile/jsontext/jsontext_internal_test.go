@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -37,6 +38,16 @@ func TestIntegersOfEveryLength(t *testing.T) {
 		if got := string(AppendInt(nil, v)); got != strconv.FormatInt(v, 10) {
 			t.Errorf("%d is written as %s", v, got)
 		}
+	}
+}
+
+func TestHex(t *testing.T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	if got, want := string(AppendHex([]byte("x"), all)), "x"+hex.EncodeToString(all); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -145,6 +145,18 @@ func (q *Filter) times() error {
 	return nil
 }
 
+// Widen adds n times the length of the window before and after it, and returns
+// the window as it was. If the window has no begin or no end, Widen does nothing
+// and returns the zero window.
+func (q *Filter) Widen(n int64) Window {
+	w := q.Window
+	if q.From == "" || q.To == "" {
+		return Window{}
+	}
+	q.Window = Window{w.From - n*(w.To-w.From), w.To + n*(w.To-w.From)}
+	return w
+}
+
 // All reports whether the filter selects all events.
 func (q *Filter) All() bool { return !q.narrow && q.Window.all() }
 

@@ -53,7 +53,7 @@ func (s *Session) report(terminal launch.Terminal, told func()) {
 				return s.out.Err()
 			})
 		}
-		s.summary(r, before, written, procs)
+		s.summary(terminal, r, before, written, procs)
 	case <-late.C:
 		s.say("reading all attempts of this job takes longer: the report will be %s", filepath.Join(s.where.Dir, page))
 		s.problems()
@@ -147,16 +147,16 @@ func (s *Session) problems() {
 }
 
 // summary prints information that the screen does not have: the paths of the
-// page and the files or, without a report, the reason and how the command
-// ended.
-func (s *Session) summary(r *report.Report, before *compare.Result, written string, procs []*job.Process) {
+// page and the files. Without a report it prints the screen of the command: how
+// it ended, and why nothing was recorded.
+func (s *Session) summary(terminal launch.Terminal, r *report.Report, before *compare.Result, written string, procs []*job.Process) {
 	s.problems()
-	if r != nil {
-		line := func(label, text string) {
-			if text != "" {
-				_, _ = display.Fprintf(s.out, "%-10s %s\n", label, text) // an error cannot be reported
-			}
+	line := func(label, text string) {
+		if text != "" {
+			_, _ = display.Fprintf(s.out, "%-10s %s\n", label, text) // an error cannot be reported
 		}
+	}
+	if r != nil {
 		if before != nil {
 			line("Compared", before.Brief())
 		}
@@ -170,19 +170,12 @@ func (s *Session) summary(r *report.Report, before *compare.Result, written stri
 	s.mu.Lock()
 	run := s.run
 	s.mu.Unlock()
-	bad := job.OutcomeOfStart(&run, procs).How.Bad()
-	switch why := s.python.unseen(&run, s.set.NoTorch, bad); {
-	case why != "":
-		s.say("Python ran and was not recorded: %s; see "+helptopic.Python, why)
-	case bad:
-		s.say("no training step was recorded before the command ended")
-	default:
-		s.say("no training process was seen: see the recorded data in the files and " + helptopic.Run)
+	u := &report.Untrained{Start: &run, Outcome: job.OutcomeOfStart(&run, procs)}
+	if why := s.python.unseen(&run, s.set.NoTorch, u.Outcome.How.Bad()); why != "" {
+		u.Reason = fmt.Sprintf("Python ran and was not recorded: %s; see "+helptopic.Python, why)
 	}
-	for _, e := range run.Evidence {
-		s.say("%s", e)
-	}
-	s.say("%s", s.end(procs))
+	ui.Untrained(s.out, ui.Painter{On: terminal.Color}, terminal.Columns, u)
+	line("Files", s.where.Dir)
 }
 
 // end returns how the command ended, and the folder of the files.

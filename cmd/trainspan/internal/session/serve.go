@@ -261,6 +261,9 @@ func (s *Session) outcome(m *launch.Exited) {
 	if file := identity.ErrorFile(os.LookupEnv); file != "" && st.ExitCode() != 0 {
 		r.Error = elasticError(file, r.Started)
 	}
+	if s.set.Missing != "" && st.ExitCode() == 2 { // Python's own status for it
+		r.Error = "can't open file '" + s.set.Missing + "': No such file or directory"
+	}
 	if r.OOMKills > 0 && (st.Signal != 0 || st.Code != 0) {
 		r.EndedBy = rundir.ByMemory
 	}

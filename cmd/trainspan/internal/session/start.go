@@ -31,8 +31,9 @@ import (
 type Settings struct {
 	Version string         `json:"version"` // of the program
 	Command rundir.Outline `json:"command"`
-	PID     int            `json:"pid"`    // of trainspan run
-	Parent  int            `json:"parent"` // the parent of trainspan run
+	Missing string         `json:"missing"` // name of the Python script if no such file exists
+	PID     int            `json:"pid"`     // of trainspan run
+	Parent  int            `json:"parent"`  // the parent of trainspan run
 
 	Name    string       `json:"name"`
 	Dir     launch.Bytes `json:"dir"`

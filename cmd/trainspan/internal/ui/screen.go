@@ -32,6 +32,22 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	case v.Diagnosis == "NO PROBLEM FOUND":
 		color = Painter.Good
 	}
+	printLines(to, p, color, lines)
+}
+
+// Untrained prints the screen of a command in which no process trained. Columns
+// is the width of the terminal, 0 elsewhere.
+func Untrained(to *display.Writer, p Painter, columns int, u *report.Untrained) {
+	color := Painter.Amber
+	if u.Outcome.How.Bad() {
+		color = Painter.Bad
+	}
+	printLines(to, p, color, u.First(columns))
+}
+
+// printLines prints the lines of a screen, those before the first empty line in
+// a color.
+func printLines(to *display.Writer, p Painter, color func(Painter, string) display.Own, lines []string) {
 	for _, l := range lines {
 		if l == "" {
 			color = nil

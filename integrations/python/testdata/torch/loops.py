@@ -1,6 +1,7 @@
 """Typical loops, each in a separate process. It prints the name and the process id
 of each. Each batch has 8 of 32 samples."""
 
+import itertools
 import multiprocessing
 import sys
 
@@ -65,7 +66,8 @@ def no_loader():
         if i == 2:
             model.eval()
             with torch.no_grad():
-                model(torch.randn(8, 8))
+                x, y = random_batch()
+                criterion(model(x), y)
             model.train()
 
 
@@ -138,6 +140,73 @@ def endless():
     more = batches()
     for _ in range(6):
         train(*next(more))
+
+
+def cycled():
+    """Trains on batches that itertools.cycle has kept, for most of its steps."""
+    batches = itertools.cycle(loader)
+    for i in range(14):
+        train(*next(batches))
+        if i % 5 == 4:
+            model.eval()
+            with torch.no_grad():
+                for x, y in held_out:
+                    criterion(model(x), y)
+            model.train()
+
+
+def loader_first():
+    """Trains with a loader, then without, and with a loader again."""
+    for x, y in loader:
+        train(x, y)
+    for _ in range(5):
+        train(*random_batch())
+    for x, y in loader:
+        train(x, y)
+
+
+def evaluate_in_training_mode():
+    """Evaluates without eval() and without no_grad: within an epoch, and after it."""
+    for _ in range(2):
+        for i, (x, y) in enumerate(loader):
+            train(x, y)
+            if i == 1:
+                for x, y in held_out:
+                    criterion(model(x), y)
+        for x, y in held_out:
+            criterion(model(x), y)
+
+
+def skip():
+    """Does not train on some batches."""
+    for epoch in range(2):
+        for i, (x, y) in enumerate(loader):
+            loss = criterion(model(x), y)
+            if i == 2:
+                continue
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def late_step():
+    """Accumulates gradients. The last step is after the last batch."""
+    for i, (x, y) in enumerate(loader):
+        criterion(model(x), y).backward()
+        if i % 3 == 2:
+            optimizer.step()
+            optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def acts():
+    """Collects data with the model, as reinforcement learning does, and trains on it."""
+    for _ in range(2):
+        with torch.no_grad():
+            x = torch.cat([model(torch.randn(4, 8)).repeat(1, 4) for _ in range(3)])
+        for y in torch.randint(0, 2, (3, 12)):
+            train(x, y)
 
 
 def own_spans():

@@ -36,7 +36,9 @@ func newSink(p *job.Process, spill *extsort.Blocks) *sink {
 
 // Span adds a span.
 func (s *sink) Span(sp *job.Span) {
-	s.role, s.loader = max(s.role, sp.Role), max(s.loader, sp.Loader) // whichever comes first
+	if s.loader = max(s.loader, sp.Loader); sp.Role != "" {
+		s.role = max(s.role, sp.Role) // does not depend on the order of spans
+	}
 	s.pauses.span(sp)
 	phase, ok := phaseOf(sp)
 	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication || sp.Async) {

@@ -17,9 +17,10 @@ type Updates struct {
 	// batches, each of which is a step, it is less than the number of steps.
 	Count int
 
-	passes  int         // passes since the last update
-	forward bool        // a forward was seen since the last backward
-	of      map[int]int // number of updates by their number of passes
+	passes   int         // passes since the last update
+	forward  bool        // a forward was seen since the last backward
+	backward bool        // a backward was seen
+	of       map[int]int // number of updates by their number of passes
 }
 
 // maxPasses bounds the distinct numbers of passes.
@@ -41,10 +42,17 @@ func (u *Updates) MicroBatches() int {
 	return most
 }
 
-// step adds the spans of a training step, in order of their start. Spans inside an optimizer span, such as
-// those of a closure, are ignored.
+// step adds the spans of a training step, in order of their start. The passes inside an optimizer span, those
+// of its closure, count as one: they are of one batch. An optimizer span without a pass since the last update is
+// none: it sets the gradients to zero, or is that of a second optimizer.
 func (u *Updates) step(list []straggler.Span) {
 	updates, until := false, int64(math.MinInt64)
+	passed := func() {
+		if !u.backward { // what was counted before was zero_grad
+			u.Count, updates, u.backward = 0, false, true
+		}
+		u.passes, u.forward = u.passes+1, false
+	}
 	for i := range list {
 		sp := &list[i]
 		if sp.Lane != 0 || sp.End < sp.Start || sp.Start < until {
@@ -55,14 +63,20 @@ func (u *Updates) step(list []straggler.Span) {
 			u.forward = true
 		case straggler.Backward:
 			if u.forward {
-				u.passes++
+				passed()
 			}
-			u.forward = false
 		case straggler.Optimizer:
-			updates, until = true, sp.End
-			if u.passes == 0 {
-				break // the update of a second optimizer
+			until = sp.End
+			if slices.ContainsFunc(list[i+1:], func(in straggler.Span) bool {
+				return in.Lane == 0 && in.Phase == straggler.Backward && in.Start < until
+			}) {
+				passed()
 			}
+			if u.passes == 0 {
+				updates = updates || !u.backward // passes are not recorded
+				break
+			}
+			updates = true
 			if u.of == nil {
 				u.of = make(map[int]int)
 			}

@@ -144,7 +144,7 @@ func (m *mapped) Release() (err error) {
 		if holds&^stepsBit != c.activation {
 			continue
 		}
-		if holds&stepsBit == 0 { // the writer clears the others itself
+		if holds&stepsBit == 0 { // the writer clears regions with steps, and those that get steps
 			b, err := m.region(c.region) // with many regions it may not be mapped any more
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ package ring_test
 import (
 	"bufio"
 	"errors"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -256,6 +257,82 @@ os.kill(os.getpid(), signal.SIGKILL)
 	}
 	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
 		t.Errorf("got %+v, want Lost 0, Bad 0", st)
+	}
+}
+
+// Regions that the reader has released are used again, for steps and for slots,
+// and nothing of their previous use is read.
+func TestReleasedRegions(t *testing.T) {
+	dir := t.TempDir()
+	cmd := pyrun.Command(t, dir, `
+import sys
+from trainspan import _ring as r
+n = r.name("train.iteration", "pipeline", "torch", 0, tuple(r.name(x, "test", "torch") for x in ("wait", "a", "b")))
+inner = r.name("inner", "test")
+v, token = r.step(n)
+step = 0
+for steps, slots in (3000, 0), (3000, 0), (0, 20000), (3000, 1), (6000, 0), (0, 20000), (6000, 2), (3000, 0), (0, 20000), (3000, 0):
+    for i in range(steps):
+        step += 1
+        v[8] = r.clock(); v[9] = v[10] = r.clock()
+        for k in range(slots):
+            r.end(r.start(inner))
+        v[11] = r.clock()
+        r.end_step(v, token, n, None, step)
+        v, token = r.step(n)
+    for k in range(slots if not steps else 0):
+        r.end(r.start(inner))
+    print(step, flush=True)
+    sys.stdin.readline()
+`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var r *ring.Ring
+	got, step := make(map[string]int), int64(0)
+	take := func(rec *ring.Record) {
+		got[rec.Name.Name]++
+		if rec.Name.Name == "train.iteration" {
+			if rec.Next != step+1 {
+				t.Fatalf("step %d comes after %d", rec.Next, step)
+			}
+			step = rec.Next
+		}
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if r == nil {
+			r = wait(t, dir, ring.Options{Drain: true})
+			defer r.Close()
+		}
+		for n := 1; n > 0; {
+			if n, err = r.Read(take); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Finish(t.Context(), take); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"train.iteration": 27000, "a": 27000, "b": 27000, "inner": 75000}
+	if st := r.Stats(); !maps.Equal(got, want) || st.Lost != 0 || st.Bad != 0 {
+		t.Errorf("got %v, %+v; want %v, nothing lost or bad", got, st, want)
 	}
 }
 

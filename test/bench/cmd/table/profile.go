@@ -132,7 +132,7 @@ func (t *tables) profiledCommand(args []string) error {
 // profilingMain replaces the main function of the command by one that records a
 // profile. The command itself cannot do that.
 func (t *tables) profilingMain() (overlay string, err error) {
-	const dir = "../cmd/trainspan"
+	dir := filepath.Join(moduleRoot, "cmd", "trainspan")
 	text, err := os.ReadFile(filepath.Join(dir, "main.go"))
 	if err != nil {
 		return "", err

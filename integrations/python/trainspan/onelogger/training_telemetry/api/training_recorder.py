@@ -353,7 +353,7 @@ class TrainingRecorder(DefaultRecorder):
             clock = moments.time
             end = clock.perf_counter()
             us = round((end - began) * 1e6)
-            if us <= 0:
+            if not us and not state.loop.iterations.sum:  # without any time there is no throughput
                 return False
             state.completed(us, clock.time(), rates)
         span._running, span._hear, span._ended = False, None, end

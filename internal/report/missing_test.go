@@ -1,0 +1,71 @@
+package report_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trainspan/trainspan/internal/report"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
+)
+
+// TestMissingFiles checks that the first screen names the ranks whose files are missing, in all
+// attempts or in one.
+func TestMissingFiles(t *testing.T) {
+	skip := func(ranks ...int) map[int]bool {
+		out := make(map[int]bool)
+		for _, r := range ranks {
+			out[r] = true
+		}
+		return out
+	}
+	const unknown = "what it did, and how long others waited for it, is unknown."
+	for name, c := range map[string]struct {
+		attempts []map[int]bool // the ranks without files
+		lines    string         // a file of JSON lines in place of the last attempt's trace of rank 1
+		want     string
+	}{
+		"none":             {[]map[int]bool{nil, nil}, "", ""},
+		"in all attempts":  {[]map[int]bool{skip(1), skip(1)}, "", "The files of rank 1 are missing: " + unknown},
+		"the only attempt": {[]map[int]bool{skip(1, 3)}, "", "The files of ranks 1, 3 are missing: what they did, and how long others waited for them, is unknown."},
+		"in the last":      {[]map[int]bool{nil, skip(1)}, "", "The files of rank 1 in attempt 2 are missing: " + unknown},
+		"in two":           {[]map[int]bool{skip(2), nil, skip(2)}, "", "The files of rank 2 in attempts 1, 3 are missing: " + unknown},
+		"one everywhere, one in the last": {[]map[int]bool{skip(1), skip(1, 3)}, "",
+			"The files of rank 1 are missing: " + unknown + " The files of rank 3 in attempt 2 are missing: " + unknown},
+		"JSON lines only": {[]map[int]bool{skip(1)}, `{"type":"start","id":"1","name":"training_loop","start_event":{"name":"span_start","attributes":{"timestamp_msec":1763625600100}},"count":1,"pid":4,"rank":1,"attempt":0}`,
+			"No trace of rank 1: its steps are not split into phases."},
+	} {
+		dir := t.TempDir()
+		at := time.Date(2025, 11, 20, 8, 0, 0, 0, time.UTC)
+		for n, without := range c.attempts {
+			write(t, dir, simjob.Attempt{Ranks: 4, Steps: 40, Number: n, First: 40 * n, Start: at, Slow: 2, Extra: [4]float64{9}, Skip: without})
+			at = at.Add(time.Minute)
+		}
+		if c.lines != "" {
+			if err := os.WriteFile(filepath.Join(dir, "lines.jsonl"), []byte(c.lines+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := report.Build(collect(t, dir).Jobs()[0])
+		text := strings.Join(strings.Fields(strings.Join(r.First(80), "\n")), " ")
+		var got []string
+		for i, part := range strings.Split(text, "Missing ") {
+			if i > 0 {
+				end := strings.LastIndex(part, "unknown.") + len("unknown.")
+				if end < len("unknown.") {
+					end = strings.LastIndex(part, "phases.") + len("phases.")
+				}
+				got = append(got, part[:end])
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: got %q, want %q\n%s", name, got, c.want, strings.Join(r.First(80), "\n"))
+		}
+		if c.want != "" && !slices.ContainsFunc(r.Verdict.Doubts, func(s string) bool { return strings.Contains(s, "ank") }) {
+			t.Errorf("%s: doubts %q, want one about the ranks", name, r.Verdict.Doubts)
+		}
+	}
+}
