@@ -49,7 +49,7 @@ func TestReport(t *testing.T) {
 		{[]string{"report", slow}, 0, "Rank 2's data loading delays every step: ", ""},
 		{[]string{"report", slow, "--check"}, 3, "data loading", ""},
 		{[]string{"report", fine, "--check", "--html", page}, 0, "NO PROBLEM FOUND", ""},
-		{[]string{"report", hidden, "--check"}, 4, "do not say", ""},
+		{[]string{"report", hidden, "--check"}, 4, "do not show", ""},
 		{[]string{"report", slow, "--json", "--check"}, 3, `"version": 1`, ""},
 		{[]string{"report"}, 2, "", "trainspan-runs has no run"},
 		{[]string{"report", filepath.Join(dir, "none")}, 2, "", "none"},
@@ -61,7 +61,7 @@ func TestReport(t *testing.T) {
 	} {
 		code, out, problems := call(c.args...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
-			t.Errorf("%v: status %d, want %d\n%s\n%s", c.args, code, c.code, out, problems)
+			t.Errorf("%v: status %d, want %d; want %q in the output\n%s\nand %q in the errors\n%s", c.args, code, c.code, c.out, out, c.err, problems)
 		}
 	}
 	text, err := os.ReadFile(page)
@@ -141,7 +141,7 @@ func TestCompare(t *testing.T) {
 	} {
 		code, out, problems := call(c.args...)
 		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(problems, c.err) || c.err == "" && problems != "" {
-			t.Errorf("%v: status %d, want %d\n%s\n%s", c.args, code, c.code, out, problems)
+			t.Errorf("%v: status %d, want %d; want %q in the output\n%s\nand %q in the errors\n%s", c.args, code, c.code, c.out, out, c.err, problems)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // statusCases has a command line for each row of the table in
 // docs/reference/cli.md.
 var statusCases = map[string][]string{
-	"0 all is well":          {"trace summary GOOD", "trace validate GOOD", "trace info GOOD", "trace merge GOOD -o OUT.pfw.gz"},
+	"0 no problem":           {"trace summary GOOD", "trace validate GOOD", "trace info GOOD", "trace merge GOOD -o OUT.pfw.gz"},
 	"1 a trace is not valid": {"trace validate LOOSE", "trace validate GOOD LOOSE", "trace validate TEXT"},
 	"1 a trace is damaged or cut off; what can be read was used": {"trace summary TORN", "trace info TORN", "trace validate TORN", "trace events TORN", "report TORN", "trace digest TORN -o OUT8.digest", "trace convert TORN --to v2 -o OUT3.pfw.gz"},
 	"1 lines had to be skipped":                                  {"trace summary LINES", "trace info LINES", "trace steps LINES", "trace merge LINES -o OUT4.pfw.gz"},
@@ -23,8 +23,8 @@ var statusCases = map[string][]string{
 	"1 a file was refused by `import`":                           {"trace import PROFILE TEXTJSON -o OUT6.pfw.gz"},
 	"1 spans are left to replay":                                 {"trace replay SPANS --endpoint http://127.0.0.1:1 --retry 0s"},
 	"2 the command was used wrongly":                             {"summary", "nonsense", "trace events GOOD --limit x", "trace split GOOD TORN -o DIR", "trace replay GOOD", "trace summary GOOD --sort size"},
-	"2 there is no such file, or none that the command reads":    {"trace summary NONE", "trace info NONE", "trace validate NONE", "trace replay NONE --endpoint http://127.0.0.1:1", "trace recover NONE", "trace summary TEXT", "trace info TEXT", "trace events EMPTY", "trace recover TEXT", "trace merge TEXT -o OUT2.pfw.gz"},
-	"2 an output is there already, or cannot be written":         {"trace merge GOOD -o TORN", "trace convert GOOD --to v1 -o NONE/x.pfw.gz", "trace split GOOD -o TEXT"},
+	"2 no such file exists, or none that the command reads":      {"trace summary NONE", "trace info NONE", "trace validate NONE", "trace replay NONE --endpoint http://127.0.0.1:1", "trace recover NONE", "trace summary TEXT", "trace info TEXT", "trace events EMPTY", "trace recover TEXT", "trace merge TEXT -o OUT2.pfw.gz"},
+	"2 an output exists already, or cannot be written":           {"trace merge GOOD -o TORN", "trace convert GOOD --to v1 -o NONE/x.pfw.gz", "trace split GOOD -o TEXT"},
 	"2 the command was interrupted":                              {"interrupted trace summary GOOD", "interrupted trace merge GOOD -o OUT7.pfw.gz"},
 }
 
