@@ -448,18 +448,26 @@ func (r *Report) stepSentence() string {
 			head = fmt.Sprintf(" on rank %d in these %s: ", f.Ranks[0], display.Plural(f.Evidence.Affected, "step"))
 		}
 	} else {
+		phases, waits, transfers := r.Steps.Phases, r.Steps.Wait, r.Steps.Transfer
+		if t := r.Steps.typical; t != nil {
+			w, c := t[partWait], t[communication]
+			phases, waits, transfers = t, &w, &c
+		}
 		for _, p := range straggler.Phases() {
-			add(finding.Word(p.String()), r.Steps.Phases[p.String()])
+			add(finding.Word(p.String()), phases[p.String()])
 		}
 		if len(parts) == 0 {
 			return ""
 		}
-		if w, t := r.Steps.Wait, r.Steps.Transfer; w != nil && t != nil {
-			add("waits", *w)
-			add("collectives", *t)
+		if waits != nil && transfers != nil {
+			add("waits", *waits)
+			add("collectives", *transfers)
 		}
 		slices.SortStableFunc(parts, func(a, b finding.Part) int { return cmp.Compare(b.Time, a.Time) })
 		head = " in the mean: "
+		if n := r.Steps.long; n > 0 {
+			head = fmt.Sprintf(" in the mean, without %s: ", display.Plural(n, "long step"))
+		}
 	}
 	for _, p := range parts {
 		sum += p.Time

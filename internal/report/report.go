@@ -244,6 +244,11 @@ type Steps struct {
 	// Device is set if the phases are those of devices. The phases input, transfer,
 	// checkpoint and host are then times in which the devices were idle.
 	Device bool `json:"device,omitempty"`
+
+	// long is the number of steps that took more than ten times the median, and typical the mean parts of the
+	// others: phases, partWait and communication. It is nil if there are no long ones.
+	long    int
+	typical map[string]float64
 }
 
 // MarshalJSON implements [json.Marshaler]. The times of steps are null if no steps
