@@ -34,6 +34,8 @@ const (
 	Clock                         // of a GPU, MHz
 	ClockMax                      // MHz
 	Slowed                        // 1 if heat or power lower the clock of a GPU
+	Busy                          // percent of the time in which a GPU ran a kernel
+	Memory                        // of a GPU, bytes in use
 	Measures                      // the number of measures
 )
 
@@ -44,7 +46,7 @@ var measures = map[string]map[string]Measure{
 	"page_faults": {"major_per_s": MajorFaults},
 	"cpu":         {"user_cores": UserCores, "system_cores": SystemCores},
 	"system":      {"runnable": Runnable, "cores": OnlineCores, "steal_share": Steal, "io_pressure_share": IOPressure, "memory_pressure_share": MemoryPressure},
-	"gpu":         {"clock_mhz": Clock, "clock_max_mhz": ClockMax, "slowed": Slowed},
+	"gpu":         {"clock_mhz": Clock, "clock_max_mhz": ClockMax, "slowed": Slowed, "utilization_percent": Busy, "memory_bytes": Memory},
 }
 
 // catResources is the category of these counter events.

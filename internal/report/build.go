@@ -103,6 +103,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	r.injected(j.Job)
 	r.chooseVerdict()
 	r.machine(j, tables)
+	r.gpus(j)
 	r.ranks(j)
 	s := j.timeline(tables)
 	r.Steps = s.steps()

@@ -466,7 +466,12 @@ func (r *Report) stepSentence() string {
 			head = fmt.Sprintf(" on rank %d in these %s: ", f.Ranks[0], display.Plural(f.Evidence.Affected, "step"))
 		}
 	} else {
-		phases := r.stepPhases()
+		phases, waits, transfers := r.Steps.Phases, r.Steps.Wait, r.Steps.Transfer
+		if t := r.Steps.typical; t != nil {
+			w, c := t[partWait], t[communication]
+			phases, waits, transfers = t, &w, &c
+		}
+		phases = r.stepPhases(phases)
 		for _, p := range straggler.Phases() {
 			add(finding.Word(p.String()), phases[p.String()])
 		}
@@ -474,12 +479,15 @@ func (r *Report) stepSentence() string {
 		if len(parts) == 0 {
 			return ""
 		}
-		if w, t := r.Steps.Wait, r.Steps.Transfer; w != nil && t != nil {
-			add("waits", *w)
-			add("collectives", *t)
+		if waits != nil && transfers != nil {
+			add("waits", *waits)
+			add("collectives", *transfers)
 		}
 		slices.SortStableFunc(parts, func(a, b finding.Part) int { return cmp.Compare(b.Time, a.Time) })
 		head = " in the mean: "
+		if n := r.Steps.long; n > 0 {
+			head = fmt.Sprintf(" in the mean, without %s: ", display.Plural(n, "long step"))
+		}
 	}
 	for _, p := range parts {
 		sum += p.Time
@@ -498,9 +506,9 @@ func (r *Report) stepSentence() string {
 // stepPhases returns the mean time of each phase of a step. If spans say that a step computes but not that it is
 // a forward, a backward or an optimizer's step, as those of JAX, the time of no phase is divided as in the
 // account of the run, and that of these spans is called compute.
-func (r *Report) stepPhases() map[string]float64 {
+func (r *Report) stepPhases(phases map[string]float64) map[string]float64 {
 	const compute = string(account.Compute)
-	phases, host := maps.Clone(r.Steps.Phases), straggler.Host.String()
+	phases, host := maps.Clone(phases), straggler.Host.String()
 	for _, p := range []straggler.Phase{straggler.Forward, straggler.Backward, straggler.Optimizer} {
 		if phases[p.String()] > 0 {
 			return phases

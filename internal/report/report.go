@@ -57,6 +57,8 @@ type Report struct {
 	Quality     Quality          `json:"data_quality"`
 	// Evidence describes unusual use of resources, if trainspan run sampled it.
 	Evidence []string `json:"evidence,omitempty"`
+	// GPUs is how busy each GPU was during the steps of the last attempt.
+	GPUs []GPU `json:"gpus_in_steps,omitempty"`
 	// BadLoss is where the loss of the last attempt became NaN or infinite, if it never
 	// was a finite number again.
 	BadLoss *BadLoss `json:"bad_loss,omitempty"`
@@ -75,12 +77,14 @@ type Report struct {
 	// Resources is the resource usage of each start, if trainspan run recorded it.
 	Resources []Resource `json:"resources,omitempty"`
 
-	imported string  // the imported frameworks that need changes in the program to be traced
-	run      string  // the run name that trainspan run gave
-	running  int     // the number of the running attempt, set by [Live]
-	moment   *moment // where the traces show the finding, set by [Build]
-	said     []said  // the sentences of the verdict
-	nextAt   []place // by index in Verdict.Next: the part of the page
+	imported    string // the imported frameworks that need changes in the program to be traced
+	run         string // the run name that trainspan run gave
+	running     int    // the number of the running attempt, set by [Live]
+	sampledGPUs bool   // whether there are samples of GPUs
+
+	moment *moment // where the traces show the finding, set by [Build]
+	said   []said  // the sentences of the verdict
+	nextAt []place // by index in Verdict.Next: the part of the page
 }
 
 // Resource is the resource usage of one start of the command on one node.
@@ -240,6 +244,11 @@ type Steps struct {
 	// Device is set if the phases are those of devices. The phases input, transfer,
 	// checkpoint and host are then times in which the devices were idle.
 	Device bool `json:"device,omitempty"`
+
+	// long is the number of steps that took more than ten times the median, and typical the mean parts of the
+	// others: phases, partWait and communication. It is nil if there are no long ones.
+	long    int
+	typical map[string]float64
 }
 
 // MarshalJSON implements [json.Marshaler]. The times of steps are null if no steps

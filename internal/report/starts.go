@@ -25,7 +25,8 @@ func appendStart(all []start, r *rundir.Run, err error) []start {
 	}
 	return append(all, start{rundir.Run{Version: r.Version, Session: r.Session, Job: r.Job, Key: r.Key, Start: r.Start, Attempt: r.Attempt, Program: r.Program, Script: r.Script, Flags: r.Flags, Host: r.Host, Rank: r.Rank, State: r.State, Started: r.Started, Seen: r.Seen, Ended: r.Ended, CommandPID: r.CommandPID,
 		EndedBy: r.EndedBy, ExitStatus: r.ExitStatus, Signal: r.Signal, Error: r.Error,
-		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Injected: r.Injected, Evidence: r.Evidence, Python: r.Python, Frameworks: r.Frameworks}})
+		Stopped: r.Stopped, StoppedAt: r.StoppedAt, Scheduler: r.Scheduler, TimeLimit: r.TimeLimit, Injected: r.Injected, Evidence: r.Evidence, Python: r.Python, Frameworks: r.Frameworks,
+		User: r.User, System: r.System, MaxRSS: r.MaxRSS, CPU: r.CPU, GPUs: r.GPUs}})
 }
 
 // uniqueStarts returns the starts without duplicates, in an order that does not depend on
@@ -111,8 +112,8 @@ func (r *Report) badLoss(procs []*job.Process) {
 }
 
 // resourceLines adds the lines about the loss and resources to the first screen, if they
-// matter: a loss that is NaN or infinite, unusual use of resources, and the utilization of
-// GPUs if nothing else is wrong.
+// matter: a loss that is NaN or infinite, unusual use of resources, and the use of GPUs in the
+// steps. If that was not sampled, the use in the whole run is shown if nothing else is wrong.
 func (s *screen) resourceLines(r *Report) {
 	if b := r.BadLoss; b != nil {
 		text := "NaN or infinite"
@@ -135,7 +136,10 @@ func (s *screen) resourceLines(r *Report) {
 		s.labelled("Resources", text)
 	} else if text := r.cpuSentence(); text != "" {
 		s.labelled("CPU", text)
-	} else if r.Verdict.kind == finding.Fine {
+	}
+	if text := r.gpusInSteps(); text != "" {
+		s.labelled("GPU", text)
+	} else if r.Verdict.kind == finding.Fine && len(r.Evidence) == 0 && !r.sampledGPUs {
 		s.labelled("GPU", r.gpuSentence())
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,29 @@ func TestIdleOfDevice(t *testing.T) {
 	}
 	if want := 120 * time.Second; (got - want).Abs() > time.Millisecond { // 300 of 600 ms without data and evaluation
 		t.Errorf("other code takes %v of 4 ranks, want %v", got, want)
+	}
+}
+
+// TestLongSteps checks that the sentence about a step leaves out a few long ones, and counts them.
+func TestLongSteps(t *testing.T) {
+	s := &steps{phases: map[string][]float64{"forward": nil, "host": nil}, count: 20}
+	for i := range 20 {
+		period, host := 10e6, 2e6
+		if i == 7 {
+			period, host = 700e6, 692e6
+		}
+		s.number, s.attempt, s.period = append(s.number, int64(i)), append(s.attempt, 0), append(s.period, period)
+		s.wait, s.transfer = append(s.wait, math.NaN()), append(s.transfer, math.NaN())
+		s.phases["forward"], s.phases["host"] = append(s.phases["forward"], 8e6), append(s.phases["host"], host)
+	}
+	for _, c := range []struct {
+		longest float64
+		want    string
+	}{{700e6, "10.0 ms in the mean, without 1 long step: forward 8.00, other code 2.00"}, {90e6, "14.0 ms in the mean: forward 8.00, other code 6.00"}} {
+		s.period[7], s.phases["host"][7] = c.longest, c.longest-8e6
+		r := &Report{Ledger: &account.Report{}, Steps: s.steps()}
+		if got := r.stepSentence(); got != c.want {
+			t.Errorf("with a step of %v ns: got %q, want %q", c.longest, got, c.want)
+		}
 	}
 }

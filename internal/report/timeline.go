@@ -146,7 +146,41 @@ func (s *steps) steps() Steps {
 	if w, t := knownMean(s.wait)/1e6, knownMean(s.transfer)/1e6; w == w && t == t {
 		out.Wait, out.Transfer = &w, &t
 	}
+	s.usual(&out)
 	return out
+}
+
+// usual sets the mean parts of the steps that took at most ten times the median, if there are longer ones: a few
+// of these, such as those around an evaluation, would make up most of a mean.
+func (s *steps) usual(out *Steps) {
+	most := 10 * out.Median * 1e6
+	if out.long = 0; out.Max*1e6 <= most {
+		return
+	}
+	kept := func(x []float64) float64 {
+		var list []float64
+		for i, v := range x {
+			if s.period[i] <= most && !math.IsNaN(v) {
+				list = append(list, v)
+			}
+		}
+		if len(list) == 0 {
+			return math.NaN()
+		}
+		return stats.Mean(list) / 1e6
+	}
+	for _, period := range s.period {
+		if period > most {
+			out.long++
+		}
+	}
+	out.typical = make(map[string]float64)
+	for name, x := range s.phases {
+		out.typical[name] = kept(x)
+	}
+	if out.Wait != nil {
+		out.typical[partWait], out.typical[communication] = kept(s.wait), kept(s.transfer)
+	}
 }
 
 // waitTable is the table of waits on the page: a row for each waiter, and a column for each
