@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
@@ -125,28 +124,5 @@ func TestRunThatRecordsNothing(t *testing.T) {
 	}
 	if got := end("sh", "-c", "exit 2"); strings.Contains(got, "COMPLETED") || !strings.Contains(got, "job.2 · FAILED with status 2 before the first step") {
 		t.Errorf("got %q, want that the command failed, without the report of the run before", got)
-	}
-}
-
-// TestRunComparisonFits checks that the comparison with the run before fits on
-// a terminal of 80 columns.
-func TestRunComparisonFits(t *testing.T) {
-	dir := t.TempDir()
-	said := ""
-	for range 2 {
-		s := prepare(t, dir, "--name", "job", "--", "runjob", "train", "200", "0")
-		s.begin()
-		s.rest()
-		said = s.err.String()
-	}
-	_, after, ok := strings.Cut(said, "\nCompared   with job.1: ")
-	comparison, _, _ := strings.Cut(after, "\nPage ")
-	if !ok {
-		t.Fatalf("got %q, want a comparison", said)
-	}
-	for line := range strings.Lines("Compared   with job.1: " + comparison) {
-		if n := display.Width(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%q has %d columns, want at most 80", line, n)
-		}
 	}
 }
