@@ -200,7 +200,7 @@ func (r *Report) action() string {
 	v := &r.Verdict
 	p := v.Proof
 	switch {
-	case r.fullCPU() != nil:
+	case r.lacksCPU():
 		return "make the loading of a sample cheaper (smaller or preprocessed files), or give the job more processors"
 	case v.kind.IsOfSteps() && v.Finding == v.ofRanks():
 		if text := r.machineAction(); text != "" {

@@ -288,8 +288,9 @@ func heat(t *straggler.Table, attempt int) *Heat {
 	return h
 }
 
-// lanes returns the lanes of a typical step: the one whose largest excess is the
-// median over all steps.
+// lanes returns the lanes of a typical step: of the half of the steps whose length
+// is nearest to the median, the one whose largest excess is the median. A step with
+// a checkpoint, for example, is not typical.
 func lanes(t *straggler.Table, attempt int) *Lanes {
 	type cost struct {
 		step   int
@@ -306,10 +307,14 @@ func lanes(t *straggler.Table, attempt int) *Lanes {
 		all = append(all, c)
 	}
 	slices.SortFunc(all, func(a, b cost) int {
+		return cmp.Or(cmp.Compare(t.Period[a.step], t.Period[b.step]), cmp.Compare(a.step, b.step))
+	})
+	all = all[len(all)/4 : len(all)-len(all)/4]
+	slices.SortFunc(all, func(a, b cost) int {
 		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.step, b.step))
 	})
 	at := all[len(all)/2].step
-	out := &Lanes{Attempt: attempt, Step: t.Steps[at], Period: t.Period[at] / 1e6, Why: "a typical step: its largest excess is the median of all steps"}
+	out := &Lanes{Attempt: attempt, Step: t.Steps[at], Period: t.Period[at] / 1e6, Why: "a typical step: of usual length, and its largest excess is the median"}
 	rows := make([]int, len(t.Ranks))
 	for i := range rows {
 		rows[i] = i

@@ -159,6 +159,15 @@ func (r *Report) fullCPU() (full *rundir.CPU) {
 	return full
 }
 
+// lacksCPU reports whether data loading is slow, and has no free processors for more workers: the
+// job uses all that it may, or a host is overloaded.
+func (r *Report) lacksCPU() bool {
+	if r.Verdict.kind != finding.InputSlow || r.Profile != nil {
+		return false
+	}
+	return r.fullCPU() != nil || r.Verdict.Machine != nil && len(r.Verdict.Machine.Overloaded) > 0
+}
+
 // cpuSentence explains that data loading has no free processors. It returns "" if it has.
 func (r *Report) cpuSentence() string {
 	c := r.fullCPU()

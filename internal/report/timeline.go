@@ -1,12 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/stats"
@@ -183,8 +185,8 @@ func (s *steps) usual(out *Steps) {
 	}
 }
 
-// waitTable is the table of waits on the page: a row for each waiter, and a column for each
-// one that was waited for.
+// waitTable is the table of who waited for whom: the names that waited longest in rows, those that
+// were waited for longest in columns, and one for the others.
 type waitTable struct {
 	Sentence string
 	By       string
@@ -205,26 +207,51 @@ type waitCell struct {
 	Time   int64 // ns
 }
 
-// fewNames is the largest number of columns for which cells show their time as text.
-const fewNames = 12
+// mostWaits is the largest number of rows and of columns of the table.
+const mostWaits = 12
 
-// Told reports whether cells show their time as text.
-func (t *waitTable) Told() bool { return len(t.Names) <= fewNames }
-
-// waits returns the table of the waits of a verdict, or nil without waits.
+// waits returns the table of a verdict, or nil without waits.
 func waits(v *straggler.Verdict) *waitTable {
 	if v == nil || v.Waits == nil || v.Waits.Total == 0 || len(v.Waits.Names) < 2 {
 		return nil
 	}
 	w := v.Waits
-	t := &waitTable{By: w.By, Names: w.Names, Rows: make([]waitRow, len(w.Names))}
-	for i := range t.Rows {
-		t.Rows[i] = waitRow{Name: w.Names[i], Cells: make([]waitCell, len(w.Names))}
-	}
+	waited, caused := make([]int64, len(w.Names)), make([]int64, len(w.Names))
 	for _, c := range w.Cells {
-		row := &t.Rows[c.Waiter]
-		row.Cells[c.For] = waitCell{strconv.FormatFloat(float64(c.Time)/float64(w.Cells[0].Time), 'f', 2, 64), c.Time * 1000}
-		row.Total += c.Time * 1000
+		waited[c.Waiter] += c.Time
+		caused[c.For] += c.Time
+	}
+	rows, rowNames := longestFirst(w.Names, waited)
+	columns, names := longestFirst(w.Names, caused)
+	times := make([][]int64, len(rowNames))
+	for i := range times {
+		times[i] = make([]int64, len(names))
+	}
+	largest := int64(0)
+	for _, c := range w.Cells {
+		row, column := rows[c.Waiter], columns[c.For]
+		times[row][column] += c.Time
+		if rowNames[row] == w.Names[c.Waiter] && names[column] == w.Names[c.For] { // not of several names
+			largest = max(largest, times[row][column])
+		}
+	}
+	t := &waitTable{By: w.By, Names: slices.Clone(names)}
+	if v.Kind == finding.SlowRanks {
+		for i, name := range names {
+			t.Names[i] += culprits(name, v.Ranks)
+		}
+	}
+	for i, name := range rowNames {
+		row := waitRow{Name: name}
+		for _, us := range times[i] {
+			cell := waitCell{Time: us * 1000}
+			if us > 0 {
+				cell.Weight = strconv.FormatFloat(min(float64(us)/float64(largest), 1), 'f', 2, 64)
+			}
+			row.Cells = append(row.Cells, cell)
+			row.Total += cell.Time
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	list := func(parts []straggler.WaitPart) string {
 		var out []string
@@ -240,4 +267,48 @@ func waits(v *straggler.Verdict) *waitTable {
 		t.Sentence += fmt.Sprintf(" %s of it is the bubble of the pipeline: waiting for messages.", display.Percent(float64(w.Bubble)/float64(w.Total)))
 	}
 	return t
+}
+
+// longestFirst returns the place of each name in a list that begins with those of the longest times,
+// and that list. If there are more than mostWaits names, its last entry stands for the others, also
+// for those with less than a hundredth of the time. Fewer names keep their order.
+func longestFirst(names []string, times []int64) (place []int, list []string) {
+	place = make([]int, len(names))
+	order := make([]int, len(names))
+	all := int64(0)
+	for i := range order {
+		order[i] = i
+		all += times[i]
+	}
+	if len(names) > mostWaits {
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[b], times[a]) })
+	}
+	for n, i := range order {
+		if len(names) > mostWaits && (n >= mostWaits-1 || 100*times[i] < all) {
+			place[i] = len(list) // the last one
+			continue
+		}
+		place[i], list = n, append(list, names[i])
+	}
+	if n := len(names) - len(list); n > 0 {
+		list = append(list, fmt.Sprintf("%d others", n))
+	}
+	return place, list
+}
+
+// culprits returns the ranks that are within a range such as 16-31, in parentheses, or "".
+func culprits(name string, ranks []int) string {
+	from, to, _ := strings.Cut(name, "-")
+	first, err1 := strconv.Atoi(from)
+	last, err2 := strconv.Atoi(to)
+	var in []string
+	for _, r := range ranks {
+		if err1 == nil && err2 == nil && first <= r && r <= last && len(in) < 4 {
+			in = append(in, strconv.Itoa(r))
+		}
+	}
+	if in == nil {
+		return ""
+	}
+	return " (" + strings.Join(in, ", ") + ")"
 }

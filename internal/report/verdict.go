@@ -281,7 +281,7 @@ func (r *Report) next() (out []string, at []place) {
 	if about != "" && !(failed && r.Verdict.kind == finding.StartUp) {
 		list = append(list, action{about, 1.5, r.placeOfWhy()})
 	}
-	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && r.fullCPU() == nil && (v.Kind != finding.Unknown || len(r.Ranks) > 1) {
+	if v := r.Verdict.Rank; v != nil && v.Next != "" && v.Next != about && r.machineAction() == "" && !r.lacksCPU() && (v.Kind != finding.Unknown || len(r.Ranks) > 1) {
 		list = append(list, action{v.Next, r.Verdict.RankCost, placeOfFinding(v)})
 	}
 	if r.Profile != nil {
@@ -304,7 +304,7 @@ func (r *Report) next() (out []string, at []place) {
 		if partOf(l.Category) == partStart && (failed || !r.startMatters()) {
 			continue // each run has a start, and the start of a failed one is not what to look at
 		}
-		if l.Category == account.DataWait && r.fullCPU() != nil {
+		if l.Category == account.DataWait && r.lacksCPU() {
 			continue // more workers gain nothing
 		}
 		if text := r.lossAction(&l); text != "" && !strings.HasPrefix(about, text) {

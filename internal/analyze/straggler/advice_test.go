@@ -75,6 +75,9 @@ func TestWordsAreTrue(t *testing.T) {
 			t.Errorf("%s: got %q, then %q, next %q; want %q, not %q, next %q", c.name, v.Sentence, v.Second, v.Next, c.want, c.not, c.next)
 		}
 	}
+	if v := waiting([]string{"a"}, 20, 20, 51); !strings.HasPrefix(v.Second, "All ranks wait for data") || !strings.HasSuffix(v.Second, " That includes the repair of rank 2.") {
+		t.Errorf("one of the ranks that wait does so longest: got %q, then %q, want that the second repair includes the first", v.Sentence, v.Second)
+	}
 	if v := rotating(); !strings.Contains(v.Sentence, "Other ranks wait for data in each step") {
 		t.Errorf("ranks that wait in turn: got %q", v.Sentence)
 	}

@@ -64,6 +64,9 @@ func (v *Verdict) Render() {
 	}
 	if len(v.Others) > 0 {
 		v.Second = v.Others[0].Sentence()
+		if v.Kind == finding.SlowRanks && v.Cause == Input.String() && v.Others[0].Kind == finding.InputSlow {
+			v.Second += " That includes the repair of " + finding.RankList(v.Ranks) + "."
+		}
 	}
 }
 

@@ -525,21 +525,14 @@ func NewOutline(args []string) Outline {
 // MissingScript returns the name of the script of a Python command line if no such
 // file exists, and "" otherwise.
 func MissingScript(args []string) string {
-	if !strings.HasPrefix(filepath.Base(args[0]), "python") {
+	if len(args) < 2 || !strings.HasPrefix(filepath.Base(args[0]), "python") {
 		return ""
 	}
-	for _, arg := range args[1:] {
-		if strings.HasPrefix(arg, "-") {
-			return "" // a flag may have the next argument as its value
-		}
-		if base := filepath.Base(arg); scriptName.MatchString(base) {
-			if _, err := os.Stat(arg); errors.Is(err, fs.ErrNotExist) {
-				return base
-			}
-		}
-		break
+	base := filepath.Base(args[1]) // after flags it may be the value of one
+	if _, err := os.Stat(args[1]); !scriptName.MatchString(base) || !errors.Is(err, fs.ErrNotExist) {
+		return ""
 	}
-	return ""
+	return base
 }
 
 // Name returns a name for the job: that of its script or module, or its

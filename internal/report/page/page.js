@@ -127,7 +127,7 @@ const whole = v => Number.isInteger(v);
 function chart(box, spec) {
   const shown = element("div", {class: "readout", role: "status"}), full = [spec.x[0], spec.x[1]];
   const opts = {
-    width: box.clientWidth || 900, height: spec.height || 260, legend: {show: false}, padding: [8, 12, 0, 0],
+    width: box.clientWidth || 900, height: spec.height || 260, legend: {show: false}, padding: [8, 24, 0, 0],
     scales: {
       x: {time: false, auto: false, min: full[0], max: full[1], range: (u, lo, hi) => lo == null || !(hi - lo > 0) ? full : [Math.max(lo, full[0]), Math.min(hi, full[1])]},
       y: {range: spec.y, dir: spec.rows ? -1 : 1}, // rows are read from top to bottom
@@ -282,12 +282,17 @@ const charts = {
     for (let i = 0; i < raw.length; i++) pixels.data.set(shade(raw.charCodeAt(i) / 255), 4 * i);
     x.putImageData(pixels, 0, 0);
     const excess = (r, c) => { const v = raw.charCodeAt(r * cols + c); return v === 255 ? "at least " + ms(h.scale_ms) : ms(v / 255 * h.scale_ms); };
+    const slow = new Map(data.slow.map(k => [h.first_rank.findIndex((f, r) => f <= k && k < (h.first_rank[r + 1] ?? f + many)), k])), far = .04 * rows; // by row
+    slow.delete(-1);
     const rank = r => many > 1 ? `${h.first_rank[r]} to ${(h.first_rank[r + 1] ?? h.first_rank[r] + many) - 1}` : h.first_rank[r];
     const u = chart(box, {
       label: "Heat map of the excess of each rank in each step", height: Math.min(60 + rows * (rows <= 8 ? 24 : 14), 480), x: [-.5, cols - .5], y: [-.5, rows - .5], rows,
       data: [[0, cols - 1], [null, null]], series: [{}], keys: cols, keyAt: i => i,
       xAxis: {values: (u, v) => v.map(i => whole(i) && h.first_step[i] != null ? h.first_step[i] : ""), grid: {show: false}, label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
-      yAxis: {values: (u, v) => v.map(i => whole(i) && h.first_rank[i] != null ? "rank " + h.first_rank[i] : ""), grid: {show: false}, ...(rows <= 16 ? {splits: () => h.first_rank.map((_, i) => i)} : {})},
+      yAxis: {
+        size: 92, values: (u, v) => v.map(i => slow.has(i) ? "▶ rank " + slow.get(i) : whole(i) && h.first_rank[i] != null ? "rank " + h.first_rank[i] : ""), grid: {show: false},
+        splits: (u, _, from, to, by) => rows <= 16 ? h.first_rank.map((_, i) => i) : [...slow.keys(), ...Array.from({length: Math.floor(to / by) + 1}, (_, n) => n * by).filter(i => i >= from && ![...slow.keys()].some(k => Math.abs(k - i) < far))],
+      },
       paint(u, c) {
         c.imageSmoothingEnabled = false;
         const a = u.valToPos(-.5, "x", true), b = u.valToPos(cols - .5, "x", true), t = u.valToPos(-.5, "y", true), d = u.valToPos(rows - .5, "y", true);

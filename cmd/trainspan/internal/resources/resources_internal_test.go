@@ -235,6 +235,7 @@ func TestCPU(t *testing.T) {
 		for i := range c.seconds + 1 {
 			s.cpu.note(c.cores, c.affinity, time.Unix(int64(1000+i), 0))
 		}
+		s.cpu.note(0, 0, time.Unix(int64(1001+c.seconds), 0)) // after the end of the command
 		switch got := s.CPU(); {
 		case (got != nil) != (c.allowed > 0):
 			t.Errorf("%s: CPU() = %+v, want %v processors", name, got, c.allowed)

@@ -212,12 +212,17 @@ func (s *Sampler) sample(now time.Time) {
 type cpuUsage struct {
 	at            time.Time
 	limit         float64 // cores of the control group, 0 without a limit
-	allowed       float64 // cores at the last sample
+	affinity      int     // cores at the last sample of the running command, 0 if unknown
+	allowed       float64 // cores at that sample
 	sampled, full float64 // seconds
 }
 
-// note adds a sample.
+// note adds a sample. A command that has ended has no affinity.
 func (c *cpuUsage) note(cores float64, affinity int, now time.Time) {
+	if affinity == 0 && c.affinity > 0 {
+		return
+	}
+	c.affinity = affinity
 	seconds := now.Sub(c.at).Seconds()
 	if c.at.IsZero() {
 		seconds = 0

@@ -158,7 +158,11 @@ func (s *Session) summary(terminal launch.Terminal, r *report.Report, before *co
 	}
 	if r != nil {
 		if before != nil {
-			line("Compared", before.Brief())
+			label := "Compared"
+			for _, part := range display.Fold(before.Brief(), min(cmp.Or(terminal.Columns, 80), 80)-11) {
+				line(label, part)
+				label = ""
+			}
 		}
 		if written != "" {
 			line("Page", filepath.Join(s.where.Dir, filepath.Base(written)))

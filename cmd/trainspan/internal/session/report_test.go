@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/launch"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
@@ -61,6 +63,16 @@ func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 			}
 			if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 				t.Errorf("%s: got %q, want %q", r.Verdict.Outcome, got, c.want)
+			}
+			// The lines fit on a terminal.
+			var out strings.Builder
+			s := &Session{start: &start{record: &record{out: display.NewWriter(&out)}}}
+			s.where.Dir = "files"
+			s.summary(launch.Terminal{Columns: 60}, r, before, "", nil)
+			for line := range strings.Lines(out.String()) {
+				if n := display.Width(strings.TrimSuffix(line, "\n")); n > 60 {
+					t.Errorf("%q has %d columns, want at most 60", line, n)
+				}
 			}
 		})
 	}
