@@ -63,9 +63,9 @@ func kindOfPart(part string) finding.Kind {
 	return kindOfLoss(account.Category(part))
 }
 
-// largestLoss returns the finding of the largest notable loss, or nil. The start of a run is not compared
-// with what happens after it: other losses are notable if they take a tenth of the time without the start,
-// and the start only if there is none and it matters (see startMatters).
+// largestLoss returns the finding of the largest notable loss, or nil. A long start is not compared with what
+// happens after it: other losses are notable if they take a tenth of the time without it, and the start only
+// if there is none and it matters (see startMatters).
 func (r *Report) largestLoss() *finding.Finding {
 	groups := make(map[finding.Kind]int64)
 	var all, most int64
@@ -79,8 +79,12 @@ func (r *Report) largestLoss() *finding.Finding {
 	start := groups[finding.StartUp]
 	delete(groups, finding.StartUp)
 	var largest finding.Kind
+	rest := all
+	if r.startIsLong() {
+		rest -= start
+	}
 	for kind, ns := range groups {
-		of := all - start
+		of := rest
 		if kind == finding.Other && ns < of/2 {
 			of = all // it may be part of the start
 		}
