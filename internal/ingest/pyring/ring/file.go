@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"time"
 )
 
 // ErrNotRing is returned by Open for a file that is not a ring buffer.
@@ -32,10 +33,19 @@ type cursor struct {
 type mapped struct {
 	file    *os.File
 	drain   bool
+	settle  time.Duration // see the constant
 	head    []byte
 	regions map[int][]byte // by number
 	held    []cursor       // read and not released
 	ended   bool           // the writer is gone: the table decides what exists, not the counts in the header
+}
+
+// stored waits until what the writer has stored is visible as a whole, because
+// one of its words is.
+func (m *mapped) stored() {
+	if m.settle > 0 {
+		time.Sleep(m.settle)
+	}
 }
 
 // open maps and checks the header.

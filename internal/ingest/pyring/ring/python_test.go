@@ -263,6 +263,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 // Regions that the reader has released are used again, for steps and for slots,
 // and nothing of their previous use is read.
 func TestReleasedRegions(t *testing.T) {
+	t.Run("amd64", func(t *testing.T) { testReleasedRegions(t, 0) })
+	t.Run("arm64", func(t *testing.T) { testReleasedRegions(t, 50*time.Microsecond) })
+}
+
+func testReleasedRegions(t *testing.T, settle time.Duration) {
 	dir := t.TempDir()
 	cmd := pyrun.Command(t, dir, `
 import sys
@@ -311,6 +316,7 @@ for steps, slots in (3000, 0), (3000, 0), (0, 20000), (3000, 1), (6000, 0), (0, 
 		if r == nil {
 			r = wait(t, dir, ring.Options{Drain: true})
 			defer r.Close()
+			r.SetSettle(settle)
 		}
 		for n := 1; n > 0; {
 			if n, err = r.Read(take); err != nil {

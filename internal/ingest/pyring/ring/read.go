@@ -75,6 +75,7 @@ func (r *Ring) flush(until uint64, take func(*Record)) error {
 	if len(r.steps.queue) == 0 {
 		return nil
 	}
+	r.stored() // until is later than the end of a step that may not be visible as a whole
 	if err := r.side.read(); err != nil && !r.ended {
 		return err
 	}
@@ -181,9 +182,7 @@ func (r *Ring) run(take func(*Record), complete bool) (more bool, err error) {
 		n++
 	}
 	if n > 0 {
-		if r.settle > 0 {
-			time.Sleep(r.settle)
-		}
+		r.stored()
 		copy(r.batch, b[from*slotSize:(from+n)*slotSize])
 		if !r.current(r.next) {
 			r.lose(regionSlots - from)
@@ -285,9 +284,7 @@ func (r *Ring) fill(take func(*Record)) error {
 		case !r.current(h.cursor):
 			r.countLost(1)
 		case load(b, h.slot*slotSize+atWord) != 0:
-			if r.settle > 0 {
-				time.Sleep(r.settle)
-			}
+			r.stored()
 			copy(r.late[:], b[h.slot*slotSize:(h.slot+1)*slotSize])
 			if err := r.side.read(); err != nil {
 				return err

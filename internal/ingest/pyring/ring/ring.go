@@ -51,7 +51,6 @@ type Ring struct {
 	decoder
 	steps    stepReader
 	patience time.Duration
-	settle   time.Duration
 	next     cursor
 	newest   uint64 // the latest activation, according to the header
 	holes    []hole
@@ -94,8 +93,8 @@ func Open(path string, o Options) (*Ring, error) {
 		return nil, fmt.Errorf("ring: %w", err)
 	}
 	r := &Ring{
-		mapped: mapped{file: f, drain: o.Drain, regions: make(map[int][]byte)}, decoder: decoder{Head: Head{Path: path}},
-		patience: o.Patience, settle: settle, next: cursor{activation: 1, region: -1}, batch: make([]byte, batchSlots*slotSize),
+		mapped: mapped{file: f, drain: o.Drain, settle: settle, regions: make(map[int][]byte)}, decoder: decoder{Head: Head{Path: path}},
+		patience: o.Patience, next: cursor{activation: 1, region: -1}, batch: make([]byte, batchSlots*slotSize),
 	}
 	r.steps.mapped, r.steps.decoder = &r.mapped, &r.decoder
 	if err := r.open(); err != nil {

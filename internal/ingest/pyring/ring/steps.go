@@ -124,6 +124,9 @@ func (r *stepReader) discover() {
 	}
 	fresh := r.queue[known:]
 	slices.SortFunc(fresh, func(a, b cursor) int { return cmp.Compare(a.activation, b.activation) })
+	if len(fresh) > 0 {
+		r.stored() // the writer has cleared the region before
+	}
 	for _, c := range fresh {
 		r.found = c.activation
 		r.apart = append(r.apart, c.activation)
