@@ -62,7 +62,7 @@ func TestStartIsNotCompared(t *testing.T) {
 		"a long run":                     {wall: 1200, spent: imports(480), want: finding.StartUp, next: "import less"},
 		"a long run, data":               {wall: 1200, spent: account.Totals{account.StartupImports: 480, account.DataWait: 100}, want: finding.InputSlow, next: "give the data loader"},
 		"a long run with a short start":  {wall: 1200, spent: imports(60), want: finding.Fine},
-		"a short run, one rank is late":  {wall: 100, spent: account.Totals{account.Init: 60}, late: true, want: finding.StartUp, next: "rank 2 comes last in the start"},
+		"a short run, one rank is late":  {wall: 100, spent: account.Totals{account.Init: 60}, late: true, want: finding.StartUp, next: "see why rank 2 is the last to start"},
 		"time without spans is no cause": {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 5}, want: finding.Fine},
 		"most time is without spans":     {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 11}, want: finding.Other, next: "add a span"},
 	} {

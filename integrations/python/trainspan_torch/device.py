@@ -59,10 +59,14 @@ def of(torch):
 
 
 def _current(cuda):
-    """Returns a function for the current stream. torch.cuda.current_stream makes an object in
-    each call and takes three times as long as recording an event."""
-    base = getattr(sys.modules.get("torch"), "_C", None)
+    """Returns a function for the current stream of CUDA, None for other devices.
+    torch.cuda.current_stream makes an object in each call, and takes three times as long as
+    recording an event."""
+    torch = sys.modules.get("torch")
+    base = getattr(torch, "_C", None)
     stream, device, known = getattr(base, "_cuda_getCurrentStream", None), getattr(base, "_cuda_getDevice", None), {}
+    if cuda is not getattr(torch, "cuda", None) or stream is None or device is None:
+        return None
 
     def current():
         key = stream(device())
@@ -71,7 +75,7 @@ def _current(cuda):
             found = known[key] = cuda.current_stream()
         return found
 
-    return current if cuda is getattr(sys.modules.get("torch"), "cuda", None) and stream and device else cuda.current_stream
+    return current
 
 
 class Device:
@@ -79,7 +83,6 @@ class Device:
 
     def __init__(self, cuda):
         self.cuda, self.current = cuda, _current(cuda)
-        self.fast = self.current is not cuda.current_stream
         self.kind = getattr(cuda, "kind", "cuda")
         self.names = {}
         self.told = False  # whether the metadata says that the host only launches
@@ -122,10 +125,10 @@ class Device:
             else:
                 event = self.cuda.Event(enable_timing=True)
                 self.events.append(event)
-            if self.fast:
-                event.record(self.current())
-            else:
+            if self.current is None:
                 event.record()
+            else:
+                event.record(self.current())
             mark = _Mark(event, stream, _ring.now())
             self.marks.append(mark)
             return mark
@@ -141,7 +144,7 @@ class Device:
         """Returns the same for a collective, which the stream of the training or another one
         waits for."""
         if self.cuda.is_initialized():
-            return self.begin(name, self.current().stream_id)
+            return self.begin(name, (self.current or self.cuda.current_stream)().stream_id)
 
     @quiet
     def end(self, mark, args=None):
