@@ -153,10 +153,10 @@ var frameworkJobs = []jobProgram{
 	},
 	{
 		run: "sharded.py accelerate", way: "Accelerate, DDP", quick: true, since: "2.6", opt: "huggingface", ranks: 2,
-		order: `0: rendezvous bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step zero 3(capture)]
-1: rendezvous bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step zero capture]`,
-		newest: `0: rendezvous all_gather 2(bcast) start 2(next) [forward backward all_reduce wait step zero] next [forward 2(bcast) backward all_reduce wait step zero] next [forward backward all_reduce wait step zero] next [forward backward all_reduce wait step zero 3(capture)]
-1: rendezvous all_gather 2(bcast) start 2(next) [forward backward all_reduce wait step zero] next [forward 2(bcast) backward all_reduce wait step zero] next [forward backward all_reduce wait step zero] next [forward backward all_reduce wait step zero capture]`,
+		order: `0: rendezvous bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step] zero 3(capture)
+1: rendezvous bcast start 2(next) 3([forward backward wait step zero] next) [forward backward wait step] zero capture`,
+		newest: `0: rendezvous all_gather 2(bcast) start 2(next) [forward backward all_reduce wait step zero] next [forward 2(bcast) backward all_reduce wait step zero] next [forward backward all_reduce wait step zero] next [forward backward all_reduce wait step] zero 3(capture)
+1: rendezvous all_gather 2(bcast) start 2(next) [forward backward all_reduce wait step zero] next [forward 2(bcast) backward all_reduce wait step zero] next [forward backward all_reduce wait step zero] next [forward backward all_reduce wait step] zero capture`,
 	},
 	{
 		run: "sharded.py accelerate_accumulates", way: "Accelerate, accumulation", since: "2.6", opt: "huggingface", ranks: 2,

@@ -3,6 +3,7 @@ epochs, a gradient scaler, a captured graph, and a forked process. Prints the lo
 
 import os
 import sys
+import warnings
 
 import torch
 import torch.nn as nn
@@ -46,6 +47,7 @@ for epoch in range(2):
         for x in DataLoader(Numbers(), batch_size=40, num_workers=1):
             loss_of(x.cuda()).item()
 
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
 child = os.fork()
 if child == 0:
     sys.exit(0)

@@ -5,6 +5,7 @@ import os
 import sys
 import time
 import types
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -43,6 +44,7 @@ class Event:
 
 def forks():
     """Forks a process that ends as the worker of a loader, and one that ends as any program."""
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of a fork beside threads
     for ends in os._exit, sys.exit:
         child = os.fork()
         if child == 0:
