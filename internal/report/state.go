@@ -33,7 +33,7 @@ type State struct {
 
 // packedMemory is the number of bytes of the packed steps of jobs that stay in memory. The rest
 // goes to a temporary file. Tests set it.
-var packedMemory int64 = 48 << 20
+var packedMemory int64 = 32 << 20
 
 func newSpill() *extsort.Blocks { return extsort.NewBlocks(packedMemory, "") }
 

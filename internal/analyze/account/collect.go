@@ -39,7 +39,7 @@ func Collect(set *job.Set, also ...func(*job.Process) job.Sink) ([]Account, erro
 
 // packedMemory is the number of bytes of the timelines of a set that stay in memory. The rest
 // goes to a temporary file.
-const packedMemory = 48 << 20
+const packedMemory = 32 << 20
 
 // LedgerOf returns the ledger of a job. The function of returns the builder of each
 // process, whose sink, from [OpenSink], is closed. If clock is not nil, it returns by how many

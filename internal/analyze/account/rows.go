@@ -38,8 +38,8 @@ const (
 const (
 	rowsAtFirst  = 1 << 6
 	rowsPerBlock = 1 << 13
-	rowsInMemory = 1 << 20 // 56 MiB; more rows are sorted in a temporary file
-	sorterMemory = 16 << 20
+	rowsInMemory = 1 << 17 // 7 MiB; more rows are sorted in a temporary file
+	sorterMemory = 8 << 20
 )
 
 // rowStore stores rows and returns them in the order of their starts, rows with the

@@ -16,11 +16,11 @@ import (
 
 const (
 	// maxRows is the number of spans of a process that are buffered before they are sorted. Files with fewer
-	// spans may be in any order. It corresponds to about 20,000 steps and 18 MB.
-	maxRows = 250_000
+	// spans may be in any order. It corresponds to about 10,000 steps and 9 MB.
+	maxRows = 125_000
 	// keepRows is the number of spans that stay buffered when the earlier ones are handed on. Spans are
 	// written when they end, so a file is almost sorted.
-	keepRows = maxRows / 8
+	keepRows = maxRows / 4
 )
 
 // OpenSink returns a sink that collects the steps of a process, for [job.Set.Read], and its steps, for
