@@ -36,9 +36,9 @@ func (d *traceWriter) endSpan(s sdktrace.ReadOnlySpan) bool {
 }
 
 // cheapest returns the span that has the content of s, the ended span of e, and answers
-// faster. The SDK passes a snapshot, of which each method copies the whole, of a span that
-// does not change any more. If the program put a processor in between that passes a span
-// of its own, which may differ, it is s.
+// faster: the live span of the SDK, which does not change after its end. The SDK passes a
+// snapshot, and each method of a snapshot copies it. If a processor of the program passes a
+// span of its own, which may differ, cheapest returns s.
 func (d *traceWriter) cheapest(e *spanEntry, s sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
 	if d.snapshots.has(s) && d.spans.has(e.span) {
 		return e.span

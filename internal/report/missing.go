@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
-// attemptRanks holds the ranks of an attempt of which there are records.
+// attemptRanks holds the ranks of an attempt that have records.
 type attemptRanks struct {
 	world   int // the recorded number of ranks, 0 if unknown or if the processes disagree
 	seen    map[int]bool
@@ -21,9 +21,9 @@ type attemptRanks struct {
 	several bool         // the processes disagree on world
 }
 
-// findMissing describes the ranks whose files are missing, one text for each set of them: those
-// of the whole job, those of which only an attempt is missing, and those without a trace beside
-// ranks with one.
+// findMissing describes the ranks whose files are missing, one text for each set of them: ranks
+// without any file, ranks without files of one attempt, and ranks without a trace beside ranks
+// that have one.
 func findMissing(j *job.Job, led *account.Report) (out []string) {
 	of := make(map[int]*attemptRanks)
 	for _, p := range j.Processes {

@@ -282,9 +282,9 @@ class Loop:
                 _ring.drop(token)
 
     def trusts(self):
-        """Returns whether a batch trains of which only a forward in training mode is known: not
-        if most steps have a backward, but none with a batch of this iterator. The program then
-        evaluates in training mode."""
+        """Returns whether a batch with only a forward in training mode counts as a step. It does
+        not if most steps have a backward, but no batch of this iterator had one: the program
+        then evaluates in training mode."""
         if 2 * self.bare >= self.step:
             return True
         return self.step > self.epoch_from if self.source == self.feeder else self.source in self.trusted
