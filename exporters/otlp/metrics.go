@@ -21,10 +21,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// metricExporter sends metrics to an OTLP receiver. Give it to a periodic
-// reader of OpenTelemetry's metrics SDK. Sums and histograms are cumulative, so
-// the next export makes up for a failed one. It is safe for concurrent use.
-type metricExporter struct {
+// MetricExporter sends metrics to an OTLP receiver, as an exporter of
+// OpenTelemetry's metrics SDK; [NewMetricExporter] returns one. Sums and
+// histograms are cumulative, so the next export makes up for a failed one. It is
+// safe for concurrent use.
+type MetricExporter struct {
 	wire
 	next   sdkmetric.Exporter
 	cfg    Config
@@ -32,32 +33,31 @@ type metricExporter struct {
 	health delivery.Health
 
 	mu    sync.Mutex
-	stats metricStats
+	stats MetricStats
 	last  error // of the latest export, nil after success
 	// absent means that the backend does not support metrics; then nothing is sent
 	// any more.
 	absent bool
 }
 
-// metricStats are counts of exports.
-type metricStats struct {
+// MetricStats are the counts of exports of a [MetricExporter] since its start.
+type MetricStats struct {
 	Exports  int64 // successful exports
 	Failures int64 // failed exports, after all attempts
 	// Missing is the number of failures since the latest success: their values have
 	// not arrived.
 	Missing int64
-	// LastError is the latest failure.
+	// LastError is the latest failure, nil if there was none.
 	LastError error
 }
 
-var _ sdkmetric.Exporter = (*metricExporter)(nil)
+var _ sdkmetric.Exporter = (*MetricExporter)(nil)
 
 // NewMetricExporter returns an exporter of metrics for the address
-// config.OTLP.MetricsURL, with the same settings as [New]. The result
-// implements metric.Exporter of OpenTelemetry's SDK; give it to a periodic
-// reader. It makes no connection. All failures are counted; the first is
+// config.OTLP.MetricsURL, with the same settings as [New]. Give it to a periodic
+// reader of the SDK. It makes no connection. All failures are counted; the first is
 // logged, with slog.Default if log is nil. ctx is not kept.
-func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*metricExporter, error) {
+func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*MetricExporter, error) {
 	t, err := prepare(&cfg, metrics)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*metr
 	if log == nil {
 		log = slog.Default()
 	}
-	e := &metricExporter{cfg: cfg, log: log}
+	e := &MetricExporter{cfg: cfg, log: log}
 	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
 	if cfg.Protocol == config.OTLPGRPC {
@@ -122,12 +122,12 @@ func newMetricHTTP(ctx context.Context, c *Config, t target, transport *http.Tra
 }
 
 // Temporality implements the SDK's Exporter: everything is cumulative.
-func (e *metricExporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
+func (e *MetricExporter) Temporality(k sdkmetric.InstrumentKind) metricdata.Temporality {
 	return e.next.Temporality(k)
 }
 
 // Aggregation implements the SDK's Exporter: the defaults.
-func (e *metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
+func (e *MetricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggregation {
 	return e.next.Aggregation(k)
 }
 
@@ -135,7 +135,7 @@ func (e *metricExporter) Aggregation(k sdkmetric.InstrumentKind) sdkmetric.Aggre
 // retries is over; only once if the backend has been unreachable for longer
 // than that, or was never reachable. It returns no error: failures are counted,
 // the first one is logged, and a flush or shutdown right after it returns it.
-func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
+func (e *MetricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetrics) error {
 	if len(rm.ScopeMetrics) == 0 {
 		return nil // nothing was measured yet
 	}
@@ -181,7 +181,7 @@ func (e *metricExporter) Export(ctx context.Context, rm *metricdata.ResourceMetr
 
 // send makes attempts, unless the backend has asked for a pause. absent reports
 // that the backend does not support metrics.
-func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (absent bool, err error) {
+func (e *MetricExporter) send(ctx context.Context, rm *metricdata.ResourceMetrics) (absent bool, err error) {
 	if d := e.health.Held(); d > 0 {
 		return false, e.errorf("not sent: the backend asked for a pause that lasts %v more", d.Round(time.Second))
 	}
@@ -208,28 +208,28 @@ func (e *metricExporter) send(ctx context.Context, rm *metricdata.ResourceMetric
 }
 
 // ForceFlush returns the error of the latest export; nothing is buffered here.
-func (e *metricExporter) ForceFlush(context.Context) error {
+func (e *MetricExporter) ForceFlush(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.last
 }
 
 // Shutdown ends the exporter, and returns the error of the latest export.
-func (e *metricExporter) Shutdown(ctx context.Context) error {
+func (e *MetricExporter) Shutdown(ctx context.Context) error {
 	_ = e.next.Shutdown(ctx) // nothing is in progress, and ctx may be done
 	e.closeIdle()
 	return e.ForceFlush(ctx)
 }
 
-// Stats returns the counts.
-func (e *metricExporter) Stats() metricStats {
+// Stats returns the counts so far.
+func (e *MetricExporter) Stats() MetricStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.stats
 }
 
 // Delivery returns the counts in telemetry's form.
-func (e *metricExporter) Delivery() outputs.Delivery {
+func (e *MetricExporter) Delivery() outputs.Delivery {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := &e.stats

@@ -1,4 +1,0 @@
-package otlp
-
-// MetricExporter is the result of NewMetricExporter.
-type MetricExporter = metricExporter
