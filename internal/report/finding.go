@@ -129,9 +129,11 @@ func (r *Report) startIsLong() bool {
 func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	ranks := int64(max(len(r.Ranks), 1))
 	f := &finding.Finding{Kind: kind, ToStep: -1, Lost: ns / ranks, RunTime: float64(r.Ledger.Wall) / 1e9, Job: finding.Job{Ranks: int(ranks), OneHost: r.hosts() == 1}}
-	if r.Ledger.Wall > 0 {
-		f.Cost = float64(f.Lost) / float64(r.Ledger.Wall)
-	}
+	defer func() {
+		if r.Ledger.Wall > 0 {
+			f.Cost = float64(f.Lost) / float64(r.Ledger.Wall)
+		}
+	}()
 	const most = 4
 	add := func(name string, time int64) {
 		if len(f.Parts) < most && float64(time) >= worth*float64(r.Ledger.Categories.Sum()) {
@@ -154,6 +156,9 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 		default:
 			add(s.Name, s.Time)
 		}
+	}
+	if len(f.Parts) == 1 && kind != finding.StartUp { // the sentence is about this part alone
+		f.Lost = f.Parts[0].Time
 	}
 	if len(of) == 1 && of[0].Rank != nil && of[0].Part != partWait && ranks > 1 {
 		f.Ranks, f.OfOne, f.Lost = []int{*of[0].Rank}, true, of[0].Time
@@ -180,8 +185,8 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	if kind == finding.Recompile {
 		f.Evidence = r.recompileEvidence()
 	}
-	if kind == finding.Wait && len(f.Parts) == 1 && of[0].Rank != nil {
-		f.Ranks = []int{*of[0].Rank}
+	if kind == finding.Wait && len(f.Parts) == 1 && of[0].Rank != nil && ranks > 1 {
+		f.Ranks, f.Lost = []int{*of[0].Rank}, of[0].Time/(ranks-1)
 	}
 	return f
 }

@@ -227,7 +227,7 @@ func (r *Report) action() string {
 		if kindOfPart(s.Part) != v.kind {
 			continue
 		}
-		text, ns := shareActions[s.Part], s.Time
+		text, most := shareActions[s.Part], s.Time/ranks
 		if s.Name == messagesName {
 			text = "balance the work of the stages, or use more micro-batches"
 			if role := v.Finding.Cause; role != "" {
@@ -239,11 +239,14 @@ func (r *Report) action() string {
 		}
 		for k := range r.Losses {
 			if l := &r.Losses[k]; text == "" && partOf(l.Category) == s.Part {
-				text, ns = r.lossAction(l), l.Time
+				text, most = r.lossAction(l), l.Time/ranks
 			}
 		}
+		if len(v.Finding.Parts) == 1 && v.kind != finding.StartUp {
+			most = v.Finding.Lost
+		}
 		if text != "" {
-			return fmt.Sprintf("%s (at most %s of the run)", text, display.Duration(ns/ranks))
+			return fmt.Sprintf("%s (at most %s of the run)", text, display.Duration(most))
 		}
 	}
 	return ""

@@ -221,3 +221,33 @@ func TestHeavyStage(t *testing.T) {
 		}
 	}
 }
+
+// TestOneNumberOfALoss checks that the diagnosis and the next action of one named loss have the same time, which is
+// that of the named part, and that a wait for one rank counts per waiting rank: the run gets that much shorter.
+func TestOneNumberOfALoss(t *testing.T) {
+	for name, c := range map[string]struct {
+		parts  account.Parts
+		spent  account.Totals
+		waited int64
+		why    string
+		next   string
+		cost   float64
+	}{
+		"wait for one of four": {account.Parts{account.WaitInStep: 24}, nil, 93, "Wait for rank 2: 31.0 s of each other rank's 3m 20s.", "(at most 31.0 s of the run)", 0.155},
+		"a custom span and time without spans": {nil, account.Totals{"custom.tokenize": 30, account.Other: 1}, 0, "“tokenize” takes 30.0 s of each rank's 3m 20s.",
+			"(at most 30.0 s of the run)", 0.15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := ofSeconds(200, c.spent, c.parts)
+			if c.waited > 0 {
+				r.Ledger.WaitedFor = []account.WaitedFor{{Rank: 2, Time: c.waited * 1e9, InSteps: c.waited * 1e9}}
+				r.Shares = r.shares()
+				r.diagnose()
+			}
+			next, _ := r.next()
+			if v := &r.Verdict; v.Why != c.why || len(next) == 0 || !strings.HasSuffix(next[0], c.next) || v.Finding.Cost != c.cost {
+				t.Errorf("got %q, next %q, cost %v; want %q, %q, %v", v.Why, next, v.Finding.Cost, c.why, c.next, c.cost)
+			}
+		})
+	}
+}

@@ -96,8 +96,9 @@ type Finding struct {
 	// Step is the composition of the affected steps of the first of Ranks, the largest part first; empty if
 	// only one number is known.
 	Step []Part `json:"step_parts,omitempty"`
-	// Lost is the time of a loss per rank (mean), or of the single rank of Ranks if OfOne is set. Parts are
-	// its components.
+	// Lost is the time of a loss per rank (mean), of the single rank of Ranks if OfOne is set, or per waiting
+	// rank if Kind is [Wait] and Ranks has the rank that the others wait for. Parts are its components, per
+	// rank (mean).
 	Lost  int64  `json:"lost_ns,omitempty"`
 	OfOne bool   `json:"of_one_rank,omitempty"`
 	Parts []Part `json:"parts,omitempty"`

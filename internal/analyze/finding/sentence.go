@@ -432,6 +432,8 @@ func (f *Finding) loss() string {
 		return fmt.Sprintf("%s of rank %d's %s: %s.", lost, f.Ranks[0], run, f.Parts[0].Name)
 	case f.Job.Ranks <= 1:
 		whose = ""
+	case f.Kind == Wait && len(f.Ranks) == 1:
+		whose = "each other rank's "
 	}
 	if f.Kind == Recompile {
 		return f.recompiled() + fmt.Sprintf(": %s of %s%s.", lost, whose, run) + f.compilerReason()
