@@ -19,11 +19,12 @@ type job struct {
 	static  float64 // standard deviation of the ranks' speed
 	base    map[straggler.Phase]float64
 	comm    float64
-	groups  int // size of sub-groups that have their own collective
-	accum   int // forward and backward pairs per step
-	every   int // steps per collective, as with local SGD
-	stages  int // number of pipeline stages
-	noP2P   bool
+	groups  int  // size of sub-groups that have their own collective
+	accum   int  // forward and backward pairs per step
+	every   int  // steps per collective, as with local SGD
+	stages  int  // number of pipeline stages
+	noP2P   bool // messages are in no span
+	noNorm  bool // no collective of all ranks after that of each stage
 	joins   bool // the wait in the collective is recorded as a join
 	noLanes bool // all spans are on one lane, as in files without threads
 	tokens  bool

@@ -256,7 +256,9 @@ func (s *sim) pipeline(i int) {
 		}
 		s.collective(members, fmt.Sprintf("dp%d", st), s.comms[i], i, true)
 	}
-	s.collective(s.everyone(), "", 1, i, true)
+	if !s.noNorm {
+		s.collective(s.everyone(), "", 1, i, true)
+	}
 }
 
 // TestHalfOfManyRanks: more ranks are late than smallest examines one by one.

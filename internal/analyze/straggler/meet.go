@@ -19,7 +19,8 @@ func (j *job) meet() {
 	}
 }
 
-// findMeetings finds the groups in which ranks meet in most rounds, and whether these connect all ranks. It
+// findMeetings finds the groups in which ranks meet in most rounds, and whether these, with the messages between
+// pipeline stages, connect all ranks. It
 // also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients
 // after backward: then some of them wait much longer than others, or all wait for long, and the joins count
 // as meetings. A host that only launches work for a device does not wait for other ranks there.
@@ -27,6 +28,7 @@ func (g *graph) findMeetings() {
 	const least = 0.01 // of a step
 	var spreads, lows []float64
 	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without and with joins
+	received := newTally(len(g.ranks))
 	rd := g.read()
 	for s := range g.steps {
 		rd.round()
@@ -40,6 +42,8 @@ func (g *graph) findMeetings() {
 				switch pc := &p.host[i]; {
 				case pc.kind == collective:
 					recorded.add(g.gid[r][pc.group], s)
+				case pc.kind == receive:
+					received.add(r, s)
 				case pc.kind == join && len(p.lanes) == 0:
 					d += float64(pc.dur)
 					joined.add(g.gid[r][pc.group], s)
@@ -57,50 +61,57 @@ func (g *graph) findMeetings() {
 	low := stats.Median(lows)
 	g.joins = stats.Median(spreads) > least*g.typical() || low > 2*least*g.typical()
 	g.launches = low > 0 && !g.joins
-	g.connect(func(k int) bool {
+	var sets [][]int
+	for k := range g.groups {
 		n := recorded.count[k]
 		if g.joins {
 			n += joined.count[k]
 		}
-		return 10*n >= len(spreads)
-	})
+		if 10*n >= len(spreads) {
+			sets = append(sets, g.groups[k].members)
+		}
+	}
+	for r, n := range received.count {
+		for _, way := range [...]int{-1, 1} {
+			if from := g.stages.Peer(r, way); from >= 0 && n > 0 && 10*n >= len(spreads) {
+				sets = append(sets, []int{r, from})
+			}
+		}
+	}
+	g.connected = connects(sets, len(g.ranks))
 }
 
-// tally counts in how many rounds each group meets.
+// tally counts in how many rounds each group meets, or each rank receives messages.
 type tally struct{ count, round []int }
 
-func newTally(groups int) tally {
-	return tally{make([]int, groups), slices.Repeat([]int{-1}, groups)}
+func newTally(n int) tally {
+	return tally{make([]int, n), slices.Repeat([]int{-1}, n)}
 }
 
-func (t *tally) add(group, round int) {
-	if t.round[group] != round {
-		t.round[group] = round
-		t.count[group]++
+func (t *tally) add(i, round int) {
+	if t.round[i] != round {
+		t.round[i] = round
+		t.count[i]++
 	}
 }
 
-// connect sets connected: whether the groups that meet connect all ranks.
-func (g *graph) connect(meets func(group int) bool) {
-	with, n := make([]bool, len(g.ranks)), 0 // ranks reachable from the first one
+// connects reports whether sets of ranks that meet connect all n ranks.
+func connects(sets [][]int, n int) bool {
+	with := make([]bool, n) // ranks reachable from the first one
 	with[0] = true
-	for is := 1; is > n; {
-		n, is = is, 0
-		for k := range g.groups {
-			members := g.groups[k].members
-			if meets(k) && slices.ContainsFunc(members, func(r int) bool { return with[r] }) {
-				for _, r := range members {
-					with[r] = true
-				}
+	for grown := true; grown; {
+		grown = false
+		for _, members := range sets {
+			if !slices.ContainsFunc(members, func(r int) bool { return with[r] }) {
+				continue
 			}
-		}
-		for _, w := range with {
-			if w {
-				is++
+			for _, r := range members {
+				grown = grown || !with[r]
+				with[r] = true
 			}
 		}
 	}
-	g.connected = n == len(with)
+	return !slices.Contains(with, false)
 }
 
 // findHidden looks for the phase that hides a collective of all ranks that no span shows: all ranks leave

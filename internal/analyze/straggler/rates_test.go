@@ -93,6 +93,8 @@ func scenarios() []scenario {
 		{"pipeline, healthy", lay("pipeline"), finding.Fine, nil, "", -1, nil},
 		{"pipeline, compute", lay("pipeline", both), finding.SlowRanks, []int{3}, "compute", 60, nil},
 		{"pipeline, input", lay("pipeline", slow([]int{2}, in, 0, 40, 0)), finding.SlowRanks, []int{2}, "input", 0, nil},
+		{"pipeline without a collective of all, healthy", job{n: 8, m: 160, layout: "pipeline", noNorm: true}, finding.Fine, nil, "", -1, nil},
+		{"pipeline without a collective of all, compute", job{n: 8, m: 160, layout: "pipeline", noNorm: true, faults: []fault{both}}, finding.SlowRanks, []int{3}, "compute", 60, nil},
 		{"pipeline of 4, compute", job{n: 16, m: 160, layout: "pipeline", stages: 4, faults: []fault{{ranks: []int{5}, phases: []straggler.Phase{fw, bw}, factor: 1.4, from: 60}}}, finding.SlowRanks, []int{5}, "compute", 60, nil},
 		{"pipeline without spans of its waits, healthy", job{n: 8, m: 160, layout: "pipeline", noP2P: true}, finding.Fine, nil, "", -1, abstain},
 		{"pipeline without spans of its waits, compute", job{n: 8, m: 160, layout: "pipeline", noP2P: true, faults: []fault{both}}, finding.SlowRanks, []int{3}, "compute", 60, abstain},
