@@ -128,7 +128,16 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 	if !r.measured() {
 		return finding.Unknown, nil, why + " Their parts are not recorded."
 	}
+	if ns := r.Ledger.Unmatched; float64(ns) >= notable*float64(r.Ledger.Categories.Sum()) {
+		return finding.Unknown, nil, fmt.Sprintf("%s How much of %s in collectives is waiting is unknown: not all members are on record.", why, display.Duration(ns/int64(max(len(r.Ranks), 1))))
+	}
 	return finding.Fine, nil, why
+}
+
+// mayWaitInCollectives reports whether most of the communication cannot be matched, so that it may be waiting.
+func (r *Report) mayWaitInCollectives() bool {
+	ns := r.Ledger.ProductiveParts[account.Communication]
+	return ns > 0 && 2*r.Ledger.Unmatched >= ns
 }
 
 // isLoss reports whether a share is certainly a loss. Code that no span covers may be waiting if
@@ -242,8 +251,12 @@ func (r *Report) action() string {
 				text, ns = r.lossAction(l), l.Time
 			}
 		}
+		most := v.Finding.Lost // of one rank, if it is a loss of one
+		if !v.Finding.OfOne {
+			most = min(most, ns/ranks)
+		}
 		if text != "" {
-			return fmt.Sprintf("%s (at most %s of the run)", text, display.Duration(ns/ranks))
+			return fmt.Sprintf("%s (at most %s of the run)", text, display.Duration(most))
 		}
 	}
 	return ""
@@ -286,7 +299,7 @@ func (s *screen) first(r *Report) {
 		s.labelled(v.Diagnosis, v.Why)
 	case v.kind == finding.Fine:
 		s.labelled("Before", v.Why+" No problem found.")
-	case v.kind != finding.Other && v.kind != finding.StartUp: // they do not explain a failure
+	case v.kind != finding.Other && v.kind != finding.StartUp || r.Outcome.How == job.Lost: // they do not explain a failure
 		s.labelled(v.Diagnosis, v.Why)
 	}
 	for i, text := range r.machineSentences() {
@@ -481,7 +494,11 @@ func (r *Report) stepSentence() string {
 		}
 		if waits != nil && transfers != nil {
 			add("waits", *waits)
-			add("collectives", *transfers)
+			if r.mayWaitInCollectives() {
+				add("collectives and waits", *transfers)
+			} else {
+				add("collectives", *transfers)
+			}
 		}
 		slices.SortStableFunc(parts, func(a, b finding.Part) int { return cmp.Compare(b.Time, a.Time) })
 		head = " in the mean: "
