@@ -180,6 +180,9 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	}
 	if ms := r.Steps.Phases[phaseOfLoss[kind]]; ms > 0 && f.Evidence == nil && len(f.Parts) == 1 {
 		f.Evidence = &finding.Evidence{Interval: r.Steps.Compared, Level: ms}
+		if few := r.Steps.few[phaseOfLoss[kind]]; few != nil {
+			f.Evidence, f.Pattern = few, finding.SingleSteps
+		}
 	}
 	if kind == finding.Recompile {
 		f.Evidence = r.recompileEvidence()
