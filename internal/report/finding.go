@@ -75,6 +75,9 @@ func (r *Report) largestLoss() *finding.Finding {
 		if kind := kindOfPart(s.Part); kind != "" && r.isLoss(s) {
 			groups[kind] += s.Time
 		}
+		if s.Part == string(account.Communication) && r.Profile == nil {
+			groups[finding.SlowTransfer] -= min(r.Ledger.Unmatched, s.Time) // it may be waiting for ranks without records
+		}
 	}
 	start := groups[finding.StartUp]
 	delete(groups, finding.StartUp)
@@ -92,8 +95,9 @@ func (r *Report) largestLoss() *finding.Finding {
 			largest, most = kind, ns
 		}
 	}
+	_, waited, late := r.startedLate()
 	switch {
-	case largest != "":
+	case largest != "" && !(late && r.startIsLong() && waited > most):
 		return r.loss(largest, most)
 	case r.startMatters():
 		return r.loss(finding.StartUp, start)
@@ -181,6 +185,9 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	}
 	if ms := r.Steps.Phases[phaseOfLoss[kind]]; ms > 0 && f.Evidence == nil && len(f.Parts) == 1 {
 		f.Evidence = &finding.Evidence{Interval: r.Steps.Compared, Level: ms}
+		if few := r.Steps.few[phaseOfLoss[kind]]; few != nil {
+			f.Evidence, f.Pattern = few, finding.SingleSteps
+		}
 	}
 	if kind == finding.Recompile {
 		f.Evidence = r.recompileEvidence()
@@ -292,11 +299,14 @@ func (r *Report) proveOutsideOfSteps() {
 		k := &r.Ledger.Ranks[i]
 		of[k.Rank], all = k, append(all, k.Rank)
 	}
-	if len(all) < 2 || waited == 0 || of[rank] == nil {
+	if len(all) < 2 || of[rank] == nil {
 		return
 	}
-	var best account.Category
 	most := waited / int64(len(all)-1) / 2
+	if waited == 0 { // no wait can be matched, for example because files of ranks are missing
+		most = int64(v.Evidence.Excess * 1e6 * float64(v.Evidence.Affected) / 2)
+	}
+	var best account.Category
 	for c, ns := range of[rank].Categories {
 		if !c.IsCustom() && c != account.Validation && c != account.Testing && c != account.CheckpointSave && c != account.DataWait {
 			continue

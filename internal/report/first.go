@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -128,7 +127,16 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 	if !r.measured() {
 		return finding.Unknown, nil, why + " Their parts are not recorded."
 	}
+	if ns := r.Ledger.Unmatched; float64(ns) >= notable*float64(r.Ledger.Categories.Sum()) {
+		return finding.Unknown, nil, fmt.Sprintf("%s How much of %s in collectives is waiting is unknown: not all members are on record.", why, display.Duration(ns/int64(max(len(r.Ranks), 1))))
+	}
 	return finding.Fine, nil, why
+}
+
+// mayWaitInCollectives reports whether most of the communication cannot be matched, so that it may be waiting.
+func (r *Report) mayWaitInCollectives() bool {
+	ns := r.Ledger.ProductiveParts[account.Communication]
+	return ns > 0 && 2*r.Ledger.Unmatched >= ns
 }
 
 // isLoss reports whether a share is certainly a loss. Code that no span covers may be waiting if
@@ -234,6 +242,9 @@ func (r *Report) action() string {
 				text = fmt.Sprintf("move work from %s to the others, or use more micro-batches", role)
 			}
 		}
+		if s.Part == string(account.OtherCode) && v.Finding.Pattern == finding.SingleSteps {
+			text = "see what the program does in these steps: add spans there, or profile one of them"
+		}
 		if s.Part == partWait && s.Rank != nil {
 			text = fmt.Sprintf("see what rank %d does while the others wait for it", *s.Rank)
 		}
@@ -243,7 +254,7 @@ func (r *Report) action() string {
 			}
 		}
 		if len(v.Finding.Parts) == 1 && v.kind != finding.StartUp {
-			most = v.Finding.Lost
+			most = v.Finding.Lost // of one rank or of each waiting rank, if it is a loss of one
 		}
 		if text != "" {
 			return fmt.Sprintf("%s (at most %s of the run)", text, display.Duration(most))
@@ -289,7 +300,7 @@ func (s *screen) first(r *Report) {
 		s.labelled(v.Diagnosis, v.Why)
 	case v.kind == finding.Fine:
 		s.labelled("Before", v.Why+" No problem found.")
-	case v.kind != finding.Other && v.kind != finding.StartUp: // they do not explain a failure
+	case v.kind != finding.Other && v.kind != finding.StartUp || r.Outcome.How == job.Lost: // they do not explain a failure
 		s.labelled(v.Diagnosis, v.Why)
 	}
 	for i, text := range r.machineSentences() {
@@ -464,7 +475,7 @@ func (r *Report) stepSentence() string {
 		}
 	}
 	if f := v.Finding; f != nil && len(f.Ranks) == 1 && len(f.Step) > 0 {
-		parts = f.Step
+		parts = r.nameHostWork(f.Step, f.Ranks[0])
 		if head = fmt.Sprintf(" on rank %d: ", f.Ranks[0]); f.Evidence.Affected < f.Evidence.Judged {
 			head = fmt.Sprintf(" on rank %d in these %s: ", f.Ranks[0], display.Plural(f.Evidence.Affected, "step"))
 		}
@@ -474,17 +485,22 @@ func (r *Report) stepSentence() string {
 			w, c := t[partWait], t[communication]
 			phases, waits, transfers = t, &w, &c
 		}
-		phases = r.stepPhases(phases)
 		for _, p := range straggler.Phases() {
 			add(finding.Word(p.String()), phases[p.String()])
 		}
-		add(string(account.Compute), phases[string(account.Compute)])
 		if len(parts) == 0 {
 			return ""
 		}
+		if r.Steps.typical == nil { // the long steps have most of this work
+			parts = r.nameHostWork(parts, -1)
+		}
 		if waits != nil && transfers != nil {
 			add("waits", *waits)
-			add("collectives", *transfers)
+			if r.mayWaitInCollectives() {
+				add("collectives and waits", *transfers)
+			} else {
+				add("collectives", *transfers)
+			}
 		}
 		slices.SortStableFunc(parts, func(a, b finding.Part) int { return cmp.Compare(b.Time, a.Time) })
 		head = " in the mean: "
@@ -506,23 +522,54 @@ func (r *Report) stepSentence() string {
 	return ms(sum) + head + strings.Join(text, ", ")
 }
 
-// stepPhases returns the mean time of each phase of a step. If spans say that a step computes but not that it is
-// a forward, a backward or an optimizer's step, as those of JAX, the time of no phase is divided as in the
-// account of the run, and that of these spans is called compute.
-func (r *Report) stepPhases(phases map[string]float64) map[string]float64 {
-	const compute = string(account.Compute)
-	phases, host := maps.Clone(phases), straggler.Host.String()
-	for _, p := range []straggler.Phase{straggler.Forward, straggler.Backward, straggler.Optimizer} {
-		if phases[p.String()] > 0 {
-			return phases
+// hostWork returns the work in the time of the host's code that belongs to no phase, of one rank or, if rank is
+// -1, of all ranks: evaluations and custom spans between the steps, recompilations, the computation of
+// programs whose spans do not tell forward from backward, as those of JAX, and the rest, which is other code.
+// Each has the name of its share.
+func (r *Report) hostWork(rank int) (work []finding.Part, all int64) {
+	of := make(map[string]int64)
+	split := slices.ContainsFunc([]straggler.Phase{straggler.Forward, straggler.Backward, straggler.Optimizer}, func(p straggler.Phase) bool { return r.Steps.Phases[p.String()] > 0 })
+	for i := range r.Ledger.Ranks {
+		k := &r.Ledger.Ranks[i]
+		if rank >= 0 && k.Rank != rank {
+			continue
+		}
+		for c, ns := range k.Categories {
+			if c.IsCustom() || c == account.Validation || c == account.Testing {
+				of[PartName(string(c))] += ns
+			}
+		}
+		parts := r.partsInSteps(k)
+		of[PartName(partRecompile)] += parts[partRecompile]
+		of[PartName(string(account.OtherCode))] += parts[string(account.OtherCode)]
+		if !split {
+			of[string(account.Compute)] += parts[string(account.Compute)]
 		}
 	}
-	of := r.Ledger.ProductiveParts
-	if c := of[account.Compute]; c > 0 && phases[host] > 0 && !r.Steps.Device {
-		phases[compute] = phases[host] * float64(c) / float64(c+of[account.OtherCode])
-		phases[host] -= phases[compute]
+	for name, ns := range of {
+		if ns > 0 {
+			work, all = append(work, finding.Part{Name: name, Time: ns}), all+ns
+		}
 	}
-	return phases
+	slices.SortFunc(work, func(a, b finding.Part) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
+	return work, all
+}
+
+// nameHostWork divides the part of a step that belongs to no phase in proportion to the work that the account has
+// for it, of one rank or, if rank is -1, of all.
+func (r *Report) nameHostWork(parts []finding.Part, rank int) []finding.Part {
+	host := finding.Word(straggler.Host.String())
+	i := slices.IndexFunc(parts, func(p finding.Part) bool { return p.Name == host })
+	work, all := r.hostWork(rank)
+	if i < 0 || all == 0 || r.Steps.Device {
+		return parts
+	}
+	out := slices.Delete(slices.Clone(parts), i, i+1)
+	for _, w := range work {
+		out = append(out, finding.Part{Name: w.Name, Time: int64(float64(parts[i].Time) * float64(w.Time) / float64(all))})
+	}
+	slices.SortStableFunc(out, func(a, b finding.Part) int { return cmp.Compare(b.Time, a.Time) })
+	return out
 }
 
 // details adds the proof of the diagnosis, the cost of restarts, the start of a run without a

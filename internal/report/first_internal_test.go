@@ -22,17 +22,25 @@ func TestCapital(t *testing.T) {
 	}
 }
 
-// TestStepWithoutPhases checks that the time of spans that compute, but are no forward, backward or optimizer's
-// step, is not called other code.
+// TestStepWithoutPhases checks that the time of spans that belong to no phase of a step is not called other code:
+// those that compute, but are no forward, backward or optimizer's step, and evaluations and spans of the program
+// between steps.
 func TestStepWithoutPhases(t *testing.T) {
-	parts := account.Parts{account.Compute: 30e9, account.OtherCode: 10e9}
-	for want, phases := range map[string]map[string]float64{
-		"12.0 ms in the mean: compute 6.00, data 4.00, other code 2.00": {"host": 8, "input": 4},
-		"12.0 ms in the mean: other code 6.00, data 4.00, forward 2.00": {"host": 6, "input": 4, "forward": 2},
+	computes := account.Parts{account.Compute: 30e9, account.OtherCode: 10e9}
+	between := account.Totals{account.Productive: 40e9, account.Validation: 10e9, "custom.generate": 20e9}
+	for _, c := range []struct {
+		phases     map[string]float64
+		categories account.Totals
+		want       string
+	}{
+		{map[string]float64{"host": 8, "input": 4}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: compute 6.00, data 4.00, other code 2.00"},
+		{map[string]float64{"host": 6, "input": 4, "forward": 2}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: other code 6.00, data 4.00, forward 2.00"},
+		{map[string]float64{"host": 40, "forward": 2}, between, "42.0 ms in the mean: “generate” 20.0, evaluation 10.0, other code 10.0"},
 	} {
-		r := &Report{Steps: Steps{Compared: 9, Phases: phases}, Ledger: &account.Report{ProductiveParts: parts}}
-		if got := r.stepSentence(); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		ranks := []account.RankReport{{Categories: c.categories, ProductiveParts: computes}}
+		r := &Report{Steps: Steps{Compared: 9, Phases: c.phases}, Ledger: &account.Report{Ranks: ranks}}
+		if got := r.stepSentence(); got != c.want {
+			t.Errorf("phases %v: got %q, want %q", c.phases, got, c.want)
 		}
 	}
 }

@@ -69,3 +69,62 @@ func TestMissingFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestCommunicationOfIncompleteFolders checks the diagnosis of a job of eight ranks whose rank 5 loads data for 40 ms
+// longer in each step, if files are missing or incomplete. The others wait for it in collectives, and without its
+// records nobody can tell a wait from a transfer: the answer must not be about communication. Steps that rank 5 has
+// on record before its file ends show that the others wait for it.
+func TestCommunicationOfIncompleteFolders(t *testing.T) {
+	cut := func(ends func(size int) int) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			path := filepath.Join(dir, "attempt0-rank5.pfw")
+			text, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, text[:ends(len(text))], 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	keep := func(ranks ...int) map[int]bool {
+		skip := make(map[int]bool)
+		for r := range 8 {
+			skip[r] = !slices.Contains(ranks, r)
+		}
+		return skip
+	}
+	for name, c := range map[string]struct {
+		skip   map[int]bool
+		damage func(*testing.T, string)
+		want   string // the diagnosis
+		about  string // part of the sentence
+	}{
+		"complete":              {nil, nil, "SLOW RANK", "Rank 5's data loading"},
+		"without the slow rank": {keep(0, 1, 2, 3, 4, 6, 7), nil, "UNKNOWN", "wait for rank 5 in collectives is unknown: its records are missing"},
+		"without another rank":  {keep(0, 1, 2, 3, 4, 5, 7), nil, "SLOW RANK", "Rank 5's data loading"},
+		"half without it":       {keep(0, 1, 2, 3), nil, "UNKNOWN", "wait for ranks 4, 5, 6, 7 in collectives is unknown: their records are missing"},
+		"half with it":          {keep(4, 5, 6, 7), nil, "SLOW RANK", "Rank 5's data loading"},
+		"one other rank":        {keep(2), nil, "UNKNOWN", "the records of another rank"},
+		"cut in the middle":     {nil, cut(func(size int) int { return size / 2 }), "WAIT", "Wait for rank 5"}, // in the steps of all ranks
+		"it ended early":        {nil, cut(func(size int) int { return size / 3 }), "WAIT", "Wait for rank 5"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, simjob.Attempt{Ranks: 8, Steps: 60, Slow: 5, Extra: [4]float64{40}, Skip: c.skip, Plain: true})
+			if c.damage != nil {
+				c.damage(t, dir)
+			}
+			v := &report.Build(collect(t, dir).Jobs()[0]).Verdict
+			if v.Diagnosis != c.want || !strings.Contains(v.Why, c.about) {
+				t.Errorf("got %s: %s\nwant %s with %q", v.Diagnosis, v.Why, c.want, c.about)
+			}
+			for _, text := range v.Next {
+				if strings.Contains(text, "overlap") {
+					t.Errorf("next actions %q, want none about overlap", v.Next)
+				}
+			}
+		})
+	}
+}

@@ -245,10 +245,12 @@ type Steps struct {
 	// checkpoint and host are then times in which the devices were idle.
 	Device bool `json:"device,omitempty"`
 
-	// long is the number of steps that took more than ten times the median, and typical the mean parts of the
-	// others: phases, partWait and communication. It is nil if there are no long ones.
+	// long is the number of steps that took more than longTimes the median, and typical the mean parts of the
+	// others: phases, partWait and communication. It is nil if there are no long ones, or if they are many.
 	long    int
 	typical map[string]float64
+	// few holds, by phase, the steps that have most of its time, if these are few.
+	few map[string]*finding.Evidence
 }
 
 // MarshalJSON implements [json.Marshaler]. The times of steps are null if no steps

@@ -134,6 +134,8 @@ func (r *Report) shares() []Share {
 		switch {
 		case part == string(account.Communication) && r.mostlyMessages(ns):
 			name = messagesName
+		case part == string(account.Communication) && r.mayWaitInCollectives():
+			name = "collectives and waits in them"
 		case part == string(account.StepUnsplit) && r.Steps.Device:
 			name = "steps on devices"
 		}

@@ -63,6 +63,7 @@ func TestStartIsNotCompared(t *testing.T) {
 		"a long run, data":               {wall: 1200, spent: account.Totals{account.StartupImports: 480, account.DataWait: 100}, want: finding.InputSlow, next: "give the data loader"},
 		"a long run with a short start":  {wall: 1200, spent: imports(60), want: finding.Fine},
 		"a short run, one rank is late":  {wall: 100, spent: account.Totals{account.Init: 60}, late: true, want: finding.StartUp, next: "see why rank 2 is the last to start"},
+		"a late rank is absent for long": {wall: 100, spent: account.Totals{account.Init: 55, account.Absent: 10}, late: true, want: finding.StartUp, next: "see why rank 2 is the last to start"},
 		"time without spans is no cause": {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 5}, want: finding.Fine},
 		"most time is without spans":     {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 11}, want: finding.Other, next: "add a span"},
 	} {
@@ -129,6 +130,56 @@ func TestIdleOfDevice(t *testing.T) {
 	}
 }
 
+// TestLossInFewSteps checks that a loss that is in few steps names them, and that the advice is about these.
+func TestLossInFewSteps(t *testing.T) {
+	s := &steps{phases: make(map[string][]float64), count: 60}
+	for i := range 60 {
+		host := 1e6
+		if i == 9 || i == 29 || i == 44 {
+			host = 1500e6
+		}
+		s.number, s.period = append(s.number, int64(i+1)), append(s.period, 200e6+host)
+		s.phases["host"] = append(s.phases["host"], host)
+	}
+	r := ofSeconds(20, nil, account.Parts{account.OtherCode: 5})
+	r.Steps = s.steps()
+	r.diagnose()
+	if want := "Other code takes 5.0 s of each rank's 20.0 s, most of it in steps 10, 30 and 45, 1.5 s each time."; r.Verdict.Why != want {
+		t.Errorf("got %q, want %q", r.Verdict.Why, want)
+	}
+	if next, _ := r.next(); len(next) == 0 || !strings.HasPrefix(next[0], "see what the program does in these steps") {
+		t.Errorf("next is %q, want advice about these steps", next)
+	}
+}
+
+// TestExplainedLongSteps checks that no remark is about long steps that the diagnosis explains.
+func TestExplainedLongSteps(t *testing.T) {
+	const remark = "a step took more than ten times the usual time (rank 0)"
+	again := []Recompilation{{Attempt: 1, Step: 10}, {Attempt: 1, Step: 30}}
+	for name, c := range map[string]struct {
+		f    finding.Finding
+		kept bool
+	}{
+		"recompiled":            {finding.Finding{Kind: finding.Recompile}, false},
+		"another finding":       {finding.Finding{Kind: finding.SlowRanks, Pattern: finding.MostSteps}, true},
+		"in two steps":          {finding.Finding{Kind: finding.InputSlow, Pattern: finding.SingleSteps, Evidence: &finding.Evidence{Affected: 2}}, false},
+		"in one step of two":    {finding.Finding{Kind: finding.InputSlow, Pattern: finding.SingleSteps, Evidence: &finding.Evidence{Affected: 1}}, true},
+		"a hang after them":     {finding.Finding{Kind: finding.Hang, FromStep: 40}, true},
+		"a hang in the last":    {finding.Finding{Kind: finding.Hang, FromStep: 10}, false},
+		"an imbalance of steps": {finding.Finding{Kind: finding.Imbalance, Pattern: finding.InTurn, Evidence: &finding.Evidence{Affected: 9}}, true},
+	} {
+		r := &Report{Ledger: &account.Report{}, Recompiled: again}
+		for _, step := range []int64{10, 30} {
+			r.Ledger.Flags = append(r.Ledger.Flags, account.Flag{Kind: account.LongIteration, Attempt: 1, Value: step})
+		}
+		r.Quality.Remarks, r.Verdict.Finding = []string{remark, "another"}, &c.f
+		r.dropExplained()
+		if got := r.Quality.Remarks[0] == remark; got != c.kept || len(r.Quality.Remarks) == 0 {
+			t.Errorf("%s: remarks %q, want the one about long steps: %v", name, r.Quality.Remarks, c.kept)
+		}
+	}
+}
+
 // TestLongSteps checks that the sentence about a step leaves out a few long ones, and counts them.
 func TestLongSteps(t *testing.T) {
 	s := &steps{phases: map[string][]float64{"forward": nil, "host": nil}, count: 20}
@@ -144,7 +195,7 @@ func TestLongSteps(t *testing.T) {
 	for _, c := range []struct {
 		longest float64
 		want    string
-	}{{700e6, "10.0 ms in the mean, without 1 long step: forward 8.00, other code 2.00"}, {90e6, "14.0 ms in the mean: forward 8.00, other code 6.00"}} {
+	}{{700e6, "10.0 ms in the mean, without 1 long step: forward 8.00, other code 2.00"}, {45e6, "11.8 ms in the mean: forward 8.00, other code 3.75"}} {
 		s.period[7], s.phases["host"][7] = c.longest, c.longest-8e6
 		r := &Report{Ledger: &account.Report{}, Steps: s.steps()}
 		if got := r.stepSentence(); got != c.want {

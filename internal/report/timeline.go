@@ -149,16 +149,64 @@ func (s *steps) steps() Steps {
 		out.Wait, out.Transfer = &w, &t
 	}
 	s.usual(&out)
+	out.few = make(map[string]*finding.Evidence)
+	for name, x := range s.phases {
+		if e := s.inFew(x); e != nil {
+			out.few[name] = e
+		}
+	}
 	return out
 }
 
-// usual sets the mean parts of the steps that took at most ten times the median, if there are longer ones: a few
-// of these, such as those around an evaluation, would make up most of a mean.
+// inFew returns the steps that have most of the time of a phase, or nil if these are not few.
+func (s *steps) inFew(x []float64) *finding.Evidence {
+	if len(s.number) != s.count { // of windows
+		return nil
+	}
+	order, all := make([]int, 0, len(x)), 0.0
+	for i, v := range x {
+		if v > 0 {
+			order, all = append(order, i), all+v
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[b], x[a]) })
+	n, sum := 0, 0.0
+	for n < len(order) && sum < mostPart*all {
+		sum += x[order[n]]
+		n++
+	}
+	if n == 0 || float64(n) > fewPart*float64(len(x)) {
+		return nil
+	}
+	e := &finding.Evidence{Affected: n, Interval: len(x), Judged: len(x), Excess: sum / float64(n) / 1e6, Level: all / float64(len(x)) / 1e6}
+	slices.Sort(order[:n])
+	for _, i := range order[:min(n, mostSteps)] {
+		e.Steps = append(e.Steps, s.number[i])
+	}
+	return e
+}
+
+const (
+	longTimes = 5   // the median: steps above are long
+	fewPart   = 0.1 // of the steps: more long ones are not left out of a mean
+	mostPart  = 0.8 // of the time of a phase: what is in few steps
+	mostSteps = 8   // that are listed
+)
+
+// usual sets the mean parts of the steps without the long ones, if there are any: a few of these, such as those
+// around an evaluation, would make up most of a mean.
 func (s *steps) usual(out *Steps) {
-	most := 10 * out.Median * 1e6
-	if out.long = 0; out.Max*1e6 <= most {
+	most := longTimes * out.Median * 1e6
+	n := 0
+	for _, period := range s.period {
+		if period > most {
+			n++
+		}
+	}
+	if n == 0 || float64(n) > fewPart*float64(len(s.period)) {
 		return
 	}
+	out.long = n
 	kept := func(x []float64) float64 {
 		var list []float64
 		for i, v := range x {
@@ -170,11 +218,6 @@ func (s *steps) usual(out *Steps) {
 			return math.NaN()
 		}
 		return stats.Mean(list) / 1e6
-	}
-	for _, period := range s.period {
-		if period > most {
-			out.long++
-		}
 	}
 	out.typical = make(map[string]float64)
 	for name, x := range s.phases {

@@ -35,6 +35,7 @@ func (r *Report) conclude() {
 	r.Shares = r.shares()
 	r.proveOutsideOfSteps()
 	r.diagnose()
+	r.dropExplained()
 	if v.kind.IsOfSteps() && v.Finding == v.ofRanks() {
 		v.Why = strings.TrimSpace(v.Why + " " + r.processesOf(v.Rank.Ranks))
 	}
@@ -101,6 +102,36 @@ func (r *Report) conclude() {
 		texts[i] = out[i].text
 	}
 	v.Sentence = strings.Join(texts, " ")
+}
+
+// dropExplained removes the remark about long steps if the diagnosis explains them: it has all of them.
+func (r *Report) dropExplained() {
+	f := r.Verdict.Finding
+	if f == nil {
+		return
+	}
+	long := make(map[[2]int64]bool) // attempts and steps
+	for i := range r.Ledger.Flags {
+		if l := &r.Ledger.Flags[i]; l.Kind == account.LongIteration {
+			long[[2]int64{int64(l.Attempt), l.Value}] = true
+		}
+	}
+	explained := f.Pattern == finding.SingleSteps && f.Evidence != nil && len(long) <= f.Evidence.Affected
+	switch f.Kind {
+	case finding.Hang:
+		explained = true
+		for at := range long {
+			explained = explained && at[1] >= f.FromStep
+		}
+	case finding.Recompile:
+		for i := range r.Recompiled {
+			delete(long, [2]int64{int64(r.Recompiled[i].Attempt), r.Recompiled[i].Step})
+		}
+		explained = len(long) == 0
+	}
+	if explained {
+		r.Quality.Remarks = slices.DeleteFunc(r.Quality.Remarks, func(text string) bool { return strings.HasPrefix(text, flagWords[account.LongIteration]) })
+	}
 }
 
 // gainsInRun converts the savings of fixes per step into savings of the run. Steps that a

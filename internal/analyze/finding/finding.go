@@ -153,7 +153,7 @@ type Evidence struct {
 	// Seen is a clause from a source other than the steps. For a hang: how a process ended, or a flight
 	// recorder. For recompilations: the reason that the compiler gave.
 	Seen string `json:"seen,omitempty"`
-	// Steps lists the first steps that were compiled again.
+	// Steps lists, for a loss that is in few steps, the first of them.
 	Steps []int64 `json:"steps,omitempty"`
 }
 

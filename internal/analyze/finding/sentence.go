@@ -443,7 +443,9 @@ func (f *Finding) loss() string {
 			return fmt.Sprintf("%s: %s of %s%s.", capital(f.Parts[0].Name), lost, whose, run)
 		}
 		heavy := ""
-		if e := f.Evidence; e != nil && e.Level > 0 && f.Cause == "" {
+		if e := f.Evidence; e != nil && len(e.Steps) > 0 {
+			heavy = ", most of it in " + e.inSteps()
+		} else if e != nil && e.Level > 0 && f.Cause == "" {
 			heavy = fmt.Sprintf(", %s of each step in the mean", display.Milliseconds(e.Level))
 		} else if e != nil && e.Level > 0 {
 			heavy = fmt.Sprintf("; %s works %s of each step, the others %s", f.Cause, display.Milliseconds(e.Level), display.Milliseconds(e.Others))
@@ -467,6 +469,11 @@ func (f *Finding) recompiled() string {
 	if e == nil || e.Affected == 0 {
 		return "The model was compiled again in later steps"
 	}
+	return "The model was compiled again in " + e.inSteps()
+}
+
+// inSteps lists the affected steps, and how long each of them takes longer.
+func (e *Evidence) inSteps() string {
 	var list []string
 	for _, n := range e.Steps {
 		list = append(list, fmt.Sprint(n))
@@ -484,7 +491,7 @@ func (f *Finding) recompiled() string {
 	if e.Affected > 1 {
 		each = " each time"
 	}
-	return fmt.Sprintf("The model was compiled again in %s, %s%s", steps, display.Duration(int64(e.Excess*1e6)), each)
+	return fmt.Sprintf("%s, %s%s", steps, display.Duration(int64(e.Excess*1e6)), each)
 }
 
 // compilerReason returns the reason that the compiler gave, as a sentence, or "".

@@ -39,6 +39,9 @@ func (v *Verdict) findings() (out []*finding.Finding) {
 // Render updates the sentences of the verdict. Call it after changing one of its findings.
 func (v *Verdict) Render() {
 	v.Needed, v.Next, v.Second = needed[v.Reason], v.Finding.Next(), ""
+	if v.Reason == reasonMissingRank {
+		v.Needed = "the records of " + finding.RankList(v.Suspects)
+	}
 	switch {
 	case v.Kind == finding.Fine:
 		v.Sentence = fmt.Sprintf("No rank is late by more than chance, and nothing that all ranks share became slower, in %d steps of %d ranks.", v.Coverage.Steps, v.Coverage.Seen)
@@ -47,6 +50,12 @@ func (v *Verdict) Render() {
 		}
 	case v.Kind == finding.Unknown && v.Suspected != nil:
 		v.Sentence = v.Suspected.Doubt(v.Reason != reasonLoader, v.Needed)
+	case v.Kind == finding.Unknown && v.Reason == reasonMissingRank:
+		its := "its"
+		if len(v.Suspects) > 1 {
+			its = "their"
+		}
+		v.Sentence = fmt.Sprintf("Whether the other ranks wait for %s in collectives is unknown: %s records are missing or incomplete. Needed: %s.", finding.RankList(v.Suspects), its, v.Needed)
 	case v.Kind == finding.Unknown:
 		v.Sentence = "The records do not show whether a rank is slow (" + strings.ReplaceAll(v.Reason, "_", " ") + ")."
 		if len(v.Suspects) > 0 {
@@ -58,7 +67,7 @@ func (v *Verdict) Render() {
 	}
 	switch {
 	case v.Kind == finding.Unknown:
-		v.Next = "record " + v.Needed
+		v.Next = v.toFindOut()
 	case len(v.Stacks) > 0 && slices.Contains(v.Ranks, v.Stacks[0].Rank): // if all ranks wait, no single line is the cause
 		v.Next = fmt.Sprintf("read %s (%s): rank %d is blocked there", v.Stacks[0].Place, v.Stacks[0].Function, v.Stacks[0].Rank)
 	}
@@ -73,7 +82,6 @@ func (v *Verdict) Render() {
 var needed = map[string]string{
 	reasonHidden:      "a span around each blocking collective, send and receive (category comm), in every step",
 	reasonNoBarrier:   "a span around the collectives that join all ranks, in every step",
-	reasonMissingRank: "the records of the ranks without data",
 	reasonTooFewSteps: "at least 20 steps after the slow start",
 	reasonNoSteps:     "the times of single steps: a span for each iteration, on each rank",
 	ReasonSingleRank:  "the records of another rank that does the same work",
@@ -116,12 +124,21 @@ func smaller(f *finding.Finding) string {
 func (v *Verdict) NotKnown() string {
 	switch f := v.Suspected; {
 	case f != nil && v.Reason == reasonLoader:
-		return "whether the job is faster without this: " + f.Seen() + ". The loader delivers no sooner. To find out, record " + v.Needed
+		return "whether the job is faster without this: " + f.Seen() + ". The loader delivers no sooner. To find out, " + v.toFindOut()
 	case f != nil:
 		odds := f.Odds()
 		return "whether it is chance that " + f.Seen() + ". " + capital(odds) + ". To find out, record " + needed[reasonChance]
 	}
-	return "whether a rank is slow. To find out, record " + v.Needed
+	return "whether a rank is slow. To find out, " + v.toFindOut()
+}
+
+// toFindOut returns what to do so that an unknown verdict can be settled, as an imperative clause.
+func (v *Verdict) toFindOut() string {
+	switch v.Reason {
+	case reasonMissingRank, ReasonSingleRank, reasonDamaged:
+		return "add " + v.Needed
+	}
+	return "record " + v.Needed
 }
 
 // InRun sets the cost of the findings for a run that took the given number of nanoseconds. kept is the number

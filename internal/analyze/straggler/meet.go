@@ -184,9 +184,10 @@ func (g *graph) hiddenAmong(ranks []int) bool {
 }
 
 // mayWaitForMissing reports whether the ranks on record may wait for one without data. Then transfers take a
-// large part of a step, or more than before, or they are shorter the later the slowest recorded rank arrives.
+// large part of a step, or more than before, or they are shorter the later the slowest recorded rank arrives;
+// or the steps vary too little to tell.
 func (j *job) mayWaitForMissing(was *outcome) bool {
-	const some, large, slope = 0.05, 0.1, -0.2
+	const some, large, slope, steep = 0.05, 0.1, -0.2, -0.5
 	m := j.rounds()
 	least, top := make([]float64, m), make([]float64, m)
 	for s := range m {
@@ -209,12 +210,15 @@ func (j *job) mayWaitForMissing(was *outcome) bool {
 	if my > large*j.typical() {
 		return true
 	}
-	if my < some*j.typical() || xx == 0 {
+	switch {
+	case my < some*j.typical():
 		return false
+	case xx == 0:
+		return true
 	}
 	b := xy / xx
 	se := math.Sqrt(max(yy-b*xy, 0) / xx / float64(max(m-2, 1)))
-	return b < slope && b < -2*se
+	return b < slope && b < -2*se || b-2*se < steep
 }
 
 // unseenWaits reports whether ranks of different roles spend a tenth of the step in no span. They may wait

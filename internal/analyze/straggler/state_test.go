@@ -120,7 +120,7 @@ func TestAbstainsWithWhatIsNeeded(t *testing.T) {
 		{"one rank", one, straggler.ReasonSingleRank, "another rank"},
 		{"few steps", job{n: 4, m: 15}.state(), "too_few_steps", "20 steps"},
 		{"hidden", job{n: 4, m: 100, layout: "hidden"}.state(), "barrier_hidden", "collective"},
-		{"missing", job{n: 8, m: 200, missing: []int{3}, faults: []fault{slow([]int{3}, straggler.Input, 0, 120, 0)}}.state(), "missing_rank", "without data"},
+		{"missing", job{n: 8, m: 200, missing: []int{3}, faults: []fault{slow([]int{3}, straggler.Input, 0, 120, 0)}}.state(), "missing_rank", "the records of rank 3"},
 		{"nobody waits", unsynchronised(), "no_barrier", "collective"},
 	}
 	for _, tt := range tests {

@@ -27,6 +27,7 @@ type row struct {
 	device     bool // device work
 	long       bool // its start was recorded before it ended
 	moved      bool // belongs to another step than the one it began in
+	evaluation bool // evaluation or testing: what it contains is no work of a step
 }
 
 // sink converts the spans of one process into steps.
@@ -50,6 +51,8 @@ type sink struct {
 	step   straggler.Step
 	busy   int64                     // end of the device work of the previous steps
 	worked map[straggler.Phase]int64 // device time in the step, from a profiler
+
+	evaluated map[int64]int64 // by thread: the end of its evaluations so far
 }
 
 // Steps holds the steps of one process. It is complete once its sink is closed.

@@ -31,7 +31,7 @@ func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Steps) {
 }
 
 func newSink(p *job.Process, spill *extsort.Blocks) *sink {
-	return &sink{Steps: NewSteps(spill), proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), until: math.MinInt64, last: -1}
+	return &sink{Steps: NewSteps(spill), proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), evaluated: make(map[int64]int64), until: math.MinInt64, last: -1}
 }
 
 // Span adds a span.
@@ -54,6 +54,7 @@ func (s *sink) Span(sp *job.Span) {
 	}
 	r := row{
 		id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: max(sp.Device-sp.DeviceComm, 0), parent: sp.Parent, thread: sp.Thread, phase: phase,
+		evaluation: pauseKinds[sp.Class] == straggler.PauseEvaluation,
 	}
 	if phase == straggler.Communication {
 		r.group, r.meeting = s.group(sp), meetingOf(sp.Kind)
@@ -103,12 +104,36 @@ func (s *sink) groupName(i uint16) string {
 // phaseOf returns the phase of a span; ok is false if the span is not part of a step.
 func phaseOf(sp *job.Span) (straggler.Phase, bool) {
 	p := phases[sp.Class]
-	return p, p != straggler.Other && sp.Name != spans.CheckpointSaveFinalization // the finalization of a save overlaps training
+	if p == straggler.Other {
+		return p, pauseKinds[sp.Class] == straggler.PauseEvaluation
+	}
+	return p, sp.Name != spans.CheckpointSaveFinalization // the finalization of a save overlaps training
+}
+
+// skipEvaluated removes the work that an evaluation between or in steps contains, such as its forward passes:
+// the evaluation as a whole is host time. Its collectives stay, because ranks wait for each other in them. The
+// rows are sorted by start.
+func (s *sink) skipEvaluated() {
+	its := s.proc.Steps.All()
+	s.rows = slices.DeleteFunc(s.rows, func(r row) bool {
+		switch {
+		case r.evaluation:
+			n, _ := slices.BinarySearchFunc(its, r.start, func(it job.Step, at int64) int { return cmp.Compare(it.Start, at) })
+			if r.end != job.NoEnd && (n == len(its) || its[n].End > r.end) { // else it contains a training step
+				s.evaluated[r.thread] = max(s.evaluated[r.thread], r.end)
+			}
+			return true
+		case r.device || r.phase == straggler.Communication:
+			return false
+		}
+		return r.start < s.evaluated[r.thread]
+	})
 }
 
 // handOn converts all spans but the latest keep into steps. At the end of the process end is true.
 func (s *sink) handOn(keep int, end bool) {
 	s.sort()
+	s.skipEvaluated()
 	cut := len(s.rows) - keep
 	if cut <= 0 && !end {
 		return

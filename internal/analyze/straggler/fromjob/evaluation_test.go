@@ -1,0 +1,72 @@
+package fromjob_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
+	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/spans"
+)
+
+// TestWorkOfEvaluations: two ranks evaluate for 700 ms after every 20 steps of 20 ms, with data loading and a
+// forward pass in it. These are no work of a step: rank 1, whose data loading takes 8 ms longer in each step, is
+// late by that alone, and forward takes 12 ms in every step.
+func TestWorkOfEvaluations(t *testing.T) {
+	c := fromjob.New(nil)
+	j := &job.Job{Ranks: 2}
+	sinks, at, id := make([]job.Sink, 2), 0.0, uint64(0)
+	for r := range sinks {
+		p := &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+		j.Processes = append(j.Processes, p)
+		sinks[r] = c.Open(p)
+	}
+	span := func(r int, id uint64, cat, name string, from, to float64, step int64) {
+		sp := job.Span{ID: id, Start: 1e18 + int64(from*1e6), End: 1e18 + int64(to*1e6), Step: step, First: job.Unknown, Thread: 1}
+		if to == 0 {
+			sp.End = job.NoEnd
+		}
+		sp.SetName(cat, name)
+		j.Processes[r].Steps.Add(&sp)
+		sinks[r].Span(&sp)
+	}
+	emit := func(r int, cat, name string, from, to float64, step int64) {
+		id++
+		span(r, id, cat, name, from, to, step)
+	}
+	for s := range 100 {
+		for r := range sinks {
+			in := 2 + 8*float64(r)
+			emit(r, "", spans.DataLoading, at, at+in, job.Unknown)
+			emit(r, "", spans.ModelForward, at+in, at+in+12, job.Unknown)
+			emit(r, "comm", "all_reduce", at+in+12, at+23, job.Unknown)
+			emit(r, "", spans.TrainingIteration, at, at+23, int64(s))
+		}
+		if at += 24; s%20 != 19 {
+			continue
+		}
+		for r := range sinks {
+			id++
+			evaluation := id
+			span(r, evaluation, "pipeline", "evaluate", at, 0, job.Unknown) // recorded while it is open
+			emit(r, "", spans.DataLoading, at+1, at+200, job.Unknown)
+			emit(r, "", spans.ModelForward, at+200, at+700, job.Unknown)
+			span(r, evaluation, "pipeline", "evaluate", at, at+701, job.Unknown)
+		}
+		at += 702
+	}
+	for _, s := range sinks {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := c.Attempts(j)[0].State.Verdict()
+	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Cause != "input" || len(v.Others) > 0 {
+		t.Fatalf("got %s %v %s, others %+v; want %s [1] input, no others: %s", v.Kind, v.Ranks, v.Cause, v.Others, finding.SlowRanks, v.Sentence)
+	}
+	i := slices.IndexFunc(v.Step, func(p finding.Part) bool { return p.Name == "forward" })
+	if i < 0 || v.Step[i].Time != 12e6 {
+		t.Errorf("got step %+v, want forward 12 ms", v.Step)
+	}
+}
