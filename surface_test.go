@@ -96,7 +96,7 @@ func TestPublicSignatures(t *testing.T) {
 	}
 	for _, leak := range untilOneRoad {
 		if !found[leak] {
-			t.Errorf("%s names no internal type any more: take it off the list", leak)
+			t.Errorf("%s names no internal type any more: remove it from the list", leak)
 		}
 	}
 }

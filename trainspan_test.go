@@ -68,11 +68,11 @@ func jobHere(t *testing.T, options ...trainspan.Option) (files []string) {
 func TestDirectoryOfTheRun(t *testing.T) {
 	files := job(t)
 	if len(files) != 2 || !strings.HasPrefix(files[0], "trainspan-runs/a job/attempt-1/") {
-		t.Fatalf("files: %q", files)
+		t.Fatalf("files %q, want two, first one of trainspan-runs/a job/attempt-1", files)
 	}
 	v, err := dftracer.ValidateFile(files[1], nil)
 	if err != nil || v.Err() != nil || v.Counts["pipeline/train.iteration/X"] != 1 || v.Counts["own/own/X"] != 1 {
-		t.Errorf("trace: %v %v %v", v.Counts, err, v.Err())
+		t.Errorf("trace: %v, %v, %v; want a valid one with 1 iteration, 1 own", v.Counts, err, v.Err())
 	}
 	if records, _ := os.ReadFile(files[0]); !strings.Contains(string(records), `"name":"own"`) {
 		t.Errorf("records:\n%s, want \"\\\"name\\\":\\\"own\\\"\" in it", records)
@@ -82,7 +82,7 @@ func TestDirectoryOfTheRun(t *testing.T) {
 func TestEnvironmentChooses(t *testing.T) {
 	t.Setenv("TRAINSPAN_FILE_PATH", "only.jsonl")
 	if files := job(t); len(files) != 1 || files[0] != "only.jsonl" {
-		t.Errorf("files: %q", files)
+		t.Errorf("files %q, want only.jsonl", files)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestRanksOfALauncher(t *testing.T) {
 	files := job(t)
 	if len(files) != 2 || !strings.Contains(files[0], "/attempt-4/") || filepath.Base(files[0]) != "telemetry-rank1.jsonl" ||
 		filepath.Base(files[1]) != "trace-rank1.pfw.gz" {
-		t.Errorf("files: %q", files)
+		t.Errorf("files %q, want telemetry and trace of rank 1 in attempt-4", files)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestJobsOfALauncher(t *testing.T) {
 	}
 	t.Setenv("TRAINSPAN_ATTEMPT", "8") // an explicit attempt
 	if files := jobHere(t); !strings.Contains(files[len(files)-1], "/attempt-9/") {
-		t.Errorf("files %q", files)
+		t.Errorf("files %q, want attempt-9", files)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestDirectoryThatIsGiven(t *testing.T) {
 	t.Setenv(trainspan.DirVariable, "here")
 	t.Setenv("DFTRACER_ENABLE", "0")
 	if files := job(t); len(files) != 1 || files[0] != "here/telemetry.jsonl" {
-		t.Errorf("files: %q", files)
+		t.Errorf("files %q, want here/telemetry.jsonl", files)
 	}
 }
 

@@ -180,7 +180,7 @@ func TestHooksThatMissTheirStop(t *testing.T) {
 		deepest = max(deepest, ev.Level)
 	}
 	if len(got) != n+1 || truncated != n || deepest > 100 {
-		t.Errorf("%d events, %d truncated, %d levels", len(got), truncated, deepest)
+		t.Errorf("%d events, %d truncated, %d levels; want %d, %d, at most 100", len(got), truncated, deepest, n+1, n)
 	}
 }
 
@@ -274,12 +274,12 @@ func TestClockOfTheProvider(t *testing.T) {
 			from := time.Now().Add(ahead - time.Hour).UnixMicro()
 			for _, ev := range finish(t, tel, path) {
 				if ev.TS < from || ev.Dur > time.Hour.Microseconds() {
-					t.Errorf("%s starts %v off and lasts %d µs", ev.Name, time.Duration(from-ev.TS)*time.Microsecond, ev.Dur)
+					t.Errorf("%s starts %v off and lasts %d µs, want 0 and at most an hour", ev.Name, time.Duration(from-ev.TS)*time.Microsecond, ev.Dur)
 				}
 			}
 			for _, ev := range dftest.Events(t, path) {
 				if key, value := ev.Meta(); key == "epoch.start" && value < fmt.Sprint(from) {
-					t.Errorf("the record epoch.start has the time %s", value)
+					t.Errorf("record epoch.start has the time %s, want %d or later", value, from)
 				}
 			}
 		})
@@ -302,7 +302,7 @@ func TestOpenAtShutdown(t *testing.T) {
 			}
 			for _, ev := range got {
 				if want := ev.Name != "forward"; (arg(ev, "truncated") == "1") != want {
-					t.Errorf("%s: truncated is %s", ev.Name, arg(ev, "truncated"))
+					t.Errorf("%s: truncated is %s, want 1: %v", ev.Name, arg(ev, "truncated"), want)
 				}
 			}
 		})
@@ -410,7 +410,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		if report := dftest.Check(t, path); t.Failed() || report.Orphans+report.Open+report.Lost != 0 {
-			t.Fatalf("round %d: %d orphans, %d open, %d lost", round, report.Orphans, report.Open, report.Lost)
+			t.Fatalf("round %d: %d orphans, %d open, %d lost; want none", round, report.Orphans, report.Open, report.Lost)
 		}
 	}
 }

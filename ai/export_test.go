@@ -123,7 +123,7 @@ func TestExportCustomization(t *testing.T) {
 			}
 			fw := find(t, got, "forward")
 			if fw.Cat != "compute" || arg(fw, "n") != "1" || arg(fw, "otel.status_code") != "ERROR" || fw.Level != 4 {
-				t.Errorf("forward is %+v", fw)
+				t.Errorf("forward is %+v, want a compute event on level 4 with n 1 and an error", fw)
 			}
 			if arg(find(t, got, "epoch.block"), "count") != "1" {
 				t.Error("count is missing")
@@ -141,15 +141,15 @@ func TestExportedScopeHasAttributes(t *testing.T) {
 	tree.Compute.Forward.Start(context.Background()).EndErr(ptr(errors.New("bad")))
 	finish(t, tel, path)
 	if len(otlp.spans) != 1 {
-		t.Fatalf("spans are %v", otlp.names())
+		t.Fatalf("spans are %v, want one", otlp.names())
 	}
 	s := otlp.spans[0]
 	set := attribute.NewSet(s.Attributes...)
 	if v, _ := set.Value("step"); v.AsInt64() != 9 {
-		t.Errorf("attributes are %v", s.Attributes)
+		t.Errorf("attributes %v, want step 9", s.Attributes)
 	}
 	if v, _ := set.Value("model"); v.AsString() != "m" || s.Status.Code != codes.Error {
-		t.Errorf("attributes are %v, status %v", s.Attributes, s.Status)
+		t.Errorf("attributes %v, status %v; want model m and an error", s.Attributes, s.Status)
 	}
 }
 
@@ -192,10 +192,10 @@ func TestForeignProcessor(t *testing.T) {
 		}
 	}
 	if want := []string{"compute.backward", "inner", "compute.forward", "compute", "outer"}; !slices.Equal(f.names, want) {
-		t.Errorf("the processor got %v", f.names)
+		t.Errorf("processor got %v, want %v", f.names, want)
 	}
 	if !slices.Equal(otlp.names(), []string{"inner", "outer"}) || len(native.names) != 2 {
-		t.Errorf("exporters got %v and %v", otlp.names(), native.names)
+		t.Errorf("exporters got %v and %v, want inner, outer and two spans", otlp.names(), native.names)
 	}
 	for _, s := range otlp.spans {
 		if s.Name == "inner" && s.Parent.SpanID() != otlp.spans[1].SpanContext.SpanID() {
@@ -212,7 +212,7 @@ func TestTwoTraces(t *testing.T) {
 	s.End()
 	for _, events := range [][]dftracer.Event{finish(t, tel, path), finish(t, tel, path2)} {
 		if !slices.Equal(names(events), []string{"compute", "forward"}) || events[1].Parent != int64(events[0].ID) {
-			t.Errorf("events are %+v", events)
+			t.Errorf("events %+v, want forward below compute", events)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func TestForceDisable(t *testing.T) {
 	tel.ForceDisable()
 	got := finish(t, tel, path)
 	if tree.Compute.Start(context.Background()) != (ai.Scope{}) || len(got) != 1 {
-		t.Errorf("events are %v", names(got))
+		t.Errorf("events %v, want one, and no scope after ForceDisable", names(got))
 	}
 	_ = dftest.Check(t, path)
 }

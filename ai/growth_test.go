@@ -65,11 +65,11 @@ func TestManyArguments(t *testing.T) {
 		last, known := ev.Arg("key127")
 		epoch, timed := ev.Arg("epoch")
 		if !known || last.Int64() != -1 || !timed || epoch.Int64() != 7 {
-			t.Errorf("%s: key127 %v, epoch %v", ev.Name, last, epoch)
+			t.Errorf("%s: key127 %v, epoch %v; want -1, 7", ev.Name, last, epoch)
 		}
 		for _, key := range []string{"key128", "key999", "further"} {
 			if _, has := ev.Arg(key); has {
-				t.Errorf("%s has %s", ev.Name, key)
+				t.Errorf("%s has argument %s, want it dropped", ev.Name, key)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestManyNodes(t *testing.T) {
 	var got []string
 	for _, ev := range finish(t, tel, path) {
 		if known, ok := ev.Arg("known"); !ok || known.Int64() != 1 {
-			t.Errorf("%s does not have the argument of the tree", ev.Name)
+			t.Errorf("%s has not the argument of the tree, want known 1", ev.Name)
 		}
 		got = append(got, ev.Cat+"/"+ev.Name)
 	}

@@ -92,7 +92,7 @@ func find(t *testing.T, events []dftracer.Event, name string) dftracer.Event {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("%d events are called %s in %v", len(found), name, names(events))
+		t.Fatalf("%d events are called %s, want 1 in %v", len(found), name, names(events))
 	}
 	return found[0]
 }

@@ -155,7 +155,7 @@ func TestIteratorsRecordWaitsAndBlocks(t *testing.T) {
 			for _, ev := range got {
 				failed := name == "panic" && ev.Name == "fetch.block" || name == "error of a pair" && ev.Name == "fetch.block" && arg(ev, "count") == "2"
 				if status := arg(ev, "otel.status_code"); (status == "ERROR") != failed {
-					t.Errorf("%s#%s has status %s", ev.Name, arg(ev, "count"), status)
+					t.Errorf("%s#%s has status %s, want ERROR: %v", ev.Name, arg(ev, "count"), status, failed)
 				}
 			}
 		})
@@ -181,7 +181,7 @@ func TestIteratorPassesContextAndTime(t *testing.T) {
 		fetch := blocks[ev.Parent]
 		epoch := blocks[fetch.Parent]
 		if fetch.Name != "fetch.block" || epoch.Name != "epoch.block" || ev.Level != 3 || ev.TID != epoch.TID {
-			t.Errorf("compute has the ancestors %s, %s and level %d", fetch.Name, epoch.Name, ev.Level)
+			t.Errorf("ancestors of compute are %s, %s on level %d; want fetch.block, epoch.block, 3, on one lane", fetch.Name, epoch.Name, ev.Level)
 		}
 	}
 	var before dftracer.Event

@@ -351,7 +351,7 @@ func countRecords(t *testing.T, path string) map[string]int {
 			}
 			cat, name = name, key
 			if us, err := strconv.ParseInt(value, 10, 64); err != nil || us < 1e15 {
-				t.Errorf("%s has the value %q", key, value)
+				t.Errorf("%s has the value %q, want a time in µs", key, value)
 			}
 		}
 		all[cat+"/"+name+"/"+ev.Phase.String()]++
@@ -436,7 +436,7 @@ func TestLoggingArguments(t *testing.T) {
 			t.Errorf("%s: count is %v, want %v", ev.Name, counted, loop)
 		}
 		if most := map[string]int64{"epoch": 3, "fetch": 2}[strings.SplitN(ev.Name, ".", 2)[0]]; loop && (n.Int64() < 1 || n.Int64() > most) {
-			t.Errorf("%s has count %d", ev.Name, n.Int64())
+			t.Errorf("%s has count %d, want 1 to %d", ev.Name, n.Int64(), most)
 		}
 		if ev.Name == "step" {
 			e, known := ev.Arg("epoch")

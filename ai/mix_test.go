@@ -82,11 +82,11 @@ func TestChainsOfAllKinds(t *testing.T) {
 					return ev.Cat == "dataloader" || ev.Name == "item"
 				})
 				if len(got) != len(chain) {
-					t.Fatalf("%v gives %v", chain, names(got))
+					t.Fatalf("%v gives %v, want an event for each link", chain, names(got))
 				}
 				for i, ev := range got {
 					if ev.Level != i+1 || i > 0 && ev.Parent != int64(got[i-1].ID) || ev.TID != got[0].TID {
-						t.Errorf("%v: link %d is %+v", chain, i, ev)
+						t.Errorf("%v: link %d is %+v, want it below the one before, on its lane", chain, i, ev)
 					}
 				}
 			})
@@ -125,7 +125,7 @@ func TestAmbientParent(t *testing.T) {
 		"checkpoint.init": "ai_root", "train": "ai_root", "data": "train", "plain": "data", "evaluate": "data", "forward": "evaluate",
 	} {
 		if c, p := find(t, got, child), find(t, got, parent); c.Parent != int64(p.ID) {
-			t.Errorf("%s hangs under %d, not under %s", child, c.Parent, parent)
+			t.Errorf("%s has parent %d, want %s", child, c.Parent, parent)
 		}
 	}
 }

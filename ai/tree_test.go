@@ -135,7 +135,7 @@ func TestForcedNodesKeepTheirState(t *testing.T) {
 		off.Start(ctx).End()
 	})
 	if len(got) != 1 || arg(got[0], "k") != "-" {
-		t.Errorf("events are %+v", got)
+		t.Errorf("events %+v, want one without k", got)
 	}
 }
 
@@ -239,13 +239,13 @@ func TestScopes(t *testing.T) {
 		t.Fatalf("events are %v, want %v", names(got), want)
 	}
 	if arg(got[0], "n") != "2" || arg(got[0], "m") != "3" || arg(got[0], "otel.status_code") != "-" {
-		t.Errorf("compute has %v", got[0].Args)
+		t.Errorf("compute has %v, want n 2, m 3, no status", got[0].Args)
 	}
 	if got[1].Parent != int64(got[0].ID) {
 		t.Error("forward is not below compute")
 	}
 	if arg(got[2], "otel.status_description") != "boom" || arg(got[3], "otel.status_code") != "ERROR" {
-		t.Errorf("errors are %v and %v", got[2].Args, got[3].Args)
+		t.Errorf(`statuses %v and %v, want "boom" and ERROR`, got[2].Args, got[3].Args)
 	}
 }
 
@@ -284,7 +284,7 @@ func TestOneNodeManyTimes(t *testing.T) {
 			n.Stop(ctx)
 		})
 		if len(got) != 2 || arg(got[0], "otel.status_code") != "-" || arg(got[1], "otel.status_description") != "inner" {
-			t.Errorf("events are %+v", got)
+			t.Errorf(`events %+v, want two, the second with the error "inner"`, got)
 		}
 	})
 	t.Run("hooks of many goroutines", func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestMetadata(t *testing.T) {
 	}
 	report := dftest.CheckWith(t, path, &dftracer.ValidateOptions{AllowUnfinished: true})
 	if report.Counts["dftracer/CM/M"] != 1 {
-		t.Errorf("the record is not in the file at once: %v", report.Counts)
+		t.Errorf("record is not in the file at once: %v", report.Counts)
 	}
 	tree.Pipeline.Disable()
 	tree.Pipeline.Epoch.NoteStart(ctx)
@@ -329,7 +329,7 @@ func TestMetadata(t *testing.T) {
 		if key, value := ev.Meta(); ev.Name == tracefile.NameCustom {
 			keys = append(keys, key)
 			if len(value) != 16 || tracefile.KindOf(ev.Args[1]) != tracefile.KindString {
-				t.Errorf("%s has value %q", key, value)
+				t.Errorf("%s has value %q, want a hash of 16 digits as text", key, value)
 			}
 		}
 	}
@@ -354,7 +354,7 @@ func TestMetadataOfSpans(t *testing.T) {
 			s.End()
 			finish(t, tel, path)
 			if report := dftest.Check(t, path); report.Counts["dftracer/CM/M"] != 2 {
-				t.Errorf("counts are %v", report.Counts)
+				t.Errorf("counts %v, want 2 metadata records", report.Counts)
 			}
 		})
 	}
@@ -375,7 +375,7 @@ func TestDefaultProvider(t *testing.T) {
 	ai.Compute.Backward.Start(ctx).End()
 	ai.Root.Enable()
 	if got := finish(t, tel, path); len(got) != 1 || arg(got[0], "epoch") != "1" {
-		t.Errorf("events are %+v", got)
+		t.Errorf("events %+v, want one with epoch 1", got)
 	}
 	if s := ai.Compute.Start(ctx); s != (ai.Scope{}) {
 		t.Error("a scope was started after Shutdown, want none")
@@ -399,7 +399,7 @@ func TestNilNode(t *testing.T) {
 		ran++
 	}
 	if err := n.Do(ctx, func(context.Context) error { ran++; return nil }); err != nil || ran != 4 {
-		t.Errorf("%d of 4 ran, %v", ran, err)
+		t.Errorf("%d of 4 functions ran, want all: %v", ran, err)
 	}
 }
 

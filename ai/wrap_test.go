@@ -21,7 +21,7 @@ func TestWrap(t *testing.T) {
 			t.Helper()
 			calls++
 			if !ok {
-				t.Errorf("%s: wrong result", name)
+				t.Errorf("%s: the wrapped function returned another result", name)
 			}
 		}
 		ran := false
@@ -68,7 +68,7 @@ func TestWrap(t *testing.T) {
 		}
 	}
 	if wraps != calls || failed != 7 || below != 4 {
-		t.Errorf("%d events of %d calls, %d failed, %d below", wraps, calls, failed, below)
+		t.Errorf("%d events, want %d as calls; %d failed, want 7; %d below, want 4", wraps, calls, failed, below)
 	}
 }
 

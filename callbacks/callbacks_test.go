@@ -82,7 +82,7 @@ func TestPhases(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s := telemetry.FromContext(under); s.Name() != name || !s.Active() {
-				t.Errorf("the context carries %q", s.Name())
+				t.Errorf("context has the span %q, want %q, active", s.Name(), name)
 			}
 			if _, err := p.start(ctx); err == nil {
 				t.Error("got no error for a second start of an open span, want one")
@@ -96,7 +96,7 @@ func TestPhases(t *testing.T) {
 			got := sent.GetSpans()
 			if len(got) != 1 || got[0].Name != name || !got[0].StartTime.Equal(start) || !got[0].EndTime.Equal(end) ||
 				got[0].Status.Code != codes.Error {
-				t.Errorf("spans: %+v", got)
+				t.Errorf("spans %+v, want one %s from %v to %v with an error", got, name, start, end)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestWithoutProvider(t *testing.T) {
 	for _, cb := range []*callbacks.Callbacks{nil, callbacks.New(nil), callbacks.Default()} {
 		for name, p := range phases(cb) {
 			if under, err := p.start(ctx); err != nil || under != ctx {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s without a provider: %v, want no error and the same context", name, err)
 			}
 			if err := p.end(ctx); err != nil {
 				t.Errorf("%s: %v", name, err)

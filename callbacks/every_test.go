@@ -98,7 +98,7 @@ func TestEveryCallback(t *testing.T) {
 		return reflect.ValueOf(callbacks.Default()).MethodByName(name)
 	})
 	if own != byDefault {
-		t.Errorf("a provider's own record\n%s\nthe default's\n%s", own, byDefault)
+		t.Errorf("records of an own provider\n%s\nwant as with the default\n%s", own, byDefault)
 	}
 	if n := bytes.Count([]byte(own), []byte("\n")); n < 50 {
 		t.Errorf("only %d records, want at least 50", n)

@@ -36,7 +36,7 @@ func TestDetectRunAndAttempt(t *testing.T) {
 			l, err := config.DetectRanks(config.Environ(c.env))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
-					t.Fatalf("got %v", err)
+					t.Fatalf("DetectRanks: error %v, want one with %q", err, c.err)
 				}
 				return
 			}
@@ -44,12 +44,12 @@ func TestDetectRunAndAttempt(t *testing.T) {
 				c.run = c.job
 			}
 			if err != nil || l.Run != c.run || l.Attempt.IsSet() != c.known || l.Attempt.Or(0) != c.attempt || l.Job != c.job {
-				t.Errorf("got %+v, %v", l, err)
+				t.Errorf("DetectRanks() = %+v, %v; want run %q, attempt %d, known %v, job %q", l, err, c.run, c.attempt, c.known, c.job)
 			}
 		})
 	}
 	if l, err := config.DetectRanks(nil); err != nil || l.Job != "" {
-		t.Errorf("a nil lookup gave %+v, %v", l, err)
+		t.Errorf("DetectRanks(nil) = %+v, %v; want no job", l, err)
 	}
 }
 
@@ -59,10 +59,10 @@ func TestCompleteRanks(t *testing.T) {
 	env := config.Environ([]string{"RANK=first", "WORLD_SIZE=8", "TRAINSPAN_ATTEMPT=2", "SLURM_JOB_ID=7"})
 	r, err := settings.Ranks(config.Ranks{Rank: config.Value(3), Job: "mine"}, env)
 	if err != nil || r.Rank.Get() != 3 || r.WorldSize.IsSet() || r.Attempt.Get() != 2 || r.Job != "mine" || r.Run != "mine" {
-		t.Errorf("got %+v, %v", r, err)
+		t.Errorf("ranks %+v, %v; want rank 3, no world size, attempt 2, job and run mine", r, err)
 	}
 	if _, err := settings.Ranks(config.Ranks{Attempt: config.Value(0)}, env); err == nil || !strings.Contains(err.Error(), "RANK") {
-		t.Errorf("a bad rank that counts: %v", err)
+		t.Errorf("ranks with a bad RANK: %v, want an error that names it", err)
 	}
 	if _, err := settings.Ranks(config.Ranks{Rank: config.Value(3)}, config.Environ([]string{"TRAINSPAN_ATTEMPT=x"})); err == nil {
 		t.Error("TRAINSPAN_ATTEMPT=x was accepted, want an error")

@@ -97,18 +97,18 @@ func TestDefaults(t *testing.T) {
 		"interval":       otlp.MetricsInterval == time.Minute,
 	} {
 		if !ok {
-			t.Errorf("default of %s: %+v", name, b)
+			t.Errorf("default of %s is not in %+v", name, b)
 		}
 	}
 	if now := fmt.Sprint(flatten(&cfg)); now != open {
 		t.Errorf("the original changed: %s, want %s", now, open)
 	}
 	if again := b.WithDefaults(config.Ranks{WorldSize: config.Value(7)}); again.SessionTag.Get() != b.SessionTag.Get() || again.WorldSize.Get() != 1 {
-		t.Errorf("a second time changes %+v to %+v", b, again)
+		t.Errorf("WithDefaults a second time changes %+v to %+v, want the same", b, again)
 	}
 	other := cfg.WithDefaults(config.Ranks{WorldSize: config.Value(7), Job: "4711"})
 	if other.WorldSize.Get() != 7 || other.SessionTag.Get() != "job-4711" {
-		t.Errorf("the launcher is not heard: %+v", other)
+		t.Errorf("WithDefaults does not take 7 ranks and the tag of the launcher: %+v", other)
 	}
 	if next := cfg.WithDefaults(config.Ranks{}); next.SessionTag.Get() != b.SessionTag.Get() {
 		t.Errorf("session tag %q of a second call, want %q", next.SessionTag.Get(), b.SessionTag.Get())
@@ -116,7 +116,7 @@ func TestDefaults(t *testing.T) {
 	given := config.Training{PerfTags: config.Value([]string{"x"}), SaveCheckpointStrategy: config.CheckpointAsync}
 	whole := config.Base{ApplicationName: "app", Training: &given}
 	if got := *whole.WithDefaults(config.Ranks{}).Training; tags(got) != "[x] true" || got.SaveCheckpointStrategy != config.CheckpointAsync {
-		t.Errorf("what was given changed: %+v", got)
+		t.Errorf("WithDefaults changed given fields: %+v", got)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestRanksHaveOneSessionTag(t *testing.T) {
 	b := config.Base{ApplicationName: "a", WorldSize: config.Value(2)}
 	for range 2 {
 		if got := b.WithDefaults(config.Ranks{}); got.SessionTag.Get() != "a" {
-			t.Errorf("got %v", got.SessionTag)
+			t.Errorf("session tag %v, want a", got.SessionTag)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestDisabledRankIsQuietByDefault(t *testing.T) {
 	} {
 		got := c.base.WithDefaults(config.Ranks{})
 		if got.ErrorStrategy != c.strategy || got.Logger.Level != c.level {
-			t.Errorf("%s: strategy %s, level %s", c.name, got.ErrorStrategy, got.Logger.Level)
+			t.Errorf("%s: strategy %s, level %s; want %s, %s", c.name, got.ErrorStrategy, got.Logger.Level, c.strategy, c.level)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestExportRules(t *testing.T) {
 	} {
 		err := settings.Validate(&config.Config{Export: c.export}, "export.", "export.")
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v, want an error with %q (empty: none)", c.name, err, c.want)
 		}
 	}
 }
@@ -231,11 +231,11 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		t.Errorf("fields = %q, want %q", fields, want)
 	}
 	if got := strings.Count(err.Error(), "\n"); got != len(want) {
-		t.Errorf("%d lines for %d problems", got, len(want))
+		t.Errorf("%d lines, want %d, one for each problem", got, len(want))
 	}
 	for _, part := range []string{"(got -2)", `(got "loud")`, `did you mean "INFO"?`, `panicked (got "no cluster")`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("missing %s in\n%v", part, err)
+			t.Errorf("want %s in\n%v", part, err)
 		}
 	}
 }
@@ -269,11 +269,11 @@ func TestOutputRules(t *testing.T) {
 		`outputs.prometheus.address: other machines can reach it: write "127.0.0.1:9464", or set allow_remote`, "otel.resource_attributes: keys must be", "otel.resource_attributes.list", "rank: must not be negative",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("missing %q in\n%v", want, err)
+			t.Errorf("want %q in\n%v", want, err)
 		}
 	}
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("a secret is shown:\n%v", err)
+		t.Errorf("the error shows a secret:\n%v", err)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestOTLPAddresses(t *testing.T) {
 		}
 		outputs := config.Config{Outputs: config.Outputs{OTLP: c.otlp}}
 		if err := outputs.Validate(); strings.Contains(err.Error(), "endpoint") == c.valid {
-			t.Errorf("%+v: %v", c.otlp, err)
+			t.Errorf("%+v: %v, want an error of the endpoint: %v", c.otlp, err, !c.valid)
 		}
 	}
 }
@@ -329,7 +329,7 @@ func TestAddressesOfLogsAndMetrics(t *testing.T) {
 	err := cfg.Validate()
 	for _, want := range []string{"outputs.otlp.logs_endpoint: field required", "outputs.otlp.metrics_endpoint: field required"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("missing %q in\n%v", want, err)
+			t.Errorf("want %q in\n%v", want, err)
 		}
 	}
 }
@@ -346,10 +346,10 @@ func TestPrometheusAddresses(t *testing.T) {
 	} {
 		cfg := config.Config{Outputs: config.Outputs{Prometheus: config.Prometheus{Address: c.address, AllowRemote: config.Value(c.remote)}}}
 		if err := cfg.Validate(); strings.Contains(err.Error(), "prometheus") == c.valid {
-			t.Errorf("%q, remote %v: %v", c.address, c.remote, err)
+			t.Errorf("%q, remote %v: %v, want an error of prometheus: %v", c.address, c.remote, err, !c.valid)
 		}
 		if on := c.address != ""; settings.PrometheusActive(&cfg) != on {
-			t.Errorf("%q: active is %v", c.address, !on)
+			t.Errorf("%q: active is %v, want %v", c.address, !on, on)
 		}
 		cfg.OTel.SDKDisabled = config.Value(true)
 		if settings.PrometheusActive(&cfg) {
@@ -400,7 +400,7 @@ func TestHeadersNeverShowTheirValues(t *testing.T) {
 	}
 	for _, s := range texts {
 		if strings.Contains(s, "hunter2") || strings.Contains(strings.ToLower(s), "68756e74657232") {
-			t.Errorf("shown in %s", s)
+			t.Errorf("the header value is shown in %s", s)
 		}
 	}
 	if got := fmt.Sprint(otlp.Headers); got != "{api-key=REDACTED, b=REDACTED}" {
@@ -420,6 +420,6 @@ func TestCloneSharesNothing(t *testing.T) {
 	c.Outputs.OTLP.Headers["api-key"] = "changed"
 	c.OTel.ResourceAttributes[0].Value = "changed"
 	if after := fmt.Sprint(flatten(&cfg)); after != before {
-		t.Errorf("the original changed:\n%s\n%s", before, after)
+		t.Errorf("the original changed:\n%s\nwant\n%s", after, before)
 	}
 }

@@ -57,7 +57,7 @@ func TestDecodeGoValues(t *testing.T) {
 		"throughput":      tr.IsLogThroughputEnabled.Get(),
 	} {
 		if !ok {
-			t.Errorf("wrong %s", name)
+			t.Errorf("field %s is not decoded as given", name)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestDecodeIntegers(t *testing.T) {
 		b, _, err := config.Decode[config.Base](map[string]any{"world_size": c.value}, "config")
 		switch {
 		case c.fault == "" && (err != nil || b.WorldSize.Get() != c.want):
-			t.Errorf("%v: %d, %v", c.value, b.WorldSize.Get(), err)
+			t.Errorf("%v: %d, %v; want %d", c.value, b.WorldSize.Get(), err, c.want)
 		case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault) || b.WorldSize.IsSet()):
 			t.Errorf("%.40v: %v, want %q", c.value, err, c.fault)
 		case len(b.WorldSize.String()) > 300:
@@ -144,7 +144,7 @@ func TestUnknownKeys(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", c.src, unknown, err, c.want)
 		}
 		if before := fmt.Sprint(flatten(&config.Config{})); cfg.Training == nil && fmt.Sprint(flatten(&cfg)) != before {
-			t.Errorf("%s: an unknown key has changed %v", c.src, flatten(&cfg))
+			t.Errorf("%s: an unknown key changed the configuration to %v", c.src, flatten(&cfg))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestUnreadableDocuments(t *testing.T) {
 	} {
 		_, _, err := config.Decode[config.Base](bytesOf(c.src), "f")
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "config: ") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want an error of config with %q", name, err, c.want)
 		}
 	}
 	for _, src := range []any{"", "# only a comment", []byte(nil), nil, map[string]any(nil), "null", "\ufeffworld_size: 1"} {
@@ -224,14 +224,14 @@ func TestDetectRanks(t *testing.T) {
 	} {
 		r, err := config.DetectRanks(config.Environ(c.env))
 		if r.Rank.Or(-1) != c.rank || r.LocalRank.Or(-1) != c.local || r.WorldSize.Or(-1) != c.world {
-			t.Errorf("%s: %+v", c.name, r)
+			t.Errorf("%s: ranks %+v, want %d, local %d of %d (-1: unset)", c.name, r, c.rank, c.local, c.world)
 		}
 		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("%s: %v, want an error with %q (empty: none)", c.name, err, c.fault)
 		}
 	}
 	if r, err := config.DetectRanks(nil); r.Rank.IsSet() || err != nil {
-		t.Errorf("nil lookup: %+v, %v", r, err)
+		t.Errorf("DetectRanks(nil) = %+v, %v; want no rank", r, err)
 	}
 }
 
@@ -246,13 +246,13 @@ func FuzzDecode(f *testing.F) {
 		growth.Work(t, len(data), 8<<10, func() { cfg, _, err = config.Decode[config.Config](data, "f") })
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "config: ") {
-				t.Errorf("error without its origin: %v", err)
+				t.Errorf(`error %v, want one that starts with "config: "`, err)
 			}
 			return
 		}
 		c := config.Clone(&cfg)
 		if a, b := flatten(&cfg), flatten(&c); len(a) != len(b) {
-			t.Errorf("%d fields, clone %d", len(a), len(b))
+			t.Errorf("%d fields, %d in the clone; want the same", len(a), len(b))
 		}
 		_ = cfg.Validate()
 		cfg.CustomMetadata.Strings()

@@ -38,13 +38,13 @@ func compare(t *testing.T, path, mark, want string) {
 	between := regexp.MustCompile(`(?s)(<!-- ` + mark + `: [^\n]*\n)(.*?)(<!-- end of ` + mark + ` -->)`)
 	m := between.FindSubmatch(text)
 	if m == nil {
-		t.Fatalf("%s has no place for %s", path, mark)
+		t.Fatalf("%s has no markers for %s", path, mark)
 	}
 	if string(m[2]) == want {
 		return
 	}
 	if !*update {
-		t.Errorf("%s is not what the structs say: go test ./config -update", path)
+		t.Errorf("%s differs from the structs: run go test ./config -update", path)
 		return
 	}
 	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+want+string(m[3])))
@@ -224,7 +224,7 @@ func TestDefaultsAreAsDocumented(t *testing.T) {
 			continue
 		}
 		if want := flatten(&documented)[key]; got != want {
-			t.Errorf("%s is %q without any source, and its documented default is %q", key, got, want)
+			t.Errorf("%s without any source is %q, want the documented default %q", key, got, want)
 		}
 		compared++
 	}
@@ -243,6 +243,6 @@ func TestDocumentedFileIsAccepted(t *testing.T) {
 	text, _, _ := strings.Cut(rest, "```")
 	cfg := mustLoad(t, config.LoadOptions{Path: write(t, "job.yaml", text), LookupEnv: config.Environ(nil)})
 	if !settings.FileActive(&cfg) || !settings.TraceActive(&cfg) || !settings.OTLPActive(&cfg) {
-		t.Errorf("outputs = %+v", cfg.Outputs)
+		t.Errorf("outputs %+v, want all three on", cfg.Outputs)
 	}
 }

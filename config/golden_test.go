@@ -45,7 +45,7 @@ func TestRefusedConfigs(t *testing.T) {
 				t.Errorf("problem = %+v, want field %q and message %q", p, c.Field, c.Message)
 			}
 			if !strings.Contains(err.Error(), c.Field) {
-				t.Errorf("%q does not name the field", err)
+				t.Errorf("error %q, want the field %s in it", err, c.Field)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func replayBuilder(t *testing.T, name string, steps []builderStep, results []out
 		}
 		seen++
 		if accepted := results[i].Outcome == "ok"; (err == nil) != accepted {
-			t.Errorf("%s step %d %s: error = %v, accepted by the reference: %v", name, i, step.Call, err, accepted)
+			t.Errorf("%s step %d %s: error %v, want it accepted as by the reference: %v", name, i, step.Call, err, accepted)
 		}
 	}
 	return seen

@@ -141,11 +141,11 @@ func TestPrecedenceFieldByField(t *testing.T) {
 				t.Errorf("%s = %q, want %q", key, got[key], text[1])
 			}
 			if fromFile[key] == text[1] {
-				t.Errorf("the file says %q too: nothing is tested", text[1])
+				t.Errorf("the file has %q too, want another value for the test", text[1])
 			}
 			for other := range got {
 				if other != key && got[other] != fromFile[other] {
-					t.Errorf("%s changed to %q", other, got[other])
+					t.Errorf("%s changed to %q, want %q", other, got[other], fromFile[other])
 				}
 			}
 
@@ -172,7 +172,7 @@ func TestCodeWinsOverFileFieldByField(t *testing.T) {
 	delete(b, "outputs.otlp.headers") // its entries have their own lines
 	for key := range b {
 		if got[key] != b[key] || a[key] == b[key] {
-			t.Errorf("%s = %q; file %q, code %q", key, got[key], a[key], b[key])
+			t.Errorf("%s = %q with file %q and code %q, want that of the code", key, got[key], a[key], b[key])
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestAlternativesAcrossSources(t *testing.T) {
 		"TRAINSPAN_PERF_TAGS=a", "OTEL_EXPORTER_OTLP_ENDPOINT=https://other:4317",
 	})})
 	if tags, isList := settings.Tags(cfg.Training); !isList || !slices.Equal(tags, []string{"a"}) {
-		t.Errorf("tags = %v %v", tags, isList)
+		t.Errorf("tags %v, list %v; want [a], true", tags, isList)
 	}
 	if got := cfg.Outputs.OTLP.TracesURL(); got != "https://other:4317" {
 		t.Errorf("URL = %s, want \"https://other:4317\"", got)
@@ -252,11 +252,11 @@ func TestLoadReportsEveryProblemWithItsPlace(t *testing.T) {
 	}
 	var invalid *config.ValidationError
 	if !errors.As(err, &invalid) {
-		t.Fatalf("error = %v", err)
+		t.Fatalf("error %v, want a ValidationError", err)
 	}
 	for _, line := range want {
 		if !strings.Contains(err.Error(), line) {
-			t.Errorf("missing: %s", line)
+			t.Errorf("the error has no line %q: %v", line, err)
 		}
 	}
 	if len(invalid.Problems) != len(want) {
@@ -320,7 +320,7 @@ func TestDFTracerFile(t *testing.T) {
 	cfg := mustLoad(t, config.LoadOptions{Path: ours, Partial: true, LookupEnv: config.Environ([]string{"DFTRACER_CONFIGURATION=" + theirs, "DFTRACER_LOG_FILE=/tmp/env"})})
 	tr := cfg.Outputs.Trace
 	if !settings.TraceActive(&cfg) || tr.Path != "/tmp/env" || !tr.Compression.Or(true) || tr.TIDs.Or(true) || tr.BufferSize != 99 || !slices.Equal(tr.DataDirs, []string{"/a", "/b"}) {
-		t.Errorf("trace = %+v", tr)
+		t.Errorf("trace %+v, want the values of the file under those of the environment", tr)
 	}
 }
 

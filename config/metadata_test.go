@@ -68,7 +68,7 @@ func TestMetadataStrings(t *testing.T) {
 		}
 	}
 	if got := config.Metadata(nil).Strings(); got != nil {
-		t.Errorf("empty = %q", got)
+		t.Errorf("Strings of no metadata = %q, want nil", got)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestMetadataIsOrderedAndCopied(t *testing.T) {
 		t.Errorf("the original changed: %q, want %q", got, want)
 	}
 	if v, ok := m.Get("a"); v != 2 || !ok {
-		t.Errorf("a = %v %v", v, ok)
+		t.Errorf("Get(a) = %v, %v; want 2", v, ok)
 	}
 	if _, ok := m.Get("b"); ok {
 		t.Error("the metadata has the key b, want none")

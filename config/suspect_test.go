@@ -33,11 +33,11 @@ func TestSuspiciousVariablesAreWarnedOf(t *testing.T) {
 	got := strings.Join(lines, "\n")
 	for _, line := range want {
 		if strings.Count(got, line) != 1 {
-			t.Errorf("missing %s", line)
+			t.Errorf("want the line %q once in\n%s", line, got)
 		}
 	}
 	if len(lines) != len(want) {
-		t.Errorf("got\n%s", got)
+		t.Errorf("%d warnings, want %d:\n%s", len(lines), len(want), got)
 	}
 }
 

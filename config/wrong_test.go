@@ -15,12 +15,12 @@ import (
 func TestWrongFiles(t *testing.T) {
 	paths, err := filepath.Glob("testdata/wrong/*.[yj]*[ln]")
 	if err != nil || len(paths) < 10 {
-		t.Fatalf("%d files, %v", len(paths), err)
+		t.Fatalf("%d files, want 10 or more: %v", len(paths), err)
 	}
 	for _, path := range paths {
 		_, err := config.Load(config.LoadOptions{Path: path, LookupEnv: config.Environ([]string{"RANK=0"})})
 		if err == nil {
-			t.Errorf("%s is accepted", path)
+			t.Errorf("%s is accepted, want an error", path)
 			continue
 		}
 		got := strings.ReplaceAll(err.Error(), filepath.Dir(path)+"/", "") + "\n"

@@ -61,7 +61,7 @@ func TestGate(t *testing.T) {
 			summary, _ := os.ReadFile(filepath.Join(dir, "summary"))
 			output, _ := os.ReadFile(filepath.Join(dir, "output"))
 			if !strings.Contains(string(summary), "**the answer**") || !strings.Contains(string(output), "status="+c.status+"\n") {
-				t.Errorf("the summary is %q, the output %q", summary, output)
+				t.Errorf("summary %q, output %q; want the answer and status=%s", summary, output, c.status)
 			}
 		})
 	}

@@ -56,11 +56,11 @@ func TestPromtool(t *testing.T) {
 	text = regexp.MustCompile(`(?m)^        annotations:\n(          .*\n)+`).ReplaceAll(text, nil)
 	names := regexp.MustCompile(`- alert: (\w+)`).FindAllSubmatch(text, -1)
 	if len(names) != len(alerts) {
-		t.Errorf("%d alerts, %d have tests", len(names), len(alerts))
+		t.Errorf("%d alerts, %d tests; want one for each", len(names), len(alerts))
 	}
 	for i, m := range names {
 		if i < len(alerts) && string(m[1]) != alerts[i].name {
-			t.Errorf("%s has the place of the test of %s", m[1], alerts[i].name)
+			t.Errorf("test %s is in the place of %s, want the order of the alerts", m[1], alerts[i].name)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), text, 0o600); err != nil {

@@ -44,7 +44,7 @@ func written(t *testing.T, path, want string) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s is not what the table of metrics makes: go test ./deploy -update", path)
+		t.Errorf("%s differs from the table of metrics: run go test ./deploy -update", path)
 		return
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil { //nolint:gosec // for everybody

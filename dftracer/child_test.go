@@ -135,7 +135,7 @@ func killOne(t *testing.T, mode string, lines int, kept bool) {
 	}
 	sc := bufio.NewScanner(out)
 	if !sc.Scan() || sc.Text() != "ready" {
-		t.Errorf("child said %q", sc.Text())
+		t.Errorf("child printed %q, want ready", sc.Text())
 	}
 	var said [childWriters]int64
 	for n := 0; n <= lines && sc.Scan(); n++ {
@@ -230,13 +230,13 @@ func checkKilled(t *testing.T, path, mode string, kept bool) {
 		t.Errorf("mode %q, after recovery: %v", mode, err)
 	}
 	if after != before {
-		t.Errorf("recovery changed the events: %v, before %v", after, before)
+		t.Errorf("events after recovery: %v, want %v as before", after, before)
 	}
 	if report.Closed != truncated {
-		t.Errorf("recovery closed %d spans, the file has %d", report.Closed, truncated)
+		t.Errorf("recovery closed %d spans, want %d as in the file", report.Closed, truncated)
 	}
 	if kept && truncated != 1 {
-		t.Errorf("the open span was not closed: %+v", report)
+		t.Errorf("the open span was not closed, want 1 truncated span: %+v", report)
 	}
 	opts := &dftracer.ValidateOptions{}
 	if v := dftest.CheckWith(t, path, opts); v.Open > 0 {
@@ -244,7 +244,7 @@ func checkKilled(t *testing.T, path, mode string, kept bool) {
 	}
 	again, err := recovery.File(path, nil)
 	if err != nil || !again.Clean {
-		t.Errorf("second recovery: %+v, %v", again, err)
+		t.Errorf("second recovery: %+v, %v; want the file clean", again, err)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestExecDoesNotInherit(t *testing.T) {
 		t.Skip(err)
 	}
 	if strings.Contains(string(out), "trace.pfw") {
-		t.Errorf("a child process inherits the trace:\n%s", out)
+		t.Errorf("a child process inherits the open trace:\n%s", out)
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)

@@ -61,11 +61,11 @@ func TestRecoverLeavesNoOrphans(t *testing.T) {
 		}
 		v, err := dftracer.ValidateFile(path, nil)
 		if err != nil || !v.OK() || v.Orphans != 0 || v.Counts["dftracer/unfinished/X"] != 1 {
-			t.Errorf("%v, %v, %d orphans", err, v.Err(), v.Orphans)
+			t.Errorf("%v, %v, %d orphans; want a valid trace without orphans, 1 unfinished span", err, v.Err(), v.Orphans)
 		}
 		_, err = dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
 			if ev.Name == "unfinished" && (ev.Dur != 17 || ev.Parent != dftracer.NoParent || ev.TID == 9) {
-				t.Errorf("%+v", ev)
+				t.Errorf("span %+v, want 17 µs, no parent, a lane of its own", ev)
 			}
 			return nil
 		})
@@ -100,7 +100,7 @@ func TestRecoverStops(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
-			t.Errorf("%s was changed, %v", name, err)
+			t.Errorf("%s was changed, want it as before: %v", name, err)
 		}
 		for what, err := range map[string]error{
 			"validate": func() error {
@@ -133,7 +133,7 @@ func TestGzipChecksumIsChecked(t *testing.T) {
 		t.Errorf("got %+v, %v, want no error, Torn, error gzip.ErrChecksum", st, err)
 	}
 	if r, err := dftracer.ValidateFile(path, nil); err != nil || r.OK() {
-		t.Errorf("%v, %v", r.OK(), err)
+		t.Errorf("ValidateFile: valid %v, %v; want a problem with the checksum", r.OK(), err)
 	}
 }
 
@@ -154,15 +154,15 @@ func TestForeignTraces(t *testing.T) {
 	} {
 		r, err := validate.Stream(strings.NewReader(text), &dftracer.ValidateOptions{AllowForeign: true})
 		if err != nil || !r.OK() {
-			t.Errorf("%s: %v, %v", name, err, r.Err())
+			t.Errorf("%s: %v, %v; want it valid", name, err, r.Err())
 		}
 		if r, err := validate.Stream(strings.NewReader(text), nil); err != nil || r.OK() {
-			t.Errorf("%s: a strict validation finds nothing, %v", name, err)
+			t.Errorf("%s: strict validation found nothing, want a problem: %v", name, err)
 		}
 	}
 	r, err := validate.Stream(strings.NewReader(strings.Replace(rec, `"dur":5`, `"dur":"5"`, 1)), &dftracer.ValidateOptions{AllowForeign: true})
 	if err != nil || r.Count != 1 {
-		t.Errorf("a duration as text is accepted: %v, %v", err, r.Err())
+		t.Errorf("duration as text: %v, %v; want 1 problem", err, r.Err())
 	}
 }
 
@@ -180,6 +180,6 @@ func TestProblemsAreGrouped(t *testing.T) {
 		line = g.First.Line
 	}
 	if n != r.Count || len(r.Groups) < 5 || len(r.Groups) > 20 {
-		t.Errorf("%d problems in %d groups, %d in all", n, len(r.Groups), r.Count)
+		t.Errorf("%d problems in %d groups, want %d in 5 to 20 groups", n, len(r.Groups), r.Count)
 	}
 }

@@ -81,7 +81,7 @@ func TestArgs(t *testing.T) {
 			t.Errorf("JSON %s, want %s", got, test.json)
 		}
 		if a.Int64() != test.i || tracefile.Uint64(a) != test.u || a.Float64() != test.f || a.Text() != test.text {
-			t.Errorf("%s: Int64 %d, Uint64 %d, Float64 %v, Text %q", test.json, a.Int64(), tracefile.Uint64(a), a.Float64(), a.Text())
+			t.Errorf("%s: Int64 %d, Uint64 %d, Float64 %v, Text %q; want %d, %d, %v, %q", test.json, a.Int64(), tracefile.Uint64(a), a.Float64(), a.Text(), test.i, test.u, test.f, test.text)
 		}
 	}
 	if got := string(tracefile.AppendArg(tracefile.HashArg("k", 12), nil, dftracer.V1)); got != "12" {
@@ -114,11 +114,11 @@ func TestLongLines(t *testing.T) {
 			t.Run(test.name+" "+d.String(), func(t *testing.T) {
 				line := newLineWriter(t, d).line(t, &test.ev)
 				if len(line) > 16383 || strings.Count(line, "\n") != 1 || !json.Valid([]byte(line)) || !utf8.ValidString(line) {
-					t.Errorf("%d bytes: %.200s", len(line), line)
+					t.Errorf("line of %d bytes, want valid JSON of at most 16383: %.200s", len(line), line)
 				}
 				for _, want := range test.keep {
 					if !strings.Contains(line, want) {
-						t.Errorf("line lacks %.50s: %.200s", want, line)
+						t.Errorf("want %.50s in the line %.200s", want, line)
 					}
 				}
 			})
@@ -147,7 +147,7 @@ func TestWriteCompleteEqualsWrite(t *testing.T) {
 			lines = lines[len(lines)-18 : len(lines)-2] // the lines before end and "]" or ""
 			for i := 0; i < len(lines); i += 2 {
 				if lines[i] != lines[i+1] || !strings.HasPrefix(lines[i], `{"id":77,`) {
-					t.Errorf("%v:\n%s\n%s", d, lines[i], lines[i+1])
+					t.Errorf("%v: WriteComplete wrote\n%s\nwant with ID 77, as Write,\n%s", d, lines[i], lines[i+1])
 				}
 			}
 			if st := w.Stats(); st.Repaired != 2 {
@@ -207,7 +207,7 @@ func FuzzEncoder(f *testing.F) {
 		for _, d := range []dftracer.Dialect{dftracer.V1, dftracer.V2, dftracer.V22} {
 			line := writers[d].line(t, &ev)
 			if len(line) > 16383 || strings.Count(line, "\n") != 1 {
-				t.Fatalf("%d bytes: %q", len(line), line)
+				t.Fatalf("line of %d bytes, want one of at most 16383: %q", len(line), line)
 			}
 			dec := json.NewDecoder(strings.NewReader(line))
 			dec.UseNumber()
@@ -221,19 +221,19 @@ func FuzzEncoder(f *testing.F) {
 				t.Fatalf("%v: %q", err, line)
 			}
 			if rec.ID != ev.ID || rec.TS != ev.TS || rec.Dur != ev.Dur {
-				t.Errorf("numbers changed: %+v", rec)
+				t.Errorf("event read back: %+v, want ID %d, ts %d, dur %d", rec, ev.ID, ev.TS, ev.Dur)
 			}
 			if len(line) > 15000 {
 				continue // strings may have been cut
 			}
 			if rec.Name != repaired(name) || rec.Cat != repaired(cat) {
-				t.Errorf("name %q, cat %q", rec.Name, rec.Cat)
+				t.Errorf("name %q, category %q; want %q, %q", rec.Name, rec.Cat, repaired(name), repaired(cat))
 			}
 			if key == "i" || key == "u" || key == "x" || key == "raw" {
 				continue
 			}
 			if rec.Args["i"] != json.Number(strconv.FormatInt(i, 10)) || rec.Args["u"] != json.Number(strconv.FormatUint(u, 10)) {
-				t.Errorf("i %v, u %v", rec.Args["i"], rec.Args["u"])
+				t.Errorf("arguments i %v, u %v; want %d, %d", rec.Args["i"], rec.Args["u"], i, u)
 			}
 			if n, ok := rec.Args["x"].(json.Number); ok {
 				if got, err := n.Float64(); err != nil || got != x {
@@ -287,7 +287,7 @@ func TestWriteEncoded(t *testing.T) {
 	}
 	for _, k := range []string{"level", "p_idx", "hhash", "a key\twith \"signs\"", "caf\xc3", strings.Repeat("long", 9)} {
 		if tracefile.Plain(k) {
-			t.Errorf("%q is plain", k)
+			t.Errorf("Plain(%q) = true, want false", k)
 		}
 	}
 	if !tracefile.Plain("otel.status_code") {

@@ -43,7 +43,7 @@ func TestTwoWritersOnOnePath(t *testing.T) {
 		n += dftest.Check(t, filepath.Join(dir, name)).Counts["compute/step/X"]
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); n != 2*each || len(files) != 2 {
-		t.Errorf("%d events in %v", n, files)
+		t.Errorf("%d events in %v, want %d in two files", n, files, 2*each)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestOtherNameIsReported(t *testing.T) {
 		}
 	}
 	if len(told) != 2 || told[1] != "trace.run3.pfw.gz" {
-		t.Errorf("got reports %v", told)
+		t.Errorf("reports %v, want two, the second trace.run3.pfw.gz", told)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestCloseContextOnAStalledDisk(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if n < 100 || lost > 60000 || lost+n < 60100 || len(told) != 1 {
-		t.Errorf("%d events, %d lost, reports %v", n, lost, told)
+		t.Errorf("%d events, %d lost, reports %v; want 100 or more, at most 60000, 60100 or more together, one report", n, lost, told)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestFullDiskCountsEverything(t *testing.T) {
 		}
 		events, _ := readAll(t, bytes.NewReader(f.bytes()))
 		if got := len(events) - 6; got != 1000 || w.Stats().Lost != 50000 {
-			t.Errorf("%d: %d events, %+v", compression, got, w.Stats())
+			t.Errorf("%d: %d events, stats %+v; want 1000 and 50000 lost", compression, got, w.Stats())
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestHeartbeat(t *testing.T) {
 				if key, value := ev.Meta(); ev.Name == tracefile.NameCustom && key == tracefile.KeyHeartbeat {
 					at, err := strconv.ParseInt(value, 10, 64)
 					if err != nil || at <= last || time.Now().UnixMicro()-at > 66_000_000 {
-						t.Errorf("heartbeat %q", value)
+						t.Errorf("heartbeat %q, want a time after %d and within the last 66 s", value, last)
 					}
 					last = at
 				}
@@ -188,12 +188,12 @@ func TestDevices(t *testing.T) {
 	}
 	emit(w, 10)
 	if err := w.Close(); err != nil || w.Path() != os.DevNull {
-		t.Errorf("%s: %v", w.Path(), err)
+		t.Errorf("Close of %s: %v, want no error and %s", w.Path(), err, os.DevNull)
 	}
 	if _, err := os.Stat("/dev/full"); err != nil {
 		return
 	}
 	if w, err := dftracer.Create("/dev/full", nil); err == nil {
-		t.Errorf("%s takes something: %v", w.Path(), w.Close())
+		t.Errorf("Create(/dev/full) = %s, want an error; Close: %v", w.Path(), w.Close())
 	}
 }

@@ -90,10 +90,10 @@ func TestGolden(t *testing.T) {
 			}
 			report, err := validate.Stream(bytes.NewReader(out.Bytes()), nil)
 			if err != nil || !report.OK() {
-				t.Errorf("%v %v", err, report.Err())
+				t.Errorf("%v, %v; want a valid trace", err, report.Err())
 			}
 			if report.Dialect != test.opts.Dialect && !test.opts.NoMetadata {
-				t.Errorf("dialect %v", report.Dialect)
+				t.Errorf("dialect %v, want %v", report.Dialect, test.opts.Dialect)
 			}
 		})
 	}

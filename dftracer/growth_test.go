@@ -125,7 +125,7 @@ func TestEqualKeysAreWrittenOnce(t *testing.T) {
 			}
 			for line := range bytes.Lines(out.Bytes()) {
 				if len(line) > 16<<10 {
-					t.Errorf("%s with %d keys: a line of %d bytes", way, n, len(line))
+					t.Errorf("%s with %d keys: a line of %d bytes, want at most 16 KiB", way, n, len(line))
 				}
 				if !bytes.Contains(line, []byte("\uFFFD")) {
 					continue
@@ -133,16 +133,16 @@ func TestEqualKeysAreWrittenOnce(t *testing.T) {
 				seen := map[string]bool{}
 				for _, m := range regexp.MustCompile(`"([^"]*)":`).FindAllSubmatch(line[bytes.Index(line, []byte(`"args":`))+7:], -1) {
 					if key := string(m[1]); seen[key] && key != "name" && key != "begin_id" { // the input has these twice
-						t.Errorf("%s with %d keys: %s is twice in %.200s", way, n, key, line)
+						t.Errorf("%s with %d keys: %s is twice in %.200s, want once", way, n, key, line)
 					} else {
 						seen[key] = true
 					}
 				}
 				if want := "user_2_\uFFFD"; !seen[want] && n < 5000 {
-					t.Errorf("%s with %d keys: no %s in %.300s", way, n, want, line)
+					t.Errorf("%s with %d keys: want %s in %.300s", way, n, want, line)
 				}
 				if n == 5000 && !seen["args_dropped"] {
-					t.Errorf("%s: nothing says that arguments were left out", way)
+					t.Errorf("%s: the line has no args_dropped", way)
 				}
 			}
 		}

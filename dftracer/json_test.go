@@ -26,7 +26,7 @@ func TestJSON(t *testing.T) {
 		got := tracefile.JSON(c.v)
 		if c.want == "" { // not JSON: written as a string
 			if len(got) < 3 || got[0] != '"' {
-				t.Errorf("%v: %s", c.v, got)
+				t.Errorf("%v is written as %s, want a quoted text", c.v, got)
 			}
 			continue
 		}
@@ -52,14 +52,14 @@ func TestFromJSON(t *testing.T) {
 		for _, object := range []string{`{"k":` + text + `}`, ` { "a" : 1 , "k" : ` + text + ` } `, `{"k\u0061":[],"k":` + text + `}`} {
 			got, ok := tracefile.AppendObject(nil, []byte(object))
 			if last := len(got) - 1; !ok || last < 0 || got[last].Key != "k" || tracefile.KindOf(got[last]) != tracefile.KindOf(want) || got[last].Text() != want.Text() && tracefile.KindOf(want) != tracefile.KindRaw {
-				t.Errorf("%s: %+v, %v", object, got, ok)
+				t.Errorf("%s: AppendObject gave %+v, %v; want k with %v", object, got, ok, want)
 			}
 		}
 	}
 	before := []dftracer.Arg{dftracer.Int("x", 1)}
 	for text, want := range map[string]int{`{}`: 1, `{"a":1}`: 2, `{"a":1,"b":}`: -2, `{"a":1`: -2, `[1]`: -1, ``: -1, `null`: -1, `{"a":nul}`: -1, "\v{}": -1} {
 		if got, ok := tracefile.AppendObject(before, []byte(text)); len(got) != max(want, -want) || ok != (want > 0) {
-			t.Errorf("%s: %+v, %v", text, got, ok)
+			t.Errorf("%s: AppendObject gave %+v, %v; want %d members, success %v", text, got, ok, max(want, -want), want > 0)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func FuzzAppendObject(f *testing.F) {
 		var want map[string]json.RawMessage
 		valid := json.Unmarshal(text, &want) == nil && want != nil
 		if valid != ok {
-			t.Fatalf("%q: %v, valid %v", text, ok, valid)
+			t.Fatalf("AppendObject(%q): %v, want %v as encoding/json", text, ok, valid)
 		}
 		if !valid {
 			return
@@ -84,7 +84,7 @@ func FuzzAppendObject(f *testing.F) {
 			got[a.Key] = a
 		}
 		if len(got) != len(want) {
-			t.Fatalf("%q: %+v", text, args)
+			t.Fatalf("AppendObject(%q) = %+v, want %d members", text, args, len(want))
 		}
 		for key, raw := range want {
 			if w := tracefile.FromJSON(key, raw); tracefile.KindOf(got[key]) != tracefile.KindOf(w) || tracefile.KindOf(w) != tracefile.KindRaw && got[key].Text() != w.Text() {

@@ -147,10 +147,10 @@ func TestLanesNeverOverlapPartially(t *testing.T) {
 	wg.Wait()
 	l.End(shared, clock.Add(1))
 	if bad := partialOverlaps(spans); bad > 0 {
-		t.Errorf("%d of %d spans overlap partially on their lane", bad, len(spans))
+		t.Errorf("%d of %d spans overlap partially on their lane, want none", bad, len(spans))
 	}
 	if n := l.Count(); n > goroutines*8+1 {
-		t.Errorf("%d lanes for at most %d open spans", n, goroutines*8)
+		t.Errorf("%d lanes for at most %d open spans, want at most one more", n, goroutines*8)
 	}
 	before := l.Count()
 	for range 1000 {
@@ -158,7 +158,7 @@ func TestLanesNeverOverlapPartially(t *testing.T) {
 		l.End(lane, clock.Add(1))
 	}
 	if l.Count() != before {
-		t.Errorf("lanes grew from %d to %d though one span was open at a time", before, l.Count())
+		t.Errorf("lanes grew from %d to %d, want no new one: one span was open at a time", before, l.Count())
 	}
 }
 
@@ -187,7 +187,7 @@ func TestAssignLanes(t *testing.T) {
 			}
 		}
 		if bad := partialOverlaps(spans); bad > 0 {
-			t.Errorf("process %d: %d of %d events overlap partially", pid, bad, len(spans))
+			t.Errorf("process %d: %d of %d events overlap partially, want none", pid, bad, len(spans))
 		}
 	}
 

@@ -77,11 +77,11 @@ func TestDiskFull(t *testing.T) {
 	}
 	want := "full: true true true\nsync: <nil>\nclose: <nil>\nlost: 0 outage: true\n"
 	if string(out) != want {
-		t.Errorf("child said\n%swant\n%s", out, want)
+		t.Errorf("child printed\n%swant\n%s", out, want)
 	}
 	r, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowMissingParents: true, AllowOutliving: true, AllowForeign: true})
 	if err != nil || !r.OK() {
-		t.Errorf("%v %v", err, r.Err())
+		t.Errorf("%v, %v; want a valid trace", err, r.Err())
 	}
 	n := 0
 	for k, c := range r.Counts {

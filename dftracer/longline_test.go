@@ -45,7 +45,7 @@ func TestScanLongLine(t *testing.T) {
 			}
 			var st dftracer.ReadStats
 			if n := growth.Bytes(func() { st, err = dftracer.Scan(path, nil, func(*dftracer.Event) error { return nil }) }); n > 2*hole { // each piece once
-				t.Errorf("%d MiB allocated", n>>20)
+				t.Errorf("%d MiB allocated, want at most twice the line", n>>20)
 			}
 			if err != nil || st.Events != c.events || st.Bad != 1 || st.Lines != c.events+2 || st.Torn {
 				t.Errorf("got %+v, %v, want no error, Events = c.events, Bad 1, Lines = c.events + 2, not Torn", st, err)
@@ -61,7 +61,7 @@ func TestScanLongLine(t *testing.T) {
 				}
 			}
 			if got := rd.Stats(); got.Events != st.Events || got.Bad != st.Bad || got.Lines != st.Lines || got.Torn != st.Torn {
-				t.Errorf("a Reader finds %+v, Scan %+v", got, st)
+				t.Errorf("Reader: %+v, want as Scan %+v", got, st)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ func TestOlderDialects(t *testing.T) {
 		t.Fatalf("%d events, want 2", len(events))
 	}
 	if e := &events[0]; e.Dur != 100 || len(e.Args) != 3 || tracefile.Str(e.Args[1]) != `a,}",}` || e.Args[2].Int64() != 2 {
-		t.Errorf("%+v", e)
+		t.Errorf(`event %+v, want 100 µs and 3 arguments, the second a,}",}, the third 2`, e)
 	}
 	if e := &events[1]; e.ID != 7 || e.TS != 1698080323775554 || e.Dur != 141 || e.PID != 33 || tracefile.Str(e.Args[0]) != "node7" {
 		t.Errorf(`got %+v, want ID 7, TS 1698080323775554, Dur 141, PID 33, tracefile.Str(e.Args[0]) = "node7"`, e)

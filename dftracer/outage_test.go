@@ -92,13 +92,13 @@ func TestShortOutageLosesNothing(t *testing.T) {
 			}
 			report, err := validate.Stream(bytes.NewReader(f.data.Bytes()), nil)
 			if err != nil || !report.OK() {
-				t.Fatalf("%v %v", err, report.Err())
+				t.Fatalf("%v, %v; want a valid trace", err, report.Err())
 			}
 			if n := report.Counts["compute/step/X"]; n != 500 {
 				t.Errorf("%d events, want 500", n)
 			}
 			if st := w.Stats(); st.Outages != 1 || st.Lost != 0 || len(reported) != 2 || !errors.Is(reported[0], errDisk) || !errors.Is(reported[1], errDisk) {
-				t.Errorf("%+v, reported %v", st, reported)
+				t.Errorf("stats %+v, reports %v; want 1 outage, none lost, two reports of it", st, reported)
 			}
 		})
 	}
@@ -127,11 +127,11 @@ func TestLongOutageSaysWhatIsMissing(t *testing.T) {
 	}
 	report, err := validate.Stream(bytes.NewReader(f.data.Bytes()), nil)
 	if err != nil || !report.OK() {
-		t.Fatalf("%v %v", err, report.Err())
+		t.Fatalf("%v, %v; want a valid trace", err, report.Err())
 	}
 	lost := w.Stats().Lost
 	if lost == 0 || report.Lost != int(lost) || report.Counts["compute/step/X"] != 60010-int(lost) {
-		t.Errorf("lost %d, the trace says %d and has %d events", lost, report.Lost, report.Counts["compute/step/X"])
+		t.Errorf("%d lost, the trace has %d lost and %d events; want both counts equal and above 0, 60010 together", lost, report.Lost, report.Counts["compute/step/X"])
 	}
 	if calls != 2 {
 		t.Errorf("the outage was reported %d times, want its beginning and its end", calls)
@@ -193,7 +193,7 @@ func TestRemovedDirectory(t *testing.T) {
 				t.Errorf(`got %+v, want at least 50 Lost, at least 5 Counts["compute/step/X"], Counts["dftracer/FH/M"] 2`, report)
 			}
 			if got := report.Counts["compute/step/X"] + report.Lost; got < 75 {
-				t.Errorf("%d events are unaccounted for", 75-got)
+				t.Errorf("%d events are neither written nor counted as lost", 75-got)
 			}
 			if len(reported) != 2 {
 				t.Errorf("reported %v, want 2", reported)
@@ -269,10 +269,10 @@ func TestSlowDiskBlocksAndLosesNothing(t *testing.T) {
 		}
 		report, err := validate.Stream(bytes.NewReader(s.bytes()), nil)
 		if err != nil || !report.OK() || report.Counts["compute/step/X"] != 40000 {
-			t.Errorf("%v %v, %d events", err, report.Err(), report.Counts["compute/step/X"])
+			t.Errorf("%v %v, %d events; want a valid trace with 40000", err, report.Err(), report.Counts["compute/step/X"])
 		}
 		if st := w.Stats(); st.Blocked != held || st.Lost > 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("stats %+v, want %v blocked, none lost", st, held)
 		}
 	})
 }

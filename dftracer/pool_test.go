@@ -64,15 +64,15 @@ func TestPool(t *testing.T) {
 	wg.Wait()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(paths) != writers {
-		t.Fatalf("%d files, %v", len(paths), err)
+		t.Fatalf("%d files, want %d: %v", len(paths), writers, err)
 	}
 	for _, path := range paths {
 		if report := dftest.Check(t, path); report.Counts["torch/n/X"] != turns*spans {
-			t.Errorf("%s: counts are %v", path, report.Counts)
+			t.Errorf("%s: counts %v, want %d spans", path, report.Counts, turns*spans)
 		}
 		for _, ev := range dftest.Events(t, path) {
 			if a, ok := ev.Arg("i"); ok && filepath.Base(path) != fmt.Sprint("trace", a.Int64(), ".pfw.gz") && filepath.Base(path) != fmt.Sprint("trace", a.Int64(), ".pfw") {
-				t.Fatalf("%s has a span of trace %d", path, a.Int64())
+				t.Fatalf("%s has a span of trace %d, want only its own", path, a.Int64())
 			}
 		}
 	}
@@ -107,6 +107,6 @@ func TestPoolSavesMemory(t *testing.T) {
 	write(pool)
 	own, lent := write(nil), write(pool)
 	if lent > own/10 {
-		t.Errorf("%d bytes allocated, and %d with compressors of its own", lent, own)
+		t.Errorf("%d bytes allocated, want at most a tenth of the %d with own compressors", lent, own)
 	}
 }

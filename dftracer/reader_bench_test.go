@@ -44,7 +44,7 @@ func benchRead(b *testing.B, data []byte, size int) {
 			}
 		}
 		if st := r.Stats(); st.Bad > 0 || st.Slow > 0 {
-			b.Fatalf("%+v", st)
+			b.Fatalf("stats %+v, want no bad and no slow lines", st)
 		}
 	}
 }

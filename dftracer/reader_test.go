@@ -97,7 +97,7 @@ func TestReaderSkipsBadLines(t *testing.T) {
 	}
 	st := rd.Stats()
 	if want := []int{3, 4, 6, 7, 8, 9}; n != 2 || !slices.Equal(bad, want) || st.Bad != len(want) || st.First[0].Line != 3 || st.Events != 2 {
-		t.Errorf("%d events, bad lines %v, %+v", n, bad, st)
+		t.Errorf("%d events, bad lines %v, %+v; want 2 events and the bad lines %v", n, bad, st, want)
 	}
 	if _, err := rd.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
@@ -187,10 +187,10 @@ func TestScanEqualsReader(t *testing.T) {
 					slices.Sort(expect)
 				}
 				if !slices.Equal(got, expect) {
-					t.Errorf("%+v: %d events, the reader gave %d", opts, len(got), len(want))
+					t.Errorf("%+v: Scan gave %d events, want the %d of Reader", opts, len(got), len(want))
 				}
 				if sst.Lines != st.Lines || sst.Events != st.Events || sst.Bad != 1 || sst.Torn != st.Torn || sst.First[0].Line != st.First[0].Line {
-					t.Errorf("%+v: %+v, the reader gave %+v", opts, sst, st)
+					t.Errorf("%+v: Scan gave %+v, want as Reader %+v, with 1 bad line", opts, sst, st)
 				}
 				if hashes.Len() < 4 {
 					t.Errorf("%d hashes, want at least 4", hashes.Len())
@@ -259,14 +259,14 @@ func TestTornEverywhere(t *testing.T) {
 		}
 		report, err := recovery.File(path, nil)
 		if err != nil || report.Clean {
-			t.Fatalf("cut at %d: %+v, %v", n, report, err)
+			t.Fatalf("cut at %d: %+v, %v; want it repaired", n, report, err)
 		}
 		v, err := dftracer.ValidateFile(path, nil)
 		if err != nil || !v.OK() {
-			t.Fatalf("cut at %d: %v %v", n, err, v.Err())
+			t.Fatalf("cut at %d: %v %v; want a valid trace", n, err, v.Err())
 		}
 		if records := v.Events + v.Metadata - report.Unfinished; records < len(got) || records > len(got)+2 { // there may also be the end event and a record of the damage
-			t.Fatalf("cut at %d: %d records after recovery of %d", n, records, len(got))
+			t.Fatalf("cut at %d: %d records after recovery, want %d, or up to two more", n, records, len(got))
 		}
 	}
 	if most <= whole {
@@ -298,18 +298,18 @@ func TestDamagedMember(t *testing.T) {
 	}
 	st, err := dftracer.Scan(path, nil, func(*dftracer.Event) error { return nil })
 	if err != nil || !st.Torn || st.DamagedAt != int64(len(parts[0])) || st.Events < whole || st.Events >= 3008 {
-		t.Errorf("%v, %+v, %d events are in whole members", err, st, whole)
+		t.Errorf("%v, %+v; want it torn at member 1, with %d events or more", err, st, whole)
 	}
 	report, err := recovery.File(path, nil)
 	if err != nil || report.Clean || report.Lines < whole {
 		t.Errorf("got %v %+v, want no error, not Clean, at least whole Lines", err, report)
 	}
 	if report.DamagedAt != int64(len(parts[0])) {
-		t.Errorf("damaged at %d, the member begins at %d", report.DamagedAt, len(parts[0]))
+		t.Errorf("damaged at %d, want %d, the start of the member", report.DamagedAt, len(parts[0]))
 	}
 	v, err := dftracer.ValidateFile(path, nil)
 	if err != nil || !v.OK() || v.Orphans != 0 || v.Events+v.Metadata != report.Lines+report.Unfinished {
-		t.Errorf("%v %v %+v", err, v.Err(), report)
+		t.Errorf("%v %v %+v; want a valid trace without orphans and every line of the report", err, v.Err(), report)
 	}
 }
 

@@ -41,17 +41,17 @@ func TestRealTrace(t *testing.T) {
 			case tracefile.NameHostHash, tracefile.NameFileHash, tracefile.NameStringHash:
 				name, value := ev.Meta()
 				if got := tracefile.HashText(tracefile.HashOf(dftracer.V1, name), dftracer.V1); got != value {
-					t.Errorf("hash of %q is %s, the trace says %s", name, got, value)
+					t.Errorf("hash of %q is %s, want %s as in the trace", name, got, value)
 				}
 				hashes++
 			}
 		}
 		st := r.Stats()
 		if st.Bad > 0 || st.Torn || st.Dialect != dftracer.V1 || st.Slow > 0 {
-			t.Errorf("%s: %+v", path, st)
+			t.Errorf("%s: stats %+v, want dialect 1 without bad or slow lines", path, st)
 		}
 		if host, ok := names.Host("9509357668201227806"); !ok || host != "corona171" {
-			t.Errorf("%s: host %q, %v", path, host, ok)
+			t.Errorf("%s: host %q, %v; want corona171", path, host, ok)
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -59,11 +59,11 @@ func TestRealTrace(t *testing.T) {
 		var scanned atomic.Int64
 		sst, err := dftracer.Scan(path, &dftracer.ReaderOptions{Concurrent: true}, func(*dftracer.Event) error { scanned.Add(1); return nil })
 		if err != nil || sst.Events != st.Events || scanned.Load() != int64(st.Events) || sst.Lines != st.Lines {
-			t.Errorf("%s: scan gave %+v, %v", path, sst, err)
+			t.Errorf("%s: Scan gave %+v, %v; want %d events in %d lines as Reader", path, sst, err, st.Events, st.Lines)
 		}
 		report, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowForeign: true, AllowMissingParents: true})
 		if err != nil || !report.OK() {
-			t.Errorf("%s: %v, %v", path, err, report.Err())
+			t.Errorf("%s: %v, %v; want a valid trace", path, err, report.Err())
 		}
 	}
 	if events != 18279 || hashes != 232 {

@@ -46,17 +46,17 @@ func FuzzRecover(f *testing.F) {
 		}
 		if failed != nil || first.Clean {
 			if !bytes.Equal(now, data) {
-				t.Fatalf("the file was changed though %v, %+v", failed, first)
+				t.Fatalf("recovery failed with %v and changed the file: %+v", failed, first)
 			}
 			return
 		}
 		second, err := recovery.File(path, nil)
 		if err != nil || !second.Clean {
-			t.Fatalf("a second time: %+v, %v; the first was %+v\n%q\n%q", second, err, first, data, now)
+			t.Fatalf("second recovery: %+v, %v; want the file clean; the first was %+v\n%q\n%q", second, err, first, data, now)
 		}
 		var wrong *dftracer.LineError
 		if _, err := dftracer.ValidateFile(path, nil); err != nil && !errors.As(err, &wrong) {
-			t.Fatalf("cannot read the recovered trace: %v", err)
+			t.Fatalf("ValidateFile of the recovered trace: %v, want a trace that can be read", err)
 		}
 	})
 }

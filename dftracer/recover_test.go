@@ -58,11 +58,11 @@ func TestRecoverLeavesNoParentOut(t *testing.T) {
 		}
 		r := dftest.Check(t, path)
 		if r.Orphans != 0 || r.Counts["dftracer/unfinished/X"] != 1 || r.Counts["pipeline/train/X"] != 1 {
-			t.Errorf("%v: %d orphans, %v", d, r.Orphans, r.Counts)
+			t.Errorf("%v: %d orphans, %v; want none, 1 unfinished, 1 train", d, r.Orphans, r.Counts)
 		}
 		for _, ev := range dftest.Events(t, path) {
 			if a, _ := ev.Arg("truncated"); ev.Name == "unfinished" && (a.Int64() != 1 || ev.Level != 2 || ev.Dur != 195) {
-				t.Errorf("%+v", ev)
+				t.Errorf("span %+v, want it truncated on level 2, 195 µs", ev)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func TestRecoverAnyCut(t *testing.T) {
 			writeFile(t, path, string(data[:cut]))
 			if _, err := recovery.File(path, nil); err != nil {
 				if whole > 0 {
-					t.Fatalf("%s cut at %d: %v", name, cut, err)
+					t.Fatalf("%s cut at %d: %v, want no error after the first whole record", name, cut, err)
 				}
 				continue // the file has no record yet
 			}
@@ -90,11 +90,11 @@ func TestRecoverAnyCut(t *testing.T) {
 				whole = cut
 			}
 			if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() || r.Orphans > 0 {
-				t.Fatalf("%s cut at %d: %v %v, %d orphans", name, cut, err, r.Err(), r.Orphans)
+				t.Fatalf("%s cut at %d: %v %v, %d orphans; want a valid trace without", name, cut, err, r.Err(), r.Orphans)
 			}
 		}
 		if whole == 0 || whole > 300 {
-			t.Errorf("%s: cut at byte %d: not recovered", name, whole)
+			t.Errorf("%s: recovered from a cut at byte %d on, want one of 1 to 300", name, whole)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestRecoverTornInALine(t *testing.T) {
 			t.Errorf("%q: %v", tail, err)
 		}
 		if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() {
-			t.Errorf("%q: %v %v", tail, err, r.Err())
+			t.Errorf("tail %q: %v %v; want a valid trace", tail, err, r.Err())
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestRecoverFollowsNoLink(t *testing.T) {
 		t.Errorf("the planted link was followed: %.40q, want \"precious\"", text)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is no link any more: %v %v", info, err)
+		t.Errorf("the link was replaced, want it left: %v %v", info, err)
 	}
 	dftest.Check(t, real)
 	left, _ := filepath.Glob(filepath.Join(dir, "data", ".*"))
@@ -166,7 +166,7 @@ func TestRecoverRefusesAFileInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := recovery.File(path, nil); err == nil || !strings.Contains(err.Error(), "is writing this file") {
-		t.Errorf("recover: %v", err)
+		t.Errorf("recover: %v, want an error that another process is writing the file", err)
 	}
 	if err := w.Close(); err != nil {
 		t.Error(err)
@@ -210,7 +210,7 @@ func TestRecoverWhileItEnds(t *testing.T) {
 		}
 		others.Wait()
 		if got := dftest.Check(t, path).Counts["c/e/X"]; got != n || t.Failed() {
-			t.Fatalf("%d of %d events are there", got, n)
+			t.Fatalf("%d events, want %d", got, n)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 	}
 	small, large := recovered(1000), recovered(8000)
 	if large > 16*small {
-		t.Errorf("8 times the spans take %d bytes, %d times those of the small one", large, large/small)
+		t.Errorf("8 times the spans allocate %d bytes, %d times as much as the small trace, want at most 16", large, large/small)
 	}
 }
 
@@ -261,11 +261,11 @@ func TestValidateAcceptsWhatATraceSaysOfItself(t *testing.T) {
 	}
 	r, err := validate.Stream(bytes.NewReader(buf.Bytes()), nil)
 	if err != nil || !r.OK() || r.Lost != 3 || r.Orphans != 1 {
-		t.Errorf("%v %v: lost %d, orphans %d", err, r.Err(), r.Lost, r.Orphans)
+		t.Errorf("%v %v: lost %d, orphans %d; want a valid trace, 3, 1", err, r.Err(), r.Lost, r.Orphans)
 	}
 	silent := strings.Replace(buf.String(), `,"events_lost":3`, "", 1)
 	if r, err := validate.Stream(strings.NewReader(silent), nil); err != nil || r.OK() {
-		t.Errorf("a trace that says nothing of losses passes: %v", err)
+		t.Errorf("a trace that does not report its losses is valid (%v), want a problem", err)
 	}
 }
 
@@ -295,11 +295,11 @@ func TestRecoverOutput(t *testing.T) {
 	}{{out, false, false}, {link, false, false}, {link, true, false}, {os.DevNull, true, false}, {dir, true, false}, {out, true, true}} {
 		_, err := recovery.File(path, &recovery.Options{Output: c.to, Force: c.force})
 		if (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: %v, want success %v", c, err, c.ok)
 		}
 		text, readErr := os.ReadFile(out)
 		if readErr != nil || (string(text) == "precious") == c.ok {
-			t.Errorf("%+v: %.20q, %v", c, text, readErr)
+			t.Errorf("%+v: output contains %.20q, %v; want it replaced: %v", c, text, readErr, c.ok)
 		}
 	}
 	dftest.Check(t, out)
@@ -329,7 +329,7 @@ func TestRecoverBeforeTheEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				if r, err := dftracer.ValidateFile(path, nil); err != nil || !r.OK() || r.Orphans > 0 || r.Counts["dftracer/unfinished/X"] != 1 {
-					t.Fatalf("cut at %d of %d: %v %v, %d orphans, %v", cut, len(test.data), err, r.Err(), r.Orphans, r.Counts)
+					t.Fatalf("cut at %d of %d: %v %v, %d orphans, %v; want a valid trace without orphans, 1 unfinished", cut, len(test.data), err, r.Err(), r.Orphans, r.Counts)
 				}
 			}
 		})

@@ -39,16 +39,16 @@ func TestRecoverKeepsTheOwner(t *testing.T) {
 	}
 	was, is := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t)
 	if after.Mode() != before.Mode() || is.Uid != was.Uid || is.Gid != was.Gid || os.SameFile(before, after) {
-		t.Errorf("mode %v, owner %d:%d", after.Mode(), is.Uid, is.Gid)
+		t.Errorf("mode %v, owner %d:%d; want %v, %d:%d as before, in a new file", after.Mode(), is.Uid, is.Gid, before.Mode(), was.Uid, was.Gid)
 	}
 	writeFile(t, path, torn)
 	if err := os.Link(path, path+".other"); err != nil {
 		t.Skip(err)
 	}
 	if _, err := recovery.File(path, nil); err == nil || !strings.Contains(err.Error(), "hard link") {
-		t.Errorf("with another name: %v", err)
+		t.Errorf(`recover of a file with another name: %v, want an error with "hard link"`, err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != torn {
-		t.Errorf("it was changed, %v", err)
+		t.Errorf("the file with another name was changed: %v", err)
 	}
 }

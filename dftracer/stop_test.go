@@ -28,7 +28,7 @@ func TestScanEndsWithTheErrorOfFn(t *testing.T) {
 			return nil
 		})
 		if n != 700 || !errors.Is(err, enough) {
-			t.Fatalf("fn was called %d times, %v", n, err)
+			t.Fatalf("fn was called %d times, Scan returned %v; want 700, its error", n, err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestSuspend(t *testing.T) {
 			}
 			report := dftest.Check(t, w.Path())
 			if report.Events != spans+2 || report.Orphans != 0 {
-				t.Errorf("%d events, %d orphans", report.Events, report.Orphans)
+				t.Errorf("%d events, %d orphans; want %d, 0", report.Events, report.Orphans, spans+2)
 			}
 			files, _ := os.ReadDir(filepath.Dir(path))
 			if len(files) != 1 {
@@ -66,7 +66,7 @@ func TestSuspend(t *testing.T) {
 			}
 			s := w.Stats()
 			if s.Lost != 0 || s.Late != 0 || report.Lines != int(s.Lines)+2 {
-				t.Errorf("%d lines, the writer counts %+v", report.Lines, s)
+				t.Errorf("%d lines, stats %+v; want the same number and 2 at the end, none lost or late", report.Lines, s)
 			}
 			names := 0
 			for _, ev := range dftest.Events(t, w.Path()) {
@@ -93,7 +93,7 @@ func TestSuspendRotated(t *testing.T) {
 	for _, f := range files {
 		report, err := dftracer.ValidateFile(f, &dftracer.ValidateOptions{AllowMissingParents: true})
 		if err != nil || !report.OK() {
-			t.Errorf("%s: %v %v", f, err, report.Err())
+			t.Errorf("%s: %v %v; want a valid trace", f, err, report.Err())
 		}
 		events += report.Events - 2
 	}
@@ -117,7 +117,7 @@ func TestSuspendedFileVanishes(t *testing.T) {
 	}
 	report, err := dftracer.ValidateFile(path, nil)
 	if err != nil || report.Events != 3+2 {
-		t.Errorf("%d events, %v", report.Events, err)
+		t.Errorf("%d events, %v; want 5", report.Events, err)
 	}
 	if w.Stats().Lost == 0 {
 		t.Error("no line is counted as lost")
@@ -149,7 +149,7 @@ func TestSuspendedFileChanges(t *testing.T) {
 	}
 	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
 	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {
-		t.Errorf("%d events, %v", report.Events, err)
+		t.Errorf("%d events, %v; want 5", report.Events, err)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestSuspendedFileIsTaken(t *testing.T) {
 	}
 	next := filepath.Join(filepath.Dir(path), "trace.1.pfw")
 	if report, err := dftracer.ValidateFile(next, nil); err != nil || report.Events != 3+2 {
-		t.Errorf("%d events, %v", report.Events, err)
+		t.Errorf("%d events, %v; want 5", report.Events, err)
 	}
 }
 

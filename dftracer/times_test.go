@@ -66,15 +66,15 @@ func TestTimesOfAnImport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r, err := validate.Stream(bytes.NewReader(buf.Bytes()), nil); err != nil || !r.OK() {
-				t.Errorf("%v %v", err, r.Err())
+				t.Errorf("%v %v; want a valid trace", err, r.Err())
 			}
 			start, end := frame(t, buf.Bytes())
 			if start.TS != began.UnixMicro() || end.TS != c.want.UnixMicro() {
-				t.Errorf("the trace lasts from %v to %v", time.UnixMicro(start.TS).UTC(), time.UnixMicro(end.TS).UTC())
+				t.Errorf("trace lasts from %v to %v, want %v to %v", time.UnixMicro(start.TS).UTC(), time.UnixMicro(end.TS).UTC(), began, c.want)
 			}
 			for _, ev := range []dftracer.Event{start, end} {
 				if a, _ := ev.Arg("written_ts"); a.Int64() != now.UnixMicro() {
-					t.Errorf("%s says that it was written at %d", ev.Name, a.Int64())
+					t.Errorf("%s has written_ts %d, want %d", ev.Name, a.Int64(), now.UnixMicro())
 				}
 			}
 			for key, want := range map[string]string{"world_size": "8", "attempt": "3", "job_id": "job-7", "session_tag": "tag", "date": "Fri Apr  1 12:00:00 2022"} {
@@ -98,11 +98,11 @@ func TestTimesOfALiveTrace(t *testing.T) {
 	}
 	start, end := frame(t, buf.Bytes())
 	if start.TS != now.UnixMicro() || end.TS != now.UnixMicro() {
-		t.Errorf("start %d, end %d", start.TS, end.TS)
+		t.Errorf("start at %d, end at %d, want both at %d", start.TS, end.TS, now.UnixMicro())
 	}
 	for _, key := range []string{"world_size", "attempt", "job_id", "session_tag", "written_ts"} {
 		if _, ok := start.Arg(key); ok {
-			t.Errorf("the start event has %s", key)
+			t.Errorf("start event has the argument %s, want it only in an import", key)
 		}
 	}
 }

@@ -45,10 +45,10 @@ func TestValidateFindsTheSameWithLittleMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got, much) {
-				t.Errorf("%d spans, %+v: %d problems with little memory, %d with much\n%v\n%v", n, opts, got.Count, much.Count, got.Err(), much.Err())
+				t.Errorf("%d spans, %+v: %d problems with little memory, want %d as with much\n%v\n%v", n, opts, got.Count, much.Count, got.Err(), much.Err())
 			}
 			if much.Count == 0 && !opts.AllowMissingParents && !opts.AllowForeign || much.Orphans == 0 {
-				t.Errorf("%+v: %d problems, %d orphans", opts, much.Count, much.Orphans)
+				t.Errorf("%+v: %d problems, %d orphans; want both above 0", opts, much.Count, much.Orphans)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestValidateFindsTheSameWithLittleMemory(t *testing.T) {
 func TestValidateSaysThatItCannotSort(t *testing.T) {
 	_, err := validate.Stream(strings.NewReader(brokenTrace(3000)), &dftracer.ValidateOptions{Memory: 1, TempDir: t.TempDir() + "/absent"})
 	if err == nil || !strings.Contains(err.Error(), "absent") {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want one about the absent directory", err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestValidateMemoryDoesNotGrowWithTheTrace(t *testing.T) {
 		l := &lines{n: n}
 		r, err := validate.Stream(l, &dftracer.ValidateOptions{Memory: 1 << 20, TempDir: t.TempDir(), AllowUnfinished: true, AllowForeign: true})
 		if err != nil || r.Events != n || r.Orphans != 0 || !r.OK() {
-			t.Fatalf("%d events, %d orphans, %v, %v", r.Events, r.Orphans, err, r.Err())
+			t.Fatalf("%d events, %d orphans, %v, %v; want %d, 0 and a valid trace", r.Events, r.Orphans, err, r.Err(), n)
 		}
 		return l.peak
 	}
@@ -104,7 +104,7 @@ func TestValidateMemoryDoesNotGrowWithTheTrace(t *testing.T) {
 	large := peak(160_000)
 	t.Logf("peak heap %d KiB for 20,000 spans, %d KiB for 160,000", small>>10, large>>10)
 	if large > small+8<<20 {
-		t.Errorf("peak heap %d bytes, with an eighth of the trace it was %d", large, small)
+		t.Errorf("peak heap %d bytes, want at most 8 MiB above the %d with an eighth of the trace", large, small)
 	}
 }
 
@@ -134,13 +134,13 @@ func TestValidateMemoryOfSpansInsideEachOther(t *testing.T) {
 				}}
 				r, err := validate.Stream(strings.NewReader(text.String()), opts)
 				if err != nil || r.Spans != n || strings.Contains(fmt.Sprint(r.Groups), "overlap") || test.rule != "" && n > 100_000 != strings.Contains(fmt.Sprint(r.Groups), test.rule) {
-					t.Fatalf("%d spans, %v, %+v", r.Spans, err, r.Groups)
+					t.Fatalf("%d spans, %v, %+v; want %d and only the rule %q", r.Spans, err, r.Groups, n, test.rule)
 				}
 				return most - uint64(text.Len())
 			}
 			small, large := peak(60_000), peak(500_000)
 			if t.Logf("%d KiB for 60,000 spans, %d KiB for 500,000", small>>10, large>>10); large > small+9<<20 {
-				t.Errorf("%d KiB for 60,000 spans, %d KiB for 500,000", small>>10, large>>10)
+				t.Errorf("%d KiB for 60,000 spans, %d KiB for 500,000; want at most 9 MiB more", small>>10, large>>10)
 			}
 		})
 	}

@@ -25,7 +25,7 @@ func TestValidateFindsDefects(t *testing.T) {
 	good := text.String()
 	replace := func(old, new string) string {
 		if !strings.Contains(good, old) {
-			t.Fatalf("the trace has no %s", old)
+			t.Fatalf("the trace has no %s to change", old)
 		}
 		return strings.Replace(good, old, new, 1)
 	}
@@ -61,7 +61,7 @@ func TestValidateFindsDefects(t *testing.T) {
 	unfinished := good[:strings.LastIndex(good, "\n{")+1]
 	r, err := validate.Stream(strings.NewReader(unfinished), &dftracer.ValidateOptions{AllowUnfinished: true})
 	if err != nil || !r.OK() {
-		t.Errorf("%v %v", err, r.Err())
+		t.Errorf("%v %v; want a valid trace", err, r.Err())
 	}
 }
 
@@ -101,7 +101,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			}
 			v, err := dftracer.ValidateFile(path, nil)
 			if err != nil || !v.OK() || v.Open != 0 || v.Orphans != 0 {
-				t.Errorf("%v %v: %v %v", d, bare, err, v.Err())
+				t.Errorf("%v %v: %v %v; want a valid trace without open spans and orphans", d, bare, err, v.Err())
 			}
 			for _, name := range []string{"pipeline/train/X", "checkpoint/save \"x\"/X", "data/async/X", "data/fetch/X", "dftracer/end/X"} {
 				if v.Counts[name] != 1 {
@@ -136,10 +136,10 @@ func TestNoTIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, zero := strings.Count(text.String(), `"tid":`), strings.Count(text.String(), `"tid":0,`); n < 7 || zero != n {
-			t.Errorf("%v: %d of %d tids are 0", d, zero, n)
+			t.Errorf("%v: %d of %d tids are 0, want all of 7 or more", d, zero, n)
 		}
 		if r, err := validate.Stream(strings.NewReader(text.String()), nil); err != nil || !r.OK() || r.Lanes != 0 {
-			t.Errorf("%v: %v %+v", d, err, r)
+			t.Errorf("%v: %v %+v; want a valid trace without lanes", d, err, r)
 		}
 	}
 }

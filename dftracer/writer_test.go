@@ -89,10 +89,10 @@ func TestConcurrentTraceIsFlawless(t *testing.T) {
 				t.Errorf("%d events, want %d", got, total)
 			}
 			if n := report.Counts["dftracer/FH/M"]; n != 11 && opts.Dialect != dftracer.V1 || n < 10 {
-				t.Errorf("%d FH records for 10 files and the directory", n)
+				t.Errorf("%d FH records, want 11 for 10 files and the directory (dialect 1: 10)", n)
 			}
 			if st := w.Stats(); st.Lost+st.Late+st.Repaired+st.Errors > 0 || int(st.Lines) != report.Events+report.Metadata || st.Buffered != 0 {
-				t.Errorf("%+v", st)
+				t.Errorf("stats %+v, want no loss, every line of the file, nothing buffered", st)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestFactsComeFirst(t *testing.T) {
 		}
 		if a, ok := ev.Arg("fhash"); ok {
 			if name, known := hashes.File(a.Text()); !known || !strings.HasPrefix(name, "/data/") {
-				t.Fatalf("event %d refers to %s, not yet known", ev.ID, a.Text())
+				t.Fatalf("event %d refers to the hash %s before its record", ev.ID, a.Text())
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func TestMembersEndOnLines(t *testing.T) {
 	if z, err := gzip.NewReader(bytes.NewReader(out.Bytes())); err != nil {
 		t.Errorf("the start of the trace is not in the file at once: %v", err)
 	} else if head, _ := readText(z); !strings.HasPrefix(head, "[\n{") || !strings.Contains(head, `"name":"start"`) {
-		t.Errorf("the file begins with %q", head)
+		t.Errorf("file starts with %q, want [ and the start record", head)
 	}
 	writeSteps(w, 3, 1000)
 	if err := w.Close(); err != nil {
@@ -165,12 +165,12 @@ func TestMembersEndOnLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.HasSuffix(text, "\n") && !strings.HasSuffix(text, "\n]") {
-			t.Errorf("member %d ends with %q", n, text[max(0, len(text)-40):])
+			t.Errorf("member %d ends with %q, want a whole line", n, text[max(0, len(text)-40):])
 		}
 		n++
 	}
 	if st := w.Stats(); n < 10 || int(st.Members) != n || int(st.DiskBytes) != out.Len() {
-		t.Errorf("%d members, %+v", n, st)
+		t.Errorf("%d members, stats %+v; want 10 or more, and the same members and bytes counted", n, st)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestSingleMember(t *testing.T) {
 	}
 	z.Multistream(false)
 	if text, err := readText(z); err != nil || strings.Count(text, "\n") != 2508 || rest.Len() != 0 {
-		t.Errorf("%v, %d lines, %d bytes follow the member", err, strings.Count(text, "\n"), rest.Len())
+		t.Errorf("%v, %d lines, %d bytes after the member; want 2508, 0", err, strings.Count(text, "\n"), rest.Len())
 	}
 }
 
@@ -268,7 +268,7 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 		report := dftest.Check(t, path)
 		total += report.Events - 2
 		if report.Counts["dftracer/PR/M"] != 1 || report.Counts["dftracer/FH/M"] != 2 {
-			t.Errorf("%s: %v", path, report.Counts)
+			t.Errorf("%s: counts %v, want 1 PR and 2 FH", path, report.Counts)
 		}
 	}
 	if total != 40*401 {
@@ -282,7 +282,7 @@ func TestPaths(t *testing.T) {
 	rank := 5
 	for _, bad := range []string{"", "t-{rankk}.pfw.gz"} {
 		if _, err := dftracer.Create(bad, nil); err == nil || bad != "" && !strings.Contains(err.Error(), "{rankk}: use {rank}, {pid} or {host}") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("Create(%q): %v, want an error that names the placeholders", bad, err)
 		}
 	}
 	for _, test := range []struct {
@@ -318,7 +318,7 @@ func TestPaths(t *testing.T) {
 		}
 		report := dftest.Check(t, filepath.Join(dir, want))
 		if (report.Counts["dftracer/PR/M"] == 1) != (test.opts.Process.Rank != nil) {
-			t.Errorf("%s: %v", test.path, report.Counts)
+			t.Errorf("%s: counts %v, want a PR record: %v", test.path, report.Counts, test.opts.Process.Rank != nil)
 		}
 	}
 }
@@ -356,7 +356,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	for _, want := range []string{"dialect 9", "level 12", "member size -1", "interval -1ns", "rotation size -1", "sync policy 9", "policy 9 for existing", "nesting 9", "compression 9"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v lacks %q", err, want)
+			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
 	if _, err := dftracer.Create("/proc/none/trace.pfw", nil); err == nil {
@@ -376,7 +376,7 @@ func TestRemoveEmpty(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path); (err == nil) != keep {
-			t.Errorf("%d events: %v", n, err)
+			t.Errorf("%d events: Stat of the file = %v, want it kept: %v", n, err, keep)
 		}
 	}
 }

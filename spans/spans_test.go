@@ -10,14 +10,14 @@ import (
 func TestTableRowsFindThemselves(t *testing.T) {
 	all := spans.All()
 	if len(all) != spans.Count {
-		t.Fatalf("All gives %d rows, Count says %d", len(all), spans.Count)
+		t.Fatalf("All gives %d rows, want %d as Count", len(all), spans.Count)
 	}
 	for i, info := range all {
 		if got := spans.Index(info.Name); got != i {
 			t.Errorf("Index(%q) = %d, want %d", info.Name, got, i)
 		}
 		if got, ok := spans.Lookup(info.Name); !ok || got != info {
-			t.Errorf("Lookup(%q) = %+v, %v", info.Name, got, ok)
+			t.Errorf("Lookup(%q) = %+v, %v; want %+v", info.Name, got, ok, info)
 		}
 		if info.Parent != "" && spans.Index(info.Parent) < 0 {
 			t.Errorf("%s has the unknown parent %q", info.Name, info.Parent)

@@ -52,16 +52,16 @@ func TestParentVariable(t *testing.T) {
 			app := j.stub(t, "application")
 			switch {
 			case c.good && (app.Parent.SpanID().String() != aboveSpan || app.SpanContext.TraceID().String() != aboveTrace || !app.Parent.IsRemote()):
-				t.Errorf("the application is %v below %v", app.SpanContext, app.Parent)
+				t.Errorf("application is %v below %v, want below %s of trace %s, a remote parent", app.SpanContext, app.Parent, aboveSpan, aboveTrace)
 			case !c.good && app.Parent.IsValid():
-				t.Errorf("it hangs under %v", app.Parent)
+				t.Errorf("application has parent %v, want none", app.Parent)
 			}
 			if c.state == "vendor=x" && app.Parent.TraceState().Get("vendor") != "x" {
-				t.Errorf("the state is %q", app.Parent.TraceState())
+				t.Errorf("trace state is %q, want vendor=x", app.Parent.TraceState())
 			}
 			lines := strings.Count(log.String(), "TRACEPARENT is ignored")
 			if wrong := !c.good && strings.TrimSpace(c.text) != ""; (lines == 1) != wrong || lines > 1 || len(log.String()) > 500 || strings.Contains(log.String(), "\x1b") {
-				t.Errorf("the log is %q", log)
+				t.Errorf("log is %q, want one short line for a wrong value, none otherwise", log)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestAllHangsBelowTheVariable(t *testing.T) {
 	for _, s := range sent.GetSpans() {
 		above[s.Name] = s.Parent.SpanID().String()
 		if own := s.SpanContext.TraceID().String() == aboveTrace; own != (s.Name != "root" && s.Name != "request") {
-			t.Errorf("%s is in trace %s", s.Name, s.SpanContext.TraceID())
+			t.Errorf("%s is in trace %s, want %s except for root and request", s.Name, s.SpanContext.TraceID(), aboveTrace)
 		}
 	}
 	const none = "0000000000000000"

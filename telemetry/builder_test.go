@@ -28,14 +28,14 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	cfg.WorldSize = config.Value(0)
 	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(first).WithExporter(second)
 	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "world_size") {
-		t.Fatalf("a job without ranks gave %v", err)
+		t.Fatalf("ConfigureProvider without a world size: %v, want an error that names world_size", err)
 	}
 	b.WithConfigOverride(func(b *config.Base) { b.WorldSize = config.Value(2) })
 	if _, err := b.ConfigureProvider(ctx); err == nil || !strings.Contains(err.Error(), "no such folder") {
-		t.Fatalf("an exporter that cannot start gave %v", err)
+		t.Fatalf("ConfigureProvider with an exporter that cannot start: %v, want its error", err)
 	}
 	if first.started != 1 || first.shutdown != 1 {
-		t.Errorf("the first exporter was started %d times and shut down %d times", first.started, first.shutdown)
+		t.Errorf("first exporter: started %d times, shut down %d times; want once each", first.started, first.shutdown)
 	}
 	second.startErr = nil
 	tel, err := b.ConfigureProvider(ctx)
@@ -54,12 +54,12 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 func TestBuilderTellsMisuse(t *testing.T) {
 	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog())
 	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "no configuration was provided") {
-		t.Errorf("no configuration gave %v", err)
+		t.Errorf("ConfigureProvider without a configuration: %v, want an error", err)
 	}
 	b.WithBaseConfig(base()).WithBaseConfig(base()).
 		WithExportCustomization(config.Export{}).WithExportCustomization(config.Export{})
 	if _, err := b.ConfigureProvider(context.Background()); err == nil || strings.Count(err.Error(), "once") != 2 {
-		t.Errorf("misuse gave %v", err)
+		t.Errorf(`ConfigureProvider after misuse: %v, want an error with "once" twice`, err)
 	}
 	tel, err := b.ConfigureProvider(context.Background())
 	if err != nil {
@@ -73,7 +73,7 @@ func TestConfigurationFunctionThatPanics(t *testing.T) {
 	cfg.WorldSize = config.Func(func() int { panic("not yet") })
 	_, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).ConfigureProvider(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf("got %v", err)
+		t.Errorf(`late configuration that panics: %v, want its error "not yet"`, err)
 	}
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
 		calm := true
@@ -86,7 +86,7 @@ func TestConfigurationFunctionThatPanics(t *testing.T) {
 		})
 	})
 	if _, err := j.cb.OnAppStart(j.ctx); err == nil || !strings.Contains(err.Error(), "gone") {
-		t.Errorf("the start of the application gave %v", err)
+		t.Errorf(`OnAppStart: %v, want the error "gone"`, err)
 	}
 	if got := j.tel.Recorder().ActiveSpans("application"); len(got) != 1 {
 		t.Error("the application is not open")
@@ -120,7 +120,7 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 	}
 	check(t, tel.Shutdown(ctx))
 	if m.started+len(m.records) != 0 {
-		t.Errorf("the exporter was touched: %+v", m)
+		t.Errorf("exporter was called: %+v, want no call on a disabled rank", m)
 	}
 	if p.closed != 1 {
 		t.Errorf("the span processor was shut down %d times, want 1", p.closed)
@@ -146,7 +146,7 @@ func TestNilProviderDoesNothing(t *testing.T) {
 	_, s := tel.Tracer("x").Start(ctx, "y")
 	s.End()
 	if err := tel.TimedSpan(ctx, "z", func(context.Context) error { return errGone }); err != errGone {
-		t.Errorf("got %v", err)
+		t.Errorf("TimedSpan() = %v, want %v", err, errGone)
 	}
 	if err := tel.Recorder().Close(ctx); !errors.Is(err, telemetry.ErrNotConfigured) {
 		t.Errorf("got %v", err)
@@ -194,7 +194,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 			t.Errorf("Shutdown took %v, want at most %v", took, time.Second)
 		}
 		if got := tel.Stats(); got.DroppedSpans != 1 || got.EndedSpans != 1 {
-			t.Errorf("stats %+v", got)
+			t.Errorf("stats %+v, want 1 span ended and dropped", got)
 		}
 	})
 }
@@ -232,7 +232,7 @@ func TestResource(t *testing.T) {
 	}
 	for key := range attrs {
 		if strings.Contains(key, "command") || strings.Contains(key, "env") {
-			t.Errorf("the resource holds %s", key)
+			t.Errorf("the resource has %s, want neither the command line nor the environment", key)
 		}
 	}
 }
@@ -290,12 +290,12 @@ func TestSpansOfOneContext(t *testing.T) {
 		for i := range 3 {
 			iterate(t, ctx, cb)
 			if seen.parent != "training_loop" || seen.value != ctx.Value(key{}) {
-				t.Errorf("iteration %d started below %q with %v", i, seen.parent, seen.value)
+				t.Errorf("iteration %d has parent %q and value %v, want training_loop and %v", i, seen.parent, seen.value, ctx.Value(key{}))
 			}
 		}
 		iterate(t, context.WithValue(ctx, key{}, 2), cb)
 		if seen.parent != "training_loop" || seen.value != 2 {
-			t.Errorf("an iteration of another context started below %q with %v", seen.parent, seen.value)
+			t.Errorf("iteration of another context has parent %q and value %v, want training_loop and 2", seen.parent, seen.value)
 		}
 	}
 }
@@ -343,6 +343,6 @@ func TestMemoryStaysFlat(t *testing.T) {
 		iterate(t, ctx, cb)
 	}
 	if after := live(); after > before+1<<20 {
-		t.Errorf("20,000 metrics updates left %d bytes behind", after-before)
+		t.Errorf("20,000 metrics updates left %d bytes behind, want at most 1 MiB", after-before)
 	}
 }

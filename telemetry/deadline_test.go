@@ -144,7 +144,7 @@ func TestOutputThatHangsForEver(t *testing.T) {
 		_ = tel.Shutdown(context.Background())
 		s := tel.Stats()
 		if len(mem.all()) != 80_000 || s.DroppedRecords != 80_000 || s.Outputs[0].Dropped != 80_000 {
-			t.Errorf("the other output has %d records, %d are lost, by the output's own count %d", len(mem.all()), s.DroppedRecords, s.Outputs[0].Dropped)
+			t.Errorf("the other output has %d records, %d are lost, %d by its own count; want 80,000 each", len(mem.all()), s.DroppedRecords, s.Outputs[0].Dropped)
 		}
 	})
 }

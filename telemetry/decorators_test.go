@@ -155,7 +155,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 			},
 		} {
 			if got := run(attach); !slices.Equal(got, want) {
-				t.Errorf("%s:\n%s", name, difference(want, got))
+				t.Errorf("%s: the trace differs:\n%s", name, difference(want, got))
 			}
 		}
 	})
@@ -173,7 +173,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 				texts[i] = string(data)
 			}
 			if texts[0] == "" || texts[0] != texts[1] {
-				t.Errorf("compat %v:\n%s", compat, difference(strings.Split(texts[0], "\n"), strings.Split(texts[1], "\n")))
+				t.Errorf("compat %v: the traces differ or are empty:\n%s", compat, difference(strings.Split(texts[0], "\n"), strings.Split(texts[1], "\n")))
 			}
 		}
 	})

@@ -70,7 +70,7 @@ func TestSaveUsesItsExplicitStart(t *testing.T) {
 	r := j.mem.all()
 	stop := r[len(r)-1]
 	if stop.Span.Start != at.UnixNano() || time.Duration(stop.Span.Stop-stop.Span.Start) != 1250*time.Millisecond {
-		t.Errorf("the save lasts %v from %v", time.Duration(stop.Span.Stop-stop.Span.Start), time.Unix(0, stop.Span.Start))
+		t.Errorf("the save lasts %v from %v, want 1.25 s from %v", time.Duration(stop.Span.Stop-stop.Span.Start), time.Unix(0, stop.Span.Start), at)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestNoMillisecondIsLost(t *testing.T) {
 		s.EndWith(telemetry.End{Time: start.Add(time.Duration(ms) * time.Millisecond)})
 		all := j.mem.all()
 		if got := attrIn(all[len(all)-1].Span.Attributes, onelogger.DurationMsec); got != fmt.Sprint(ms) {
-			t.Fatalf("%d ms are recorded as %s", ms, got)
+			t.Fatalf("%d ms are recorded as %s ms, want the same", ms, got)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestSaveBeforeTheFirstLoop(t *testing.T) {
 	got := j.mem.events(spans.EventSaveCheckpointSuccess)
 	for _, key := range []string{"productive_train_samples", "productive_train_tflops"} {
 		if len(got) != 1 || !strings.Contains(fmt.Sprint(got[0]), key) {
-			t.Errorf("no %s in %v", key, got)
+			t.Errorf("want one record with %s, got %v", key, got)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestClockThatStepsBackWedgesNothing(t *testing.T) {
 	j.iteration(t, time.Second)
 	updates := j.mem.events(spans.EventTrainingMetricsUpdate)
 	if len(updates) != 2 || attr(updates[1], "num_iterations") != "4" || attr(updates[1], "min_iteration_time_sec") != "0" {
-		t.Errorf("updates: %v", updates)
+		t.Errorf("updates %v, want two, the second of 4 iterations with a shortest time of 0", updates)
 	}
 	if got := j.tel.Stats().RepairedTimes; got != 1 {
 		t.Errorf("%d repaired times were counted, want 1", got)
@@ -234,13 +234,13 @@ func TestCallbacksAfterTheEndAreSilent(t *testing.T) {
 	check(t, j.cb.OnAppEnd(j.ctx))
 	started(t)(j.cb.OnAppStart(j.ctx))
 	if got := len(j.mem.all()); got != n {
-		t.Errorf("%d records were written after the end", got-n)
+		t.Errorf("%d records were written after the end, want none", got-n)
 	}
 	if j.mem.shutdown != 1 {
 		t.Errorf("the exporter was shut down %d times, want 1", j.mem.shutdown)
 	}
 	if s := j.tel.Stats(); s.Errors != 0 || s.SpansOpen != 0 {
-		t.Errorf("stats: %+v", s)
+		t.Errorf("stats %+v, want no errors and no open spans", s)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestDiskFullIsSeen(t *testing.T) {
 	stats := j.tel.Stats()
 	h := stats.Outputs[0]
 	if h.Failures != 16 || h.GivenUp || h.LastError == nil || stats.ExporterFailures != 16 {
-		t.Errorf("health: %+v", h)
+		t.Errorf("health %+v, want 16 failures and the output kept", h)
 	}
 	j.mem.mu.Lock()
 	j.mem.fail = nil
@@ -300,7 +300,7 @@ func TestOutputThatNeverWorkedIsGivenUp(t *testing.T) {
 	}
 	h := j.tel.Stats().Outputs[1]
 	if h.Failures != 5 || !h.GivenUp || h.Dropped != 11 {
-		t.Errorf("health: %+v", h)
+		t.Errorf("health %+v, want it given up after 5 failures, 11 records dropped", h)
 	}
 	got := j.mem.events(spans.EventTelemetryDataError)
 	if len(got) != 1 || !got[0].Extension || !strings.Contains(attr(got[0], "error_message"), "was disabled") {
@@ -321,7 +321,7 @@ func TestPartialIntervalIsReported(t *testing.T) {
 	}
 	last := updates[1]
 	if !last.Extension || attr(last, "num_iterations") != "3" || attr(last, onelogger.PartialInterval) != "true" {
-		t.Errorf("the last update is %+v", last)
+		t.Errorf("last update %+v, want an extension of 3 iterations, marked as partial", last)
 	}
 	if updates[0].Extension {
 		t.Error("the regular update is marked as an extension")
@@ -379,7 +379,7 @@ func TestFailureEvents(t *testing.T) {
 	save.EndErr(&failure)
 	got := j.mem.events(spans.EventSaveCheckpointFailure)
 	if len(got) != 1 || !got[0].Extension || attr(got[0], "exception_message") != "disk on fire" || attr(got[0], "current_iteration") != "3" {
-		t.Errorf("failures: %+v", got)
+		t.Errorf(`failures %+v, want one extension, "disk on fire" in iteration 3`, got)
 	}
 	if err := j.cb.OnSaveCheckpointFailure(j.ctx, callbacks.SaveFailure{GlobalStep: 9, Err: failure}); err != nil {
 		t.Error(err)
@@ -395,7 +395,7 @@ func TestEmptyErrorMessageIsRecorded(t *testing.T) {
 	s.EndWith(telemetry.End{Err: errors.New("")})
 	got := j.mem.events(spans.EventError)
 	if len(got) != 1 || attr(got[0], "exception_type") != "*errors.errorString" || attr(got[0], "error_message") != "Error in x: " {
-		t.Errorf("errors: %+v", got)
+		t.Errorf(`errors %+v, want one of *errors.errorString with the text "Error in x: "`, got)
 	}
 }
 
@@ -443,11 +443,11 @@ func TestLoopWithoutABatchSize(t *testing.T) {
 	j.iteration(t, time.Second)
 	update := j.mem.events(spans.EventTrainingMetricsUpdate)
 	if len(update) != 1 || attr(update[0], "num_iterations") != "2" || attr(update[0], "num_train_samples") != "" {
-		t.Fatalf("updates: %+v", update)
+		t.Fatalf("updates %+v, want one of 2 iterations without samples", update)
 	}
 	j.iteration(t, time.Second, callbacks.IterationEnd{Samples: callbacks.Some[int64](3)})
 	j.iteration(t, time.Second, callbacks.IterationEnd{Samples: callbacks.Some[int64](4)})
 	if update = j.mem.events(spans.EventTrainingMetricsUpdate); attr(update[1], "num_train_samples") != "7" {
-		t.Errorf("updates: %+v", update)
+		t.Errorf("updates %+v, want 7 samples in the second", update)
 	}
 }

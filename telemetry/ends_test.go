@@ -60,7 +60,7 @@ func TestEndOfTheApplicationWithOpenSpans(t *testing.T) {
 	truncated(t, events, stubs, map[string]bool{"done": false, "train": true, "train.iteration": true, "ai_root": false})
 	app, loop, iteration := stubs["application"], stubs["training_loop"], stubs["training_single_iteration"]
 	if loop.EndTime.After(app.EndTime) || iteration.EndTime.After(loop.EndTime) {
-		t.Errorf("the iteration ends at %v, the loop at %v, the application at %v", iteration.EndTime, loop.EndTime, app.EndTime)
+		t.Errorf("iteration ends at %v, loop at %v, application at %v; want children to end first", iteration.EndTime, loop.EndTime, app.EndTime)
 	}
 	if loop.Parent.SpanID() != app.SpanContext.SpanID() || iteration.Parent.SpanID() != loop.SpanContext.SpanID() {
 		t.Error("the spans do not nest in the backend")
@@ -86,7 +86,7 @@ func truncated(t *testing.T, events map[string]dftracer.Event, stubs map[string]
 		s, sent := stubs[inBackend[name]]
 		_, marked := keyed(s.Attributes)["truncated"]
 		if !ok || !sent || cut != want || marked != want {
-			t.Errorf("%s: in the trace %v, truncated %v; in the backend %v, truncated %v", name, ok, cut, sent, marked)
+			t.Errorf("%s: in the trace %v, truncated %v; in the backend %v, truncated %v; want in both, truncated %v", name, ok, cut, sent, marked, want)
 		}
 		if want {
 			n++

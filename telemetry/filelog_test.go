@@ -52,7 +52,7 @@ func TestNoFileLog(t *testing.T) {
 	defer tel.Shutdown(context.Background())
 	for _, p := range []*telemetry.Provider{none, tel} {
 		if l := dispatch.SourceOf(p.TracerProvider()).FileLog(); l != nil {
-			t.Errorf("there is a %T", l)
+			t.Errorf("FileLog() = %T, want nil", l)
 		}
 	}
 }

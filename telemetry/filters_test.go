@@ -122,10 +122,10 @@ func TestFiltersThatNameAScopeDifferently(t *testing.T) {
 			}
 		})
 		if n := len(some.GetSpans()); n != 4 {
-			t.Errorf("the first %v: the whitelist got %d spans of steps", first, n)
+			t.Errorf("first is the whitelist %v: it got %d spans of steps, want 4", first, n)
 		}
 		if len(all.GetSpans()) <= 4 {
-			t.Errorf("the first %v: the other got %d spans", first, len(all.GetSpans()))
+			t.Errorf("first is the whitelist %v: the other exporter got %d spans, want more than 4", first, len(all.GetSpans()))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestFilterThatIsNone(t *testing.T) {
 	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
 		WithExporter(&memory{}, everything, onlyLoop).WithExporter(&memory{}, config.Export{Mode: "some"})
 	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "one filter") || !strings.Contains(err.Error(), "some") {
-		t.Errorf("got %v", err)
+		t.Errorf(`ConfigureProvider: %v, want an error that names the exporter and "one filter"`, err)
 	}
 }
 

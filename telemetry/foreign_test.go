@@ -280,7 +280,7 @@ func TestLateConfigurationThatPanics(t *testing.T) {
 	late := training()
 	late.GlobalBatchSize = config.Func(func() int { panic("not yet") })
 	if err := j.tel.SetTrainingConfig(*late); err == nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf("got %v", err)
+		t.Errorf(`SetTrainingConfig: %v, want the error "not yet"`, err)
 	}
 	check(t, j.tel.SetTrainingConfig(*training()))
 	started(t)(j.cb.OnTrainStart(j.ctx, callbacks.TrainStart{}))

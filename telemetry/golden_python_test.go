@@ -72,7 +72,7 @@ func goldenPython(t *testing.T, python []string, client, dir string) {
 	cmd.Dir = out
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+client, "DFTRACER_ENABLE=0", "TRAINSPAN_RING=")
 	if text, err := cmd.CombinedOutput(); err != nil || len(text) > 0 {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("the Python library: %v, want no error and no output\n%s", err, text)
 	}
 	text, err := os.ReadFile(filepath.Join(out, "result.json"))
 	if err != nil {

@@ -32,7 +32,7 @@ func TestRanksShareATraceAndNoSpanID(t *testing.T) {
 				traces[tid] = true
 				for _, id := range ids {
 					if seen[id] {
-						t.Errorf("span id %s twice", id)
+						t.Errorf("two spans have the ID %s, want different ones", id)
 					}
 					seen[id] = true
 				}
@@ -42,7 +42,7 @@ func TestRanksShareATraceAndNoSpanID(t *testing.T) {
 	}
 	wg.Wait()
 	if len(traces) != 1 || len(seen) != ranks*each {
-		t.Errorf("%d traces and %d span ids", len(traces), len(seen))
+		t.Errorf("%d traces and %d span IDs, want 1 and %d", len(traces), len(seen), ranks*each)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestTraceIDDerivesFromTheJob(t *testing.T) {
 		"session": id("run2", "job", 0), "job": id("run", "job2", 0), "attempt": id("run", "job", 1), "shift": id("runj", "ob", 0),
 	} {
 		if other == first {
-			t.Errorf("another %s has the same trace", name)
+			t.Errorf("another %s has the same trace ID, want another", name)
 		}
 	}
 	a, _ := telemetry.RandomIDs().NewIDs(ctx)

@@ -119,7 +119,7 @@ func TestKeysThatCollide(t *testing.T) {
 					}
 					key, err := duplicate(line)
 					if err != nil || key != "" {
-						t.Errorf("%s: %q is twice (%v) in %s", filepath.Base(path), key, err, line)
+						t.Errorf("%s: attribute %q is there twice (%v) in %s", filepath.Base(path), key, err, line)
 					}
 					if !strings.Contains(line, `"mine0.`) {
 						continue

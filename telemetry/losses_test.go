@@ -163,7 +163,7 @@ func (l *lossy) ways(t *testing.T) map[string]func() {
 		"scope": func() {
 			telemetry.FromContext(l.ctx).End()
 			if strings.Contains(l.diary.String(), "closed") || !strings.Contains(l.diary.String(), "file flushed") {
-				t.Errorf("at the end of the application: %s", l.diary)
+				t.Errorf("at the end of the application the exporters got %s, want the file flushed and none closed", l.diary)
 			}
 			check(t, l.tel.Shutdown(l.ctx))
 		},
@@ -194,13 +194,13 @@ func TestLossesAreReportedEverywhere(t *testing.T) {
 
 			s1 := l.tel.Stats()
 			if s1.DroppedSpans < 4 || s1.EndedSpans != s1.DroppedSpans+s1.ExportedSpans || s1.Drops["refused by the backend"] != s1.DroppedSpans {
-				t.Errorf("spans: %+v", s1)
+				t.Errorf("spans %+v, want 4 or more dropped, refused by the backend, and all accounted for", s1)
 			}
 			if s1.DroppedLogRecords == 0 || s1.LogRecords != s1.ExportedLogRecords+s1.DroppedLogRecords || s1.LogDrops["queue full"] != s1.DroppedLogRecords {
-				t.Errorf("log records: %+v", s1)
+				t.Errorf("log records %+v, want some dropped, queue full, and all accounted for", s1)
 			}
 			if s1.MetricExports != 3 || s1.FailedMetricExports != 3 || s1.LostMetricExports != 2 {
-				t.Errorf("metrics: %+v", s1)
+				t.Errorf("metrics %+v, want 3 exports, 3 failures, 2 lost", s1)
 			}
 			want := map[string]int64{
 				"refused by the backend": s1.DroppedSpans, "logs queue full": s1.DroppedLogRecords, "metric exports": 2,
@@ -216,18 +216,18 @@ func TestLossesAreReportedEverywhere(t *testing.T) {
 				reported += n
 			}
 			if reported != s1.DroppedSpans+s1.DroppedLogRecords || len(errors) != 2 {
-				t.Errorf("the file reports %d losses in %d records", reported, len(errors))
+				t.Errorf("the file reports %d losses in %d records, want %d in 2", reported, len(errors), s1.DroppedSpans+s1.DroppedLogRecords)
 			}
 			if all := l.file.all(); all[len(all)-1].Kind != outputs.KindDataError {
 				t.Error("losses at the end were not reported last")
 			}
 			if n := len(l.sender.events(spans.EventTelemetryDataError)); n != 1 { // a second one would be lost, too
-				t.Errorf("the sender got %d data errors", n)
+				t.Errorf("the sender got %d data errors, want 1", n)
 			}
 			reportedInLog(t, l.log, &s1)
 			_, local, ok := strings.Cut(l.diary.String(), "sender finished, metrics finished, ")
 			if !ok || strings.Count(local, "closed") != 2 || strings.Count(l.diary.String(), "closed") != 2 {
-				t.Errorf("the order was %s", l.diary)
+				t.Errorf("exporters were called in the order %s, want the sender and the metrics finished before the two files are closed", l.diary)
 			}
 		})
 	}
@@ -254,7 +254,7 @@ func reportedInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 		found++
 		if got.Spans != s.DroppedSpans || got.Of != s.EndedSpans || got.Records != s.DroppedLogRecords || got.OfRecords != s.LogRecords ||
 			got.MetricExports != s.LostMetricExports || !maps.Equal(got.Causes, s.Drops) || !maps.Equal(got.LogCauses, s.LogDrops) {
-			t.Errorf("the line says %s, the counts are %+v", line, s)
+			t.Errorf("the log line is %s, want the losses of %+v", line, s)
 		}
 	}
 	if found != 1 {
@@ -268,7 +268,7 @@ func TestNoReportWithoutLosses(t *testing.T) {
 	l.ctx, _ = l.tel.Start(l.ctx, spans.Application)
 	check(t, l.cb.OnAppEnd(l.ctx))
 	if n := len(l.file.events(spans.EventTelemetryDataError)); n != 0 || l.trace.drops != nil || strings.Contains(l.log.String(), "lost") {
-		t.Errorf("%d data errors, the trace reports %v, the log %s", n, l.trace.drops, l.log)
+		t.Errorf("%d data errors, drops %v, log %s; want no report of losses", n, l.trace.drops, l.log)
 	}
 	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
 		t.Errorf("got %+v, want DataErrors 0, DroppedSpans + s.DroppedLogRecords + s.LostMetricExports = 0", s)
@@ -288,10 +288,10 @@ func TestASenderThatHangs(t *testing.T) {
 			WithShutdownTimeout(time.Second).ConfigureProvider(context.Background())
 		check(t, err)
 		if err := tel.Shutdown(context.Background()); err == nil || !strings.Contains(err.Error(), "hanging did not shut down in time") {
-			t.Errorf("shutdown: %v", err)
+			t.Errorf("Shutdown() = %v, want an error that names the hanging output", err)
 		}
 		if !strings.HasSuffix(l.diary.String(), "file closed") {
-			t.Errorf("the order was %s", l.diary)
+			t.Errorf("exporters were called in the order %s, want the file closed last", l.diary)
 		}
 	})
 }

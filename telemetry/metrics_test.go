@@ -25,7 +25,7 @@ func numbers(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	for _, sm := range rm.ScopeMetrics {
 		for _, m := range sm.Metrics {
 			if m.Unit == "" || m.Description == "" {
-				t.Errorf("%s has no unit or no description", m.Name)
+				t.Errorf("metric %s needs a unit and a description, has %q and %q", m.Name, m.Unit, m.Description)
 			}
 			switch d := m.Data.(type) {
 			case metricdata.Sum[int64]:
@@ -46,7 +46,7 @@ func numbers(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 					out[m.Name+label(p.Attributes.ToSlice())+" count"] = float64(p.Count)
 				}
 			default:
-				t.Errorf("%s is a %T", m.Name, d)
+				t.Errorf("metric %s is a %T, want a sum, gauge or histogram", m.Name, d)
 			}
 		}
 	}

@@ -149,7 +149,7 @@ func TestRemoteParentAndNewRoot(t *testing.T) {
 	_, r := j.tel.Tracer("user").Start(j.ctx, "root", trace.WithNewRoot())
 	r.End()
 	if got := j.stub(t, "request").Parent.SpanID(); got != remote.SpanID() {
-		t.Errorf("the parent is %v", got)
+		t.Errorf("parent is %v, want %v", got, remote.SpanID())
 	}
 	if j.stub(t, "root").Parent.IsValid() {
 		t.Error("a new root has a parent, want none")
@@ -181,7 +181,7 @@ func TestPlainAPIReachesNativeRecords(t *testing.T) {
 	}
 	stub := j.stub(t, "download")
 	if stub.Status.Code != codes.Error || len(stub.Events) != 2 {
-		t.Errorf("status %v, %d events", stub.Status, len(stub.Events))
+		t.Errorf("status %v, %d events; want an error and 2", stub.Status, len(stub.Events))
 	}
 	if got := j.tel.Stats().RepairedValues; got != 1 {
 		t.Errorf("%d repaired values, want 1", got)
@@ -238,7 +238,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 	<-done
 	for _, name := range []string{"training_single_iteration", "model_forward", "deferred", "model_backward"} {
 		if s := j.stub(t, name); s.Status.Code != codes.Error || len(s.Events) == 0 {
-			t.Errorf("%s has status %v and %d events", name, s.Status, len(s.Events))
+			t.Errorf("%s has status %v and %d events, want an error and one or more", name, s.Status, len(s.Events))
 		}
 	}
 	types := []string{}
@@ -277,7 +277,7 @@ func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
 	}
 	s := j.tel.Stats()
 	if s.EndedSpans != 3 || s.ExportedSpans != 3 || s.DroppedSpans != 0 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("stats %+v, want 3 spans ended and exported, none dropped", s)
 	}
 }
 
@@ -334,7 +334,7 @@ func TestManyGoroutines(t *testing.T) {
 		}
 	}
 	if stops["worker"] != goroutines*each || stops["plain"] != goroutines*each || stops["training_single_iteration"] != 200 {
-		t.Errorf("stops: %v", stops)
+		t.Errorf("stops %v, want %d of worker and plain, 200 of training_single_iteration", stops, goroutines*each)
 	}
 }
 

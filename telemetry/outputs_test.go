@@ -80,7 +80,7 @@ func TestEveryWriterHasFilesOfItsOwn(t *testing.T) {
 		delete(want, f.Name())
 	}
 	for name := range want {
-		t.Errorf("%s is missing", name)
+		t.Errorf("file %s is missing", name)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestOutputThatWorksAgain(t *testing.T) {
 	}
 	h := j.tel.Stats().Outputs[0]
 	if h.GivenUp || h.Failures != 50 || len(j.mem.events(spans.EventSpanStop)) != 25 {
-		t.Errorf("%+v, %d spans", h, len(j.mem.events(spans.EventSpanStop)))
+		t.Errorf("health %+v, %d spans; want 50 failures, not given up, 25 spans", h, len(j.mem.events(spans.EventSpanStop)))
 	}
 }
 
@@ -162,12 +162,12 @@ func TestThroughputWithoutTargets(t *testing.T) {
 	check(t, j.cb.OnTrainEnd(j.ctx))
 	updates := j.mem.events(spans.EventTrainingMetricsUpdate)
 	if len(updates) != 1 || attr(updates[0], "train_throughput_per_gpu") == "" {
-		t.Errorf("the updates are %v", updates)
+		t.Errorf("updates %v, want one with train_throughput_per_gpu", updates)
 	}
 	for _, r := range j.mem.all() {
 		for _, key := range []string{"train_iterations_target", "train_samples_target", "train_tokens_target"} {
 			if r.Span != nil && attrIn(r.Span.Attributes, key) != "" {
-				t.Errorf("%s is %s", key, attrIn(r.Span.Attributes, key))
+				t.Errorf("attribute %s is %s, want it absent", key, attrIn(r.Span.Attributes, key))
 			}
 		}
 	}

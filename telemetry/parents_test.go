@@ -105,7 +105,7 @@ func TestContextOfAnEndedSpan(t *testing.T) {
 		t.Errorf("the parents are %s, want %s", got, want)
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "context of an ended span") {
-		t.Errorf("%d lines:\n%s", n, log)
+		t.Errorf("%d lines in the log, want one about the context of an ended span:\n%s", n, log)
 	}
 }
 
@@ -149,10 +149,10 @@ func TestWarningsComeOnce(t *testing.T) {
 				}
 			}
 			if n := strings.Count(log.String(), c.want); n != 1 {
-				t.Errorf("%d lines say %q:\n%.2000s", n, c.want, log)
+				t.Errorf("%d lines say %q, want one:\n%.2000s", n, c.want, log)
 			}
 			if n := strings.Count(log.String(), "\n"); n > 5 || strings.Contains(log.String(), "on_train") {
-				t.Errorf("%d lines:\n%.2000s", n, log)
+				t.Errorf("%d lines in the log, want at most 5, without Python names:\n%.2000s", n, log)
 			}
 		})
 	}
@@ -165,7 +165,7 @@ func TestWarningsComeOnce(t *testing.T) {
 			}
 		}
 		if n := strings.Count(log.String(), "\n"); n != 4 || !strings.Contains(log.String(), "OnTrainEnd") {
-			t.Errorf("%d lines:\n%s", n, log)
+			t.Errorf("%d lines in the log, want 4, one with OnTrainEnd:\n%s", n, log)
 		}
 		if n := j.tel.Stats().Errors; n != 1000 {
 			t.Errorf("%d errors are counted, want 1000", n)
@@ -199,7 +199,7 @@ func TestOneErrorIsOneRecord(t *testing.T) {
 			}
 			for _, span := range []string{"application", "middle", "inner"} {
 				if s := j.stub(t, span); s.Status.Description == "" {
-					t.Errorf("%s: %s has no status", name, span)
+					t.Errorf("%s: %s has no status description", name, span)
 				}
 			}
 		}
@@ -243,7 +243,7 @@ func TestAfterTheEndOfASpan(t *testing.T) {
 		t.Fatal("telemetry is off, want on")
 	}
 	if after := j.mem.all(); len(after) != before || j.tel.Stats().DataErrors != 0 || j.tel.Stats().Errors != 0 {
-		t.Errorf("%d records more; %+v", len(after)-before, j.tel.Stats())
+		t.Errorf("%d records after the end, want none, and no errors in %+v", len(after)-before, j.tel.Stats())
 	}
 }
 
@@ -276,7 +276,7 @@ func TestValuesOfAnIterationAreKept(t *testing.T) {
 			samples = "64"
 		}
 		if attr(updates[0], "latest_loss") != "0.25" || attr(updates[0], "num_train_samples") != samples || attr(updates[0], "train_tokens") != "14" {
-			t.Errorf("the update is %s", fmt.Sprint(updates[0].Event.Attributes)[300:])
+			t.Errorf("update %s, want loss 0.25, %s samples, 14 tokens", fmt.Sprint(updates[0].Event.Attributes)[300:], samples)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 	last := map[string]tracetest.SpanStub{}
 	for _, s := range sent.GetSpans() {
 		if ids[s.SpanContext.SpanID()] {
-			t.Fatalf("span id %s of %s twice", s.SpanContext.SpanID(), s.Name)
+			t.Fatalf("two spans have the ID %s (%s), want different ones", s.SpanContext.SpanID(), s.Name)
 		}
 		ids[s.SpanContext.SpanID()] = true
 		attrs := keyed(s.Attributes)
@@ -68,14 +68,14 @@ func TestSegmentsOfALongRun(t *testing.T) {
 			continue
 		}
 		if !cut || int(index) != segments[s.Name] {
-			t.Fatalf("segment %d of %s is numbered %v", segments[s.Name], s.Name, attrs["segment.index"])
+			t.Fatalf("segment %d of %s has index %v, want the same number", segments[s.Name], s.Name, attrs["segment.index"])
 		}
 		if before, ok := last[s.Name]; ok {
 			if !before.EndTime.Equal(s.StartTime) {
-				t.Errorf("a gap between two segments of %s", s.Name)
+				t.Errorf("segment %d of %s starts at %s, want %s, the end of the one before", index, s.Name, s.StartTime, before.EndTime)
 			}
 			if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != before.SpanContext.SpanID() {
-				t.Errorf("segment %d of %s links to %v", index, s.Name, s.Links)
+				t.Errorf("segment %d of %s has links %v, want one to the segment before, %s", index, s.Name, s.Links, before.SpanContext.SpanID())
 			}
 		}
 		last[s.Name] = s
@@ -92,7 +92,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 			t.Errorf("%s: %d segments add up to %v, want %v", name, segments[name], total[name], end.Sub(start))
 		}
 		if keyed(last[name].Attributes)["segment.final"] != true {
-			t.Errorf("the last segment of %s is not marked", name)
+			t.Errorf("last segment of %s has no segment.final", name)
 		}
 	}
 	// The native records have one span.
@@ -101,7 +101,7 @@ func TestSegmentsOfALongRun(t *testing.T) {
 		if r.Kind == outputs.KindStop && r.Span.Name == spans.TrainingLoop {
 			stops++
 			if time.Duration(r.Span.Stop-r.Span.Start) != end.Sub(start) {
-				t.Errorf("natively the loop lasts %v", time.Duration(r.Span.Stop-r.Span.Start))
+				t.Errorf("in the native records the loop lasts %v, want %v", time.Duration(r.Span.Stop-r.Span.Start), end.Sub(start))
 			}
 		}
 	}
@@ -128,10 +128,10 @@ func TestSegmentsOfAnOpenSpan(t *testing.T) {
 	}
 	loop, ok := names[spans.TrainingLoop]
 	if !ok || loop.EndTime.Sub(loop.StartTime) != time.Hour+time.Second {
-		t.Fatalf("the open loop was not delivered: %v", fmt.Sprint(names))
+		t.Fatalf("the open loop was not exported with 1 h 1 s: %v", fmt.Sprint(names))
 	}
 	if attrs := keyed(loop.Attributes); attrs["segment.final"] != nil || attrs["segment.index"] != int64(0) {
-		t.Errorf("attributes %v", attrs)
+		t.Errorf("attributes %v, want segment.index 0 and no segment.final", attrs)
 	}
 	if names["later"].Parent.SpanID() == loop.SpanContext.SpanID() {
 		t.Error("the parent of a later span is an ended segment, want the open one")
@@ -142,7 +142,7 @@ func TestSegmentsOfAnOpenSpan(t *testing.T) {
 	check(t, j.tel.ForceFlush(j.ctx))
 	all := sent.GetSpans()
 	if final := all[len(all)-1]; final.SpanContext.SpanID() != names["later"].Parent.SpanID() || keyed(final.Attributes)["segment.of"] != loop.SpanContext.SpanID().String() {
-		t.Errorf("the final segment is %+v", final)
+		t.Errorf("final segment %+v, want the parent of later, a segment of the loop", final)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestShortRunsAreNotCut(t *testing.T) {
 	check(t, j.cb.OnAppEnd(j.ctx))
 	for _, s := range sent.GetSpans() {
 		if _, cut := keyed(s.Attributes)["segment.index"]; cut || len(s.Links) > 0 {
-			t.Errorf("%s was cut", s.Name)
+			t.Errorf("%s was cut into segments or has links, want neither", s.Name)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestFilesAfterAStall(t *testing.T) {
 	gotTrace, gotLines := traceText(), linesText()
 	spansRead := strings.Count(gotLines, `{"type":"stop"`) + strings.Count(gotLines, `{"type":"start"`) + strings.Count(gotLines, `{"type":"event"`)
 	if want := int64(3 * (n + 1)); int64(spansRead)+re.Lost != want || re.Lost == 0 {
-		t.Errorf("records: %d are there, %d are lost, of %d", spansRead, re.Lost, want)
+		t.Errorf("%d records and %d lost, want %d together and some lost", spansRead, re.Lost, want)
 	}
 	if !strings.Contains(gotLines, "records are missing") {
 		t.Error("the JSON lines have no record of the losses")

@@ -128,14 +128,14 @@ func TestAnyRunHangsTogether(t *testing.T) {
 		}
 		for id, in := range byID {
 			if most := int(segment.Share(&traces, 8)); most > 0 && len(in) > most {
-				t.Errorf("seed %d: trace %s has %d spans, budget %d", seed, id, len(in), most)
+				t.Errorf("seed %d: trace %s has %d spans, want at most %d", seed, id, len(in), most)
 			}
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d: %+v %+v", seed, traces, export)
+			t.Fatalf("seed %d fails: %+v %+v", seed, traces, export)
 		}
 	}
 	if uint64(judged) < 10*seeds || uint64(many) < seeds/2 {
-		t.Errorf("only %d spans, and %d runs of several traces", judged, many)
+		t.Errorf("%d spans and %d runs of several traces in %d seeds, want 10 and 0.5 per seed", judged, many, seeds)
 	}
 }

@@ -56,7 +56,7 @@ func together(t *testing.T, sent []tracetest.SpanStub, connected bool) map[trace
 	for _, s := range sent {
 		id := s.SpanContext.SpanID()
 		if _, twice := home[id]; twice {
-			t.Fatalf("span id %s of %s twice", id, s.Name)
+			t.Fatalf("two spans have the ID %s (%s), want different ones", id, s.Name)
 		}
 		home[id], joined[id] = s.SpanContext.TraceID(), id
 		traces[s.SpanContext.TraceID()] = append(traces[s.SpanContext.TraceID()], s)
@@ -65,7 +65,7 @@ func together(t *testing.T, sent []tracetest.SpanStub, connected bool) map[trace
 		id := s.SpanContext.SpanID()
 		if up := s.Parent.SpanID(); up.IsValid() {
 			if home[up] != s.SpanContext.TraceID() || s.Parent.TraceID() != s.SpanContext.TraceID() {
-				t.Fatalf("the parent of a %s is not in its trace", s.Name)
+				t.Fatalf("the parent of a %s is in trace %s, want %s", s.Name, home[up], s.SpanContext.TraceID())
 			}
 			joined[find(id)] = find(up)
 		}
@@ -158,11 +158,11 @@ func TestTracesOfALongRun(t *testing.T) {
 					}
 				}
 				if most := int(segment.Share(&tc.traces, 8)); most > 0 && len(in) > most {
-					t.Errorf("trace %s has %d spans", id, len(in))
+					t.Errorf("trace %s has %d spans, want at most %d", id, len(in), most)
 				}
 				// Segments of the application are the only roots.
 				if roots != count(in, spans.Application) {
-					t.Errorf("trace %s has %d roots", id, roots)
+					t.Errorf("trace %s has %d roots, want %d, its applications", id, roots, count(in, spans.Application))
 				}
 			}
 			total := sums(all)
@@ -217,7 +217,7 @@ func TestRanksShareTheTracesOfTheirWindows(t *testing.T) {
 			for i, id := range ids[0] {
 				different[id] = true
 				if ids[1][i] != id {
-					t.Errorf("iteration %d is in two traces", i)
+					t.Errorf("iteration %d is in traces %v and %v, want one", i, id, ids[1][i])
 				}
 			}
 			if want := map[string]int{config.TracePerEpoch: 2, config.TracePerWindow: 4}[split]; len(different) != want {
@@ -271,11 +271,11 @@ func TestEventsFollowTheSegments(t *testing.T) {
 		in := loops[segment.SpanID()]
 		at := time.Unix(0, r.Event.Time)
 		if segment.TraceID() != in.SpanContext.TraceID() || at.Before(in.StartTime) || at.After(in.EndTime) {
-			t.Errorf("an update of %s is in the segment from %s to %s", at, in.StartTime, in.EndTime)
+			t.Errorf("update at %s is in the segment from %s to %s, want the one of its time", at, in.StartTime, in.EndTime)
 		}
 	}
 	if updates < 8 || len(loops) != 1+4 {
-		t.Errorf("%d updates, %d segments", updates, len(loops))
+		t.Errorf("%d updates, %d segments; want 8 or more and 5", updates, len(loops))
 	}
 }
 
@@ -303,7 +303,7 @@ func TestHugeIterationIsContinued(t *testing.T) {
 		for _, s := range in {
 			if s.Name == "op" && count(in, spans.TrainingIteration) == 0 {
 				if len(s.Links) != 1 || keyed(s.Links[0].Attributes)["link.kind"] != "parent" {
-					t.Fatalf("links %v", s.Links)
+					t.Fatalf("links %v, want one of kind parent", s.Links)
 				}
 			}
 		}
@@ -365,7 +365,7 @@ func TestTracesWithoutTheJobsIDs(t *testing.T) {
 			}
 			traces := byTrace(t, run)
 			if _, joined := traces[launcher.TraceID()]; joined != trace.SpanContextFromContext(tc.ctx).IsValid() {
-				t.Errorf("in the launcher's trace: %v", joined)
+				t.Errorf("in the launcher's trace: %v, want %v", joined, trace.SpanContextFromContext(tc.ctx).IsValid())
 			}
 			if len(traces) != 1+8 {
 				t.Errorf("%d traces, want %d", len(traces), 1+8)

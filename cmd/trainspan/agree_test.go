@@ -197,7 +197,7 @@ func agree(t *testing.T, path string) {
 		}
 	}
 	if got := strings.Join(rules, ", "); got != rep.Steps.Rule {
-		t.Errorf("steps goes by %q, the report by %q", got, rep.Steps.Rule)
+		t.Errorf("steps goes by %q, want %q as in the report", got, rep.Steps.Rule)
 	}
 	for _, a := range rep.Attempts {
 		first, last := int64(-1), int64(-1)
@@ -205,7 +205,7 @@ func agree(t *testing.T, path string) {
 			first, last = attempts[a.Number][0], attempts[a.Number][n-1]
 		}
 		if first != a.FirstStep || last != a.LastStep {
-			t.Errorf("attempt %d: steps %d to %d, in the report %d to %d", a.Number, first, last, a.FirstStep, a.LastStep)
+			t.Errorf("attempt %d: steps %d to %d, want %d to %d as in the report", a.Number, first, last, a.FirstStep, a.LastStep)
 		}
 		delete(attempts, a.Number)
 	}
@@ -308,7 +308,7 @@ func TestBarAgreesWithSummary(t *testing.T) {
 				}
 			}
 			if want := r.Ledger.Categories.Sum(); all != want {
-				t.Errorf("the bar has %d ns, the ledger %d", all, want)
+				t.Errorf("bar of the report has %d ns, want %d as in the ledger", all, want)
 			}
 			self := make(map[string]int64) // by category, in nanoseconds
 			for _, c := range sum.Categories {
@@ -323,7 +323,7 @@ func TestBarAgreesWithSummary(t *testing.T) {
 			equal := func(what string, got, want int64) {
 				t.Helper()
 				if got != want {
-					t.Errorf("%s: %d ns in the bar, %d ns in the summary", what, got, want)
+					t.Errorf("%s: %d ns in the bar, want %d as in the summary", what, got, want)
 				}
 			}
 			equal("data", bar[string(account.DataWait)], self["dataloader"])
@@ -346,7 +346,7 @@ func TestBarAgreesWithSummary(t *testing.T) {
 				t.Errorf("got waits of %d ns for rank %d in the bar, want %d ns as in the summary, less at most %d in lost steps", forLate, late, want, lost)
 			}
 			if share := float64(forLate) / float64(all); share < 0.15 {
-				t.Errorf("%.2f of the bar is waiting for rank %d", share, late)
+				t.Errorf("%.2f of the bar is waiting for rank %d, want at least 0.15", share, late)
 			}
 		})
 	}

@@ -190,7 +190,7 @@ func TestAlertCall(t *testing.T) {
 		a := &ui.App{Stdout: display.NewWriter(&errs), Stderr: display.NewWriter(&errs)}
 		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(finding.Fine, ""), noon))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%+v: %v", tt.o, err)
+			t.Errorf("alert with %+v: error %v, want one with %q and without the password", tt.o, err, tt.want)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestAlertUse(t *testing.T) {
 		{"alert", dir, "--metrics", "0.0.0.0:0"}, {"alert", dir, "--metrics", ":9465"}, {"alert", filepath.Join(dir, "none"), "--exec", "true"},
 	} {
 		if status, _, errs := cli(t, args...); status != ui.StatusUse || errs == "" {
-			t.Errorf("%v: status %d: %s", args, status, errs)
+			t.Errorf("%v: status %d, stderr %q; want %d and a message", args, status, errs, ui.StatusUse)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestASCII(t *testing.T) {
 						case locale == "C.UTF-8":
 							drawn[r] = true
 						case r >= utf8.RuneSelf:
-							t.Fatalf("%s, LANG=%s, %d columns: %q has %q", line, locale, columns, text, r)
+							t.Fatalf("%s, LANG=%s, %d columns: %q has %q, want ASCII only", line, locale, columns, text, r)
 						}
 					}
 					if table := strings.HasPrefix(line, "report") && !strings.Contains(line, "-") && columns > 0; table && display.Width(text) > columns {

@@ -70,7 +70,7 @@ func BenchmarkSummary(b *testing.B) {
 	for b.Loop() {
 		var out, errs bytes.Buffer
 		if status := run(context.Background(), []string{"trace", "summary", path}, ui.Streams{Out: &out, Err: &errs}); status != 0 {
-			b.Fatalf("status %d: %s", status, errs.String())
+			b.Fatalf("trace summary: status %d, want 0: %s", status, errs.String())
 		}
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
@@ -96,7 +96,7 @@ func BenchmarkManyFiles(b *testing.B) {
 			for b.Loop() {
 				var out, errs bytes.Buffer
 				if status := run(context.Background(), append(strings.Fields(verb), dir), ui.Streams{Out: &out, Err: &errs}); status != 0 {
-					b.Fatalf("status %d: %s", status, errs.String())
+					b.Fatalf("%s: status %d, want 0: %s", verb, status, errs.String())
 				}
 			}
 			b.ReportMetric(peakMemory(), "peak-MB")

@@ -88,7 +88,7 @@ func TestColumns(t *testing.T) {
 			for l := range strings.Lines(text) {
 				l = strings.TrimRight(l, "\n")
 				if display.Width(l) > columns {
-					t.Errorf("%s on %d columns: %d in %q", line, columns, display.Width(l), l)
+					t.Errorf("%s on %d columns: a line takes %d columns: %q", line, columns, display.Width(l), l)
 				}
 				for _, w := range part.FindAllString(l, -1) {
 					if !slices.Contains(known, w) {
@@ -97,7 +97,7 @@ func TestColumns(t *testing.T) {
 				}
 			}
 			if strings.TrimSpace(text) == "" {
-				t.Errorf("%s on %d columns: nothing", line, columns)
+				t.Errorf("%s on %d columns prints nothing, want text", line, columns)
 			}
 		}
 	}
@@ -108,13 +108,13 @@ func TestColour(t *testing.T) {
 	path := smallTrace(t)
 	for when, want := range map[string]bool{"always": true, "never": false, "auto": false} {
 		if _, out, _ := cli(t, "trace", "summary", path, "--color", when); strings.Contains(out, "\x1b[1m") != want {
-			t.Errorf("--color %s in a pipe: %q", when, out)
+			t.Errorf("trace summary --color %s in a pipe prints %q, want bold text %v", when, out, want)
 		}
 	}
 	if text := onTerminal(t, 80, "trace", "summary", path, "--color=never", "--no-progress"); strings.Contains(text, "\x1b") {
 		t.Errorf("--color never on a terminal: %q", text)
 	}
 	if status, _, said := cli(t, "trace", "summary", path, "--color", "pink"); status != 2 || !strings.Contains(said, "auto, always, never") {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf("trace summary --color pink: status %d, stderr %q; want 2 and the values of --color", status, said)
 	}
 }

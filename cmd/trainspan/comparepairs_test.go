@@ -51,7 +51,7 @@ func TestPairs(t *testing.T) {
 				t.Errorf("got %q, want %q", text, c.says)
 			}
 			if c.want < 0 && (!strings.Contains(out.String(), "step, median") || !strings.Contains(out.String(), "base-1, base-2")) {
-				t.Errorf("no comparison: %s", out.String())
+				t.Errorf("compare prints no comparison of base-1 and base-2: %s", out.String())
 			}
 			runs, err := filepath.Glob(filepath.Join(dir, "trainspan-runs", "pairs-*", "*-*"))
 			if err != nil || len(runs) != c.runs {

@@ -121,13 +121,13 @@ func TestVerbsReadByContent(t *testing.T) {
 		verb := calledAs(cmd)
 		lines, ok := byContent[verb]
 		if !ok && !slices.Contains([]string{"run", "demo", "version", "trace"}, verb) { // these read no file
-			t.Errorf("%s: which kinds of files does it read?", verb)
+			t.Errorf("%s: the table does not say which kinds of files it reads", verb)
 		}
 		for _, line := range lines {
 			wantStatus, text := read(0, verb, line)
 			status, got := read(1, verb, line)
 			if status != wantStatus || got != text || status != ends[verb] {
-				t.Errorf("%s %s: status %d, %d with a strange name:\n%.900s\n%.900s", verb, line, wantStatus, status, text, got)
+				t.Errorf("%s %s: status %d with the usual name, %d with a strange one, want %d for both\n%.900s\n%.900s", verb, line, wantStatus, status, ends[verb], text, got)
 			}
 		}
 	}

@@ -367,6 +367,6 @@ func reportDifferences(t *testing.T, all []contract.Difference) {
 		t.Error(d)
 	}
 	if len(all) > most {
-		t.Errorf("and %d more; -update records all, for git diff", len(all)-most)
+		t.Errorf("and %d more differences; -update records all, for git diff", len(all)-most)
 	}
 }

@@ -143,7 +143,7 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 		t.Errorf("a converted file is the user's: %v, want one", left)
 	}
 	if len(back.spans) != 29 || back.attrs["service.name"] != "train" || back.attrs["host.name"] != "node1" || back.header.Get("X-Key") != "secret" {
-		t.Fatalf("%d spans, resource %v", len(back.spans), back.attrs)
+		t.Fatalf("the receiver got %d spans, resource %v, X-Key %q; want 29 spans of service train on node1 and X-Key secret", len(back.spans), back.attrs, back.header.Get("X-Key"))
 	}
 	byID := map[string]*tracepb.Span{}
 	for _, sp := range back.spans {
@@ -163,11 +163,11 @@ func TestConvertToOTLPAndReplay(t *testing.T) {
 			t.Errorf("%s is not inside %s", sp.GetName(), parent.GetName())
 		}
 		if sp.GetName() == "forward" && parent.GetName() != "train.iteration" {
-			t.Errorf("forward is below %s", parent.GetName())
+			t.Errorf("parent of forward is %s, want train.iteration", parent.GetName())
 		}
 	}
 	if roots != 1 || len(byID) != 29 {
-		t.Errorf("%d roots, %d ids", roots, len(byID))
+		t.Errorf("the receiver got %d roots and %d span IDs, want 1 and 29", roots, len(byID))
 	}
 }
 
@@ -177,18 +177,18 @@ func TestReplayOfABackendThatIsAway(t *testing.T) {
 	want(t, "trace", "convert", smallTrace(t), "--to", "otlp", "-o", file)
 	status, _, stderr := cli(t, "trace", "replay", dir, "--endpoint", "http://127.0.0.1:1", "--retry", "0s")
 	if status != ui.StatusData || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "29 spans not sent yet") {
-		t.Errorf("status %d: %s", status, stderr)
+		t.Errorf("replay without a receiver: status %d, stderr %q; want %d and two lines, which name the address and 29 spans not sent", status, stderr, ui.StatusData)
 	}
 	if _, err := os.Stat(file); err != nil {
 		t.Error("got no spans, want those of the trace")
 	}
 	status, _, stderr = cli(t, "trace", "replay", dir)
 	if status != ui.StatusUse || !strings.Contains(stderr, "no receiver is given; add --endpoint") {
-		t.Errorf("status %d: %s", status, stderr)
+		t.Errorf("replay without --endpoint: status %d, stderr %q; want %d and advice to add it", status, stderr, ui.StatusUse)
 	}
 	status, _, stderr = cli(t, "trace", "replay", dir, "--endpoint", "http://127.0.0.1:1", "--header", "nonsense")
 	if status != ui.StatusUse || !strings.Contains(stderr, "name=value") {
-		t.Errorf("status %d: %s", status, stderr)
+		t.Errorf("replay with a wrong header: status %d, stderr %q; want %d and name=value", status, stderr, ui.StatusUse)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestImportSendsSpans(t *testing.T) {
 		names[sp.GetName()]++
 	}
 	if names["aten::add"] != 1 || back.attrs["training.job"] != "j1" {
-		t.Errorf("spans %v, resource %v", names, back.attrs)
+		t.Errorf("import sent spans %v, resource %v; want one aten::add of job j1", names, back.attrs)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	for _, args := range [][]string{{"trace", "summary", in}, {"trace", "info", in}, {"trace", "merge", in, "-o", out}, {"trace", "convert", in, "--to", "v1", "-o", out}, {"trace", "split", in, "-o", dir}} {
 		var errs strings.Builder
 		if status := run(ctx, args, ui.Streams{Out: io.Discard, Err: &errs}); status != ui.StatusUse || !strings.Contains(errs.String(), "interrupted") {
-			t.Errorf("%v: status %d: %s", args, status, errs.String())
+			t.Errorf(`%v, interrupted: status %d, stderr %q; want %d and "interrupted"`, args, status, errs.String(), ui.StatusUse)
 		}
 	}
 	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {

@@ -46,7 +46,7 @@ func TestDamageIsKept(t *testing.T) {
 				call(strings.Fields(strings.NewReplacer("IN", in, "OUT", out).Replace(verb))...)
 				_, text, problems := call("report", "--json", out)
 				if !strings.Contains(text, `"outcome": "`+c.want+`"`) {
-					t.Errorf("%s of a trace (%s) that was %s: no %s in the report: %.300s%s", verb, hash, name, c.want, text, problems)
+					t.Errorf("%s of a trace (%s) that was %s: want outcome %s in the report, got %.300s%s", verb, hash, name, c.want, text, problems)
 				}
 				if err := os.Remove(out); err != nil {
 					t.Fatal(err)

@@ -32,7 +32,7 @@ func TestDigests(t *testing.T) {
 	}
 	want := run("report", "a", "b", "--json")
 	if !strings.Contains(want, `"kind": "slow_ranks"`) || !strings.Contains(want, `"name": "a b"`) {
-		t.Fatalf("%.2000s", want)
+		t.Fatalf(`report has no finding slow_ranks or no run named "a b": %.2000s`, want)
 	}
 	run("trace", "digest", "a", "-o", "a.digest")
 	run("trace", "digest", "b", "-o", "b.digest")
@@ -80,7 +80,7 @@ func TestDigests(t *testing.T) {
 		{[]string{"report", "none"}, ui.StatusUse, "no such file"},
 	} {
 		if status, _, stderr := cli(t, tt.args...); status != tt.status || !strings.Contains(stderr, tt.say) {
-			t.Errorf("%v: status %d, %s", tt.args, status, stderr)
+			t.Errorf("%v: status %d, stderr %q; want %d and %q", tt.args, status, stderr, tt.status, tt.say)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (s said) differ(t *testing.T) {
 		of := s[figure]
 		if values := slices.Compact(slices.Sorted(maps.Values(of))); len(values) > 1 {
 			if n++; n < 12 {
-				t.Errorf("%s: %v", figure, of)
+				t.Errorf("%s differs between the outputs: %v", figure, of)
 			}
 		}
 	}

@@ -34,7 +34,7 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 	for _, env := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
 		a.Streams.Lookup = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 		if a.Paint(display.NewWriter(tty)).On {
-			t.Errorf("%v is not honoured", env)
+			t.Errorf("with %v in the environment, the terminal still gets colours", env)
 		}
 	}
 	a.NoBar = true
@@ -54,7 +54,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	var out bytes.Buffer
 	status := run(t.Context(), []string{"trace", "summary", path, path}, ui.Streams{Out: &out, Err: tty})
 	if status != 0 || !strings.Contains(out.String(), "29 events") || strings.Contains(out.String(), "\x1b") {
-		t.Errorf("status %d: %s", status, out.String())
+		t.Errorf("trace summary on a terminal: status %d, %q; want 0, 29 events and no colours", status, out.String())
 	}
 	a := &ui.App{Streams: ui.Streams{Err: tty}}
 	bar := a.StartProgress("reading", []string{path})
@@ -69,7 +69,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		bar.Step()
 	}
 	if got := bar.Bar.State().CurrentNum; got != bar.Size {
-		t.Errorf("the bar is at %d of %d", got, bar.Size)
+		t.Errorf("progress bar ends at %d, want %d", got, bar.Size)
 	}
 	bar.EndFile()
 	bar.Finish()

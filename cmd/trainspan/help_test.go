@@ -45,21 +45,21 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	if _, out, _ := cli(t, "help", "cli"); strings.Contains(out, "<!--") || !strings.Contains(out, "`trace digest`") {
-		t.Errorf("the page of commands has comments of its source, or no list: %.600s", out)
+		t.Errorf("help cli shows comments of its source or no list of commands: %.600s", out)
 	}
 	for topic, want := range map[string]string{
 		"goodput": "# Goodput", "stragglers": "# Slow ranks", "dialects": "# Dialects", "environment": "# Configuration", "exit-status": "Exit",
 		"troubleshooting": "# Troubleshooting", "a-trace-is-damaged-or-cut-off": "### A trace is damaged or cut off", "report": "trainspan report out/demo", "screen": "# The report", "recording": "# Recording any job",
 	} {
 		if status, out, said := cli(t, "help", topic); status != 0 || !strings.Contains(out, want) {
-			t.Errorf("%s: status %d, no %q: %.200s%s", topic, status, want, out, said)
+			t.Errorf("help %s: status %d, want 0 and %q: %.200s%s", topic, status, want, out, said)
 		}
 	}
 	if status, _, said := cli(t, "help", "reprot"); status != 2 || !strings.Contains(said, "did you mean trainspan help report?") {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf(`help reprot: status %d, stderr %q; want 2 and "did you mean trainspan help report?"`, status, said)
 	}
 	if status, out, _ := cli(t, "version"); status != 0 || !strings.HasPrefix(out, "trainspan ") {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf(`version: status %d, %q; want 0 and a line that begins with "trainspan "`, status, out)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestPageNames(t *testing.T) {
 	for _, name := range names {
 		base := path.Base(name)
 		if other := seen[base]; other != "" {
-			t.Errorf("%s and %s have one name", other, name)
+			t.Errorf("pages %s and %s have the same name, want different ones", other, name)
 		}
 		seen[base] = name
 	}
@@ -92,7 +92,7 @@ func TestMessagesNameHelp(t *testing.T) {
 	}
 	for _, m := range found {
 		if status, out, _ := cli(t, "help", m[1]); status != 0 || !strings.Contains(out, "#") {
-			t.Errorf("help %s: status %d: %.100s", m[1], status, out)
+			t.Errorf("help %s: status %d, want 0 and a page with headings: %.100s", m[1], status, out)
 		}
 	}
 }

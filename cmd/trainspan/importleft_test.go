@@ -70,10 +70,10 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 				t.Errorf("deleted: %v, want %v, %v (status %d: %s)", gone, c.gone, err, status, problems)
 			}
 			if _, err := os.Stat(filepath.Join(folder, "python", "sitecustomize.py")); os.IsNotExist(err) != c.gone {
-				t.Errorf("the client: %v", err)
+				t.Errorf("sitecustomize.py after import: %v, want it deleted: %v", err, c.gone)
 			}
 			if c.host != "" && !strings.Contains(problems, "was recorded on elsewhere") {
-				t.Errorf("it says %q", problems)
+				t.Errorf(`import of a run of host %s reports %q, want "was recorded on elsewhere"`, c.host, problems)
 			}
 		})
 	}

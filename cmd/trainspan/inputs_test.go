@@ -38,7 +38,7 @@ func TestTracesBelowARunningJob(t *testing.T) {
 	})
 	for range 20000 {
 		if found, err := read.Expand(t.Context(), []string{dir}); err != nil || !slices.Equal(found, []string{trace}) {
-			t.Errorf("%v, %v", found, err)
+			t.Errorf("Expand(%s) = %v, %v, want only %s", dir, found, err, trace)
 			break
 		}
 	}

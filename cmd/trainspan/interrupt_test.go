@@ -63,10 +63,10 @@ func TestInterruptEndsEveryCommand(t *testing.T) {
 			continue
 		}
 		if status != ui.StatusUse || !strings.Contains(stderr.String(), "interrupted") {
-			t.Errorf("%s: status %d, %s", line, status, stderr.String())
+			t.Errorf(`%s, interrupted: status %d, stderr %q; want %d and "interrupted"`, line, status, stderr.String(), ui.StatusUse)
 		}
 		if after := listing(t, dir); !slices.Equal(before, after) {
-			t.Errorf("%s: left %v", line, after)
+			t.Errorf("%s left %v, want %v as before", line, after, before)
 		}
 	}
 	for _, cmd := range verbs(newRoot(&ui.App{})) {

@@ -59,16 +59,16 @@ func TestInfoDescribesMembers(t *testing.T) {
 			}
 			n++
 			if ev.TS < m.Start || ev.End() > m.End {
-				t.Fatalf("member %d: event [%d, %d] is outside [%d, %d]", i, ev.TS, ev.End(), m.Start, m.End)
+				t.Fatalf("member %d: event [%d, %d], want inside [%d, %d]", i, ev.TS, ev.End(), m.Start, m.End)
 			}
 		}
 		if n != m.Events {
-			t.Errorf("member %d has %d events, info says %d", i, n, m.Events)
+			t.Errorf("member %d has %d events, want %d as in info", i, n, m.Events)
 		}
 		lines, events, total = lines+m.Lines, events+m.Events, total+m.Text
 	}
 	if at != int64(len(data)) || lines != info.Lines || events != info.Events || total != info.Text {
-		t.Errorf("sums %d %d %d %d of %+v", at, lines, events, total, info)
+		t.Errorf("members sum to %d bytes, %d lines, %d events, %d bytes of text; want those of %+v", at, lines, events, total, info)
 	}
 }
 
@@ -101,18 +101,18 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 		}
 		got := inspect(path)
 		if len(got.Members) != (len(text)+size-1)/size {
-			t.Errorf("size %d: %d members", size, len(got.Members))
+			t.Errorf("member size %d: %d members, want %d", size, len(got.Members), (len(text)+size-1)/size)
 		}
 		if got.Lines != first.Lines || got.Events != first.Events || got.Metadata != first.Metadata || got.BadLines != 0 || got.Damaged != "" ||
 			got.Start != first.Start || got.End != first.End || got.Text != first.Text || !reflect.DeepEqual(got.Categories, first.Categories) {
-			t.Errorf("size %d: %+v", size, got)
+			t.Errorf("member size %d: %+v, want %+v as with the first size", size, got, first)
 		}
 		aligned := true
 		for at := size; at < len(text); at += size {
 			aligned = aligned && text[at-1] == '\n'
 		}
 		if got.Aligned != aligned {
-			t.Errorf("size %d: lines cross members: %v; reported: %v", size, !aligned, !got.Aligned)
+			t.Errorf("size %d: lines cross members: %v, Info reports %v", size, !aligned, !got.Aligned)
 		}
 	}
 }
@@ -138,11 +138,11 @@ func TestInfoBehindDamage(t *testing.T) {
 		return nil
 	})
 	if err != nil || !st.Torn {
-		t.Fatalf("%+v: %v", st, err)
+		t.Fatalf("reading the damaged trace: %+v, %v; want it torn", st, err)
 	}
 	info, err := read.Inspect(context.Background(), nil, path, nil)
 	if err != nil || info.Events != want || want < 25_000 || info.DamagedAt != st.DamagedAt || info.BadLines > 0 && info.FirstBad != st.First[0].Error() {
-		t.Errorf("%d events of %d: %v %+v", info.Events, want, err, info)
+		t.Errorf("info counts %d events, want %d: %v %+v", info.Events, want, err, info)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestSummaryOfAStretchOfTime(t *testing.T) {
 		}
 	}
 	if sum.Events == 0 || sum.Events*5 > whole.Events {
-		t.Errorf("%d of %d events", sum.Events, whole.Events)
+		t.Errorf("summary of a part of the time has %d events of %d, want some, at most a fifth", sum.Events, whole.Events)
 	}
 	for _, bad := range [][]string{{"--from", "yesterday"}, {"--from", "2024-01-01", "--to", "2023-01-01"}} {
 		if status, _, _ := cli(t, append([]string{"trace", "summary", path}, bad...)...); status != ui.StatusUse {
@@ -183,7 +183,7 @@ func TestLongLine(t *testing.T) {
 	growth.Work(t, len(text), 6, func() { // several readers read the file
 		status, out, errs := cli(t, "trace", "info", "--json", path)
 		if status != 1 || !strings.Contains(out, `"events": 3,`) || !strings.Contains(errs, "2 lines not a record") {
-			t.Errorf("status %d: %s\n%s", status, errs, out)
+			t.Errorf("status %d, want 1, 3 events and 2 bad lines: %s\n%s", status, errs, out)
 		}
 	})
 }

@@ -34,7 +34,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 	page, trace, ok := strings.Cut(strings.TrimSpace(link), "/#!/?url=")
 	if !ok || page != "https://ui.perfetto.dev" {
-		t.Fatalf("link %q", link)
+		t.Fatalf("link opens %q, want https://ui.perfetto.dev", link)
 	}
 	at, err := url.Parse(trace)
 	if err != nil || at.Hostname() != "127.0.0.1" {
@@ -86,7 +86,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 			t.Errorf("%s %s for host %q and origin %q: %s, want %d", wrong.method, wrong.path, wrong.host, wrong.origin, resp.Status, wrong.status)
 		}
 		if o := resp.Header.Get("Access-Control-Allow-Origin"); wrong.status == 403 && o != "" {
-			t.Errorf("%s %s: a page may read it: %q", wrong.method, wrong.path, o)
+			t.Errorf("%s %s is allowed to origin %q, want no origin", wrong.method, wrong.path, o)
 		}
 	}
 	resp, body := get("GET", at.Path, "", page)
@@ -102,11 +102,11 @@ func TestOpenServesTheTrace(t *testing.T) {
 		if ev.Name == "forward" {
 			n++
 		} else if ev.Ph == "X" && ev.Name != "start" && ev.Name != "end" {
-			t.Errorf("%s is there", ev.Name)
+			t.Errorf("event %s is there, want only start and end", ev.Name)
 		}
 	}
 	if s := <-status; s != ui.StatusOK || n != 4 {
-		t.Errorf("status %d, %d spans: %s", s, n, stderr.String())
+		t.Errorf("status %d and %d spans, want 0 and 4: %s", s, n, stderr.String())
 	}
 }
 

@@ -166,7 +166,7 @@ func replayOperations(t *testing.T, rows []operation) *straggler.State {
 		}
 		for w := range n {
 			if len(s.ops[w]) > 0 {
-				t.Fatalf("step %d: worker %d waits in %+v for ever", number, w, s.ops[w][0])
+				t.Fatalf("step %d: worker %d waits in %+v, which never ends", number, w, s.ops[w][0])
 			}
 			st.SetRank(w, straggler.Rank{Role: fmt.Sprintf("stage %d", w%stages)})
 			st.Add(&straggler.Step{Rank: w, Number: number, Start: int64(begin * 1e9), End: int64(s.now[w] * 1e9), Spans: s.spans[w]})

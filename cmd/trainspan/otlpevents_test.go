@@ -48,24 +48,24 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 		t.Fatalf(`got %v, want 2 back.spans, sp set, byName["step"].GetStatus().GetCode() = tracepb.Status_STATUS_CODE_OK`, back.spans)
 	}
 	if st := sp.GetStatus(); st.GetCode() != tracepb.Status_STATUS_CODE_ERROR || st.GetMessage() != "out of memory" {
-		t.Errorf("status %v", st)
+		t.Errorf(`status %v, want error "out of memory"`, st)
 	}
 	ev := sp.GetEvents()
 	if len(ev) != 2 || ev[0].GetName() != "exception" || ev[0].GetTimeUnixNano() != (ts+5)*1000 || ev[1].GetName() != "late" || len(ev[1].GetAttributes()) != 0 {
-		t.Fatalf("events %v", ev)
+		t.Fatalf("events %v, want an exception 5 µs after the start, then late without attributes", ev)
 	}
 	if a := ev[0].GetAttributes(); len(a) != 2 || a[0].GetValue().GetStringValue() != "OOM" || a[1].GetValue().GetIntValue() != 3 {
-		t.Errorf("attributes %v", a)
+		t.Errorf("attributes of the exception %v, want OOM and 3", a)
 	}
 	if l := sp.GetLinks(); len(l) != 1 || len(l[0].GetTraceId()) != 16 || l[0].GetSpanId()[7] != 8 || len(l[0].GetAttributes()) != 2 {
-		t.Errorf("links %v", l)
+		t.Errorf("links %v, want one with a trace ID, span 8 and two attributes", l)
 	}
 	if sp.GetDroppedEventsCount() != 7 || len(byName["step"].GetEvents()) != 0 {
-		t.Errorf("%d dropped", sp.GetDroppedEventsCount())
+		t.Errorf("step: %d events dropped, %d kept; want 7 and 0", sp.GetDroppedEventsCount(), len(byName["step"].GetEvents()))
 	}
 	for _, a := range sp.GetAttributes() {
 		if a.GetKey() == "otel.status_code" || a.GetKey() == "otel.links" {
-			t.Errorf("attribute %s is there too", a.GetKey())
+			t.Errorf("attribute %s is there, want it only as a field of the span", a.GetKey())
 		}
 	}
 }

@@ -99,13 +99,13 @@ func TestOutputThatAppears(t *testing.T) {
 			var o, e bytes.Buffer
 			status := run(ctx, c.args, ui.Streams{In: strings.NewReader(""), Out: &o, Err: &e})
 			if !there.Load() {
-				t.Fatalf("nothing asked while it was written: status %d, %s%s", status, o.String(), e.String())
+				t.Fatalf("the file never appeared while the command ran: status %d, %s%s", status, o.String(), e.String())
 			}
 			if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
-				t.Errorf("it is %.20q, %v", text, err)
+				t.Errorf(`the file that appeared contains %.20q, %v; want "precious" as before`, text, err)
 			}
 			if status != ui.StatusUse || !strings.Contains(e.String(), path) {
-				t.Errorf("status %d: %s", status, e.String())
+				t.Errorf("status %d, stderr %q; want %d and the path of the file", status, e.String(), ui.StatusUse)
 			}
 			if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
 				t.Errorf("left are %q, want none", left)
@@ -149,10 +149,10 @@ func TestForce(t *testing.T) {
 			}
 			for _, path := range []string{link, dangling} {
 				if status, _, problems := call(append(args, path)...); status != ui.StatusUse || !strings.Contains(problems, "symbolic link") {
-					t.Errorf("%s: status %d: %s", path, status, problems)
+					t.Errorf(`--force on %s: status %d, stderr %q; want %d and "symbolic link"`, path, status, problems, ui.StatusUse)
 				}
 				if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() {
-					t.Errorf("the link is gone: %v", err)
+					t.Errorf("the link was replaced, want it left: %v", err)
 				}
 			}
 			if _, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
@@ -161,7 +161,7 @@ func TestForce(t *testing.T) {
 		})
 	}
 	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
-		t.Errorf("the file of the link is %.20q, %v", text, err)
+		t.Errorf(`the file behind the link contains %.20q, %v; want "precious" as before`, text, err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestForeignIndexes(t *testing.T) {
 	alone := map[string]answer{}
 	for _, command := range commands {
 		if alone[command] = ask(command); alone[command].status != ui.StatusOK {
-			t.Fatalf("%s: %+v", command, alone[command])
+			t.Fatalf("%s: %+v, want status 0", command, alone[command])
 		}
 	}
 	for name, text := range map[string]string{

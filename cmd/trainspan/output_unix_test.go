@@ -25,7 +25,7 @@ func TestRecoverToNoFile(t *testing.T) {
 		status, _, problems := call(append([]string{"trace", "recover", trace, "-o", pipe}, force...)...)
 		info, err := os.Lstat(pipe)
 		if err != nil || info.Mode()&os.ModeNamedPipe == 0 || status != ui.StatusUse || !strings.Contains(problems, "regular file") {
-			t.Errorf("%v, status %d: %s", err, status, problems)
+			t.Errorf(`recover to a pipe: %v, status %d, stderr %q; want the pipe left, status %d and "regular file"`, err, status, problems, ui.StatusUse)
 		}
 	}
 }

@@ -57,10 +57,10 @@ func TestParquetRuns(t *testing.T) {
 		var out, errs bytes.Buffer
 		status := run(context.Background(), args, ui.Streams{Out: &out, Err: &errs})
 		if status != tc.status || !strings.Contains(out.String()+errs.String(), tc.says) {
-			t.Errorf("%s: status %d, %s%s", tc.args, status, out.String(), errs.String())
+			t.Errorf("%s: status %d, %s%s; want %d and %q", tc.args, status, out.String(), errs.String(), tc.status, tc.says)
 		}
 		if status != ui.StatusOK && bytesBelow(t, dir) != before {
-			t.Errorf("%s: failed and changed something", tc.args)
+			t.Errorf("%s failed and changed files, want them as before", tc.args)
 		}
 	}
 	if bytesBelow(t, run1) == 0 {
@@ -93,7 +93,7 @@ func TestParquetOfDamagedTrace(t *testing.T) {
 	var out, errs bytes.Buffer
 	status := run(context.Background(), []string{"trace", "convert", trace, "--to", "parquet", "-o", filepath.Join(dir, "lake")}, ui.Streams{Out: &out, Err: &errs})
 	if status != ui.StatusData || !strings.Contains(out.String(), "events") || !strings.Contains(errs.String(), "damaged or cut off") {
-		t.Errorf("status %d, %s%s", status, out.String(), errs.String())
+		t.Errorf(`parquet of a damaged trace: status %d, %s%s; want %d, the events and "damaged or cut off"`, status, out.String(), errs.String(), ui.StatusData)
 	}
 }
 
@@ -125,7 +125,7 @@ func BenchmarkParquet(b *testing.B) {
 			var out, errs bytes.Buffer
 			args := []string{"trace", "convert", traces, "--to", "parquet", "-o", lake, "--force"}
 			if status := run(context.Background(), args, ui.Streams{Out: &out, Err: &errs}); status != 0 {
-				b.Fatalf("status %d: %s", status, errs.String())
+				b.Fatalf("parquet: status %d, want 0: %s", status, errs.String())
 			}
 		}
 		b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "events/s")

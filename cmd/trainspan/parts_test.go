@@ -49,7 +49,7 @@ func TestParquetParts(t *testing.T) {
 		t.Helper()
 		got, stdout, stderr := cli(t, strings.Fields(args)...)
 		if got != status || !strings.Contains(stdout+stderr, says) {
-			t.Fatalf("%s: status %d, %s%s", args, got, stdout, stderr)
+			t.Fatalf("%s: status %d, want %d and %q: %s%s", args, got, status, says, stdout, stderr)
 		}
 	}
 	var first map[string]string
@@ -84,7 +84,7 @@ func TestParquetParts(t *testing.T) {
 	}
 	const index = "/runs/run=r/attempt-1.ranks-4-7.parquet"
 	if first[index] == "" {
-		t.Errorf("no %s", index)
+		t.Errorf("%s is missing", index)
 	}
 	before := bytesBelow(t, dir)
 	do(ui.StatusUse, "rank 0 of attempt 1 already exists, by lake0", "trace convert node0 node1 --to parquet --part --run r -o lake0")
@@ -99,7 +99,7 @@ func TestParquetParts(t *testing.T) {
 	whole := tree(t, "lake0")
 	for name, text := range tree(t, "lake1") {
 		if strings.HasPrefix(name, "/ledger/") && whole[name] != text {
-			t.Errorf("%s of the digests is not that of the traces", name)
+			t.Errorf("%s of the digests differs from the one of the traces", name)
 		}
 	}
 }

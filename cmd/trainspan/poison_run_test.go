@@ -85,10 +85,10 @@ func TestPoisonWithColours(t *testing.T) {
 		_ = keyboard.Close()
 		text := strings.ReplaceAll(shown.String(), "\r\n", "\n")
 		if !strings.Contains(text, colour) {
-			t.Errorf("%s lacks %q: %q", line, colour, text)
+			t.Errorf("%s: want %q in the text, got %q", line, colour, text)
 		}
 		if found := hiddenIn(own.ReplaceAllString(text, "")); found != "" || strings.Contains(text, "\x1b[35m") {
-			t.Errorf("%s prints %s: %q", line, found, text)
+			t.Errorf("%s prints %s, want no control characters but its own colours: %q", line, found, text)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestPoisonOnTop(t *testing.T) {
 			m.width, m.height = width, 100
 			v := m.View()
 			if found := hiddenIn(v.Content + v.WindowTitle); found != "" {
-				t.Errorf("%q: %s in %q", paths, found, v.Content+v.WindowTitle)
+				t.Errorf("top on %q shows %s in %q, want no control characters", paths, found, v.Content+v.WindowTitle)
 			}
 		}
 	}

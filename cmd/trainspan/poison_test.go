@@ -298,15 +298,15 @@ func lookAtFiles(t *testing.T, dir string) {
 		}
 		pages++
 		if found := hiddenIn(string(text)); found != "" && found != "a line of its own" { // line breaks have no meaning in HTML
-			t.Errorf("%q holds %s", path, found)
+			t.Errorf("%q contains %s, want no control characters", path, found)
 		}
 		if escape := regexp.MustCompile(`[^\\]\\u00[01]`).FindIndex(text); escape != nil && strings.HasSuffix(path, ".html") {
-			t.Errorf("%q holds a control character in its data: %q", path, text[escape[0]:min(escape[1]+30, len(text))])
+			t.Errorf("%q contains a control character in its data: %q", path, text[escape[0]:min(escape[1]+30, len(text))])
 		}
 		return nil
 	})
 	if err != nil || pages == 0 {
-		t.Errorf("%d files, %v", pages, err)
+		t.Errorf("found %d pages, want one or more: %v", pages, err)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestPoisonInJSON(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Errorf("no event has its name: %s", out)
+		t.Errorf("no event has the name with control characters: %s", out)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestReportOfProfiles(t *testing.T) {
 	status, out, said := cli(t, "report", "--full", filepath.Join(dir, "in"))
 	for _, want := range []string{"A step takes 1.00 ms (mean of 2 steps on 2 ranks): 25.0 % compute, 75.0 % idle device", "RANKS"} {
 		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
-			t.Errorf("%q is not in %s", want, out)
+			t.Errorf("report of profiles: want %q in %s", want, out)
 		}
 	}
 	if !strings.Contains(said, "not reported: 1 other job in the same files: second.json.1; --run second.json.1 reports it") {
@@ -62,10 +62,10 @@ func TestReportOfProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, out, _ := cli(t, "report", "--full", filepath.Join(dir, "in")); status != 0 || !strings.Contains(out, "on 2 ranks): 25.0 % compute") {
-		t.Errorf("beside a trace without a training: status %d: %s", status, out)
+		t.Errorf("report beside a trace without training: status %d, want 0 and 25.0 %% compute on 2 ranks: %s", status, out)
 	}
 	if status, out, said := cli(t, "report", filepath.Join(in, "second.json")); status != 0 || !strings.Contains(out, "on 1 rank): 25.0 % compute") || said != "" {
-		t.Errorf("status %d: %s%s", status, out, said)
+		t.Errorf("report of one rank: status %d, want 0, 25.0 %% compute and no message: %s%s", status, out, said)
 	}
 	whole, err := os.ReadFile(filepath.Join(in, "second.json"))
 	if err != nil {
@@ -76,10 +76,10 @@ func TestReportOfProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, out, said := cli(t, "report", torn); status != 0 || !strings.Contains(said, "torn.json: truncated at byte") || !strings.Contains(out, "A step takes 1.00 ms") {
-		t.Errorf("status %d: %s%s", status, out, said)
+		t.Errorf("report of a torn profile: status %d, want 0, the byte of the damage and a step of 1.00 ms: %s%s", status, out, said)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files left in the temporary directory: %v, %v; want none", left, err)
 	}
 }
 
@@ -97,11 +97,11 @@ func TestReportOfCopies(t *testing.T) {
 	}
 	status, out, _ := cli(t, "report", "--full", dir)
 	if status != 0 || !strings.Contains(out, "mean of 1 step on 1 rank") || !strings.Contains(out, "a copy of") {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf(`report of copies: status %d, want 0, one step of one rank and "a copy of": %s`, status, out)
 	}
 	status, _, said := cli(t, "trace", "import", dir, "-o", filepath.Join(t.TempDir(), "out.pfw"))
 	if status != 0 || !strings.Contains(said, "a copy of ") {
-		t.Errorf("import: status %d: %s", status, said)
+		t.Errorf(`import of copies: status %d, want 0 and "a copy of": %s`, status, said)
 	}
 }
 
@@ -121,11 +121,11 @@ func TestReportOfForeignTraces(t *testing.T) {
 		}
 		status, out, _ := cli(t, "report", path)
 		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "it may be a Chrome trace of another program") || strings.Contains(out, "%") {
-			t.Errorf("%s: status %d: %s", name, status, out)
+			t.Errorf("%s: status %d, want 0, a hint at another program and no shares: %s", name, status, out)
 		}
 		_, out, _ = cli(t, "report", "--json", path)
 		if !strings.Contains(out, `"goodput": null`) || !strings.Contains(out, `"busy_share": null`) || !strings.Contains(out, `"count": 0,`) {
-			t.Errorf("%s: %s", name, out)
+			t.Errorf("%s: want goodput and busy_share null and no steps, got %s", name, out)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestCompareProfiles(t *testing.T) {
 	status, out, said := cli(t, "compare", base, next)
 	for _, want := range []string{"Cannot decide whether", "compute                0.25 ms  0.45 ms   +0.200 ms", "idle                   0.75 ms  0.55 ms   -0.200 ms", "kernel     base      new  difference\n    gemm  0.25 ms  0.45 ms   +0.200 ms"} {
 		if status != 4 || !strings.Contains(out, want) {
-			t.Errorf("status %d, %q is not in %s%s", status, want, out, said)
+			t.Errorf("compare: status %d, want 4 and %q: %s%s", status, want, out, said)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestRealTraceSurvivesRewriting(t *testing.T) {
 	dir := t.TempDir()
 	original := read(real)
 	if original.Events != 18023 || len(original.Use) != 8 {
-		t.Fatalf("%d events of %d processes", original.Events, len(original.Use))
+		t.Fatalf("the trace has %d events of %d processes, want 18023 of 8", original.Events, len(original.Use))
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	want(t, "trace", "merge", real, "-o", at("job.pfw.gz"))

@@ -223,13 +223,13 @@ func TestReferences(t *testing.T) {
 					}
 				case c.command == "compare": // its status depends on the number of steps
 					if !strings.Contains(said, `"kind"`) || strings.Contains(wrong, "trainspan: "+r.ref) {
-						t.Errorf("status %d: %s%s", status, said, wrong)
+						t.Errorf("status %d, want a diagnosis and no complaint about the reference: %s%s", status, said, wrong)
 					}
 				case status != ui.StatusOK:
-					t.Errorf("status %d: %s", status, wrong)
+					t.Errorf("status %d, want 0: %s", status, wrong)
 				case c.command == "trace summary" || c.command == "trace info" || c.command == "trace events":
 					if !strings.Contains(said, pid[r.run]) {
-						t.Errorf("process %s of %s is not in %s", pid[r.run], r.run, said)
+						t.Errorf("want process %s of %s, got %s", pid[r.run], r.run, said)
 					}
 				case c.command == "report" && pid[r.run] != "" && r.run != aProfile && !strings.Contains(r.ref, "/"):
 					if !strings.Contains(said, `"name": "`+r.run+`"`) {
@@ -301,7 +301,7 @@ func TestIDsAgree(t *testing.T) {
 		rows := lines[runRow](t, "runs", "--json")
 		refs, err := read.Resolve(t.Context(), []string{rows[0].ID})
 		if err != nil || refs[0].Run != rows[0].ID || rows[0].ID != rundir.Clean(name)+".1" || rows[0].Job != rundir.Clean(name) {
-			t.Errorf("%q is listed as %q of %q, and resolved to %+v, %v", name, rows[0].ID, rows[0].Job, refs, err)
+			t.Errorf("%q is listed as %q of job %q and resolves to %+v, %v; want one ID for both", name, rows[0].ID, rows[0].Job, refs, err)
 		}
 	}
 }
@@ -333,7 +333,7 @@ func TestResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	if refs, err := read.Resolve(context.Background(), []string{"eval"}); err != nil || refs[0].Run != "" {
-		t.Errorf("a folder with the name of a run: %+v, %v", refs, err)
+		t.Errorf("Resolve of a directory with the name of a run: %+v, %v; want the directory", refs, err)
 	}
 }
 

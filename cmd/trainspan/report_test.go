@@ -66,10 +66,10 @@ func TestReport(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	if err != nil || !bytes.Contains(text, []byte("<!doctype html>")) {
-		t.Errorf("%v: %.100s", err, text)
+		t.Errorf("page of the report: %v, %.100s; want an HTML document", err, text)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || left != nil {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("temporary files left: %v, %v; want none", left, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestReportOfTwoJobs(t *testing.T) {
 		Ranks []any  `json:"ranks"`
 	}
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Tag != "large" || len(r.Ranks) != 4 || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, "1 other job in the same files: small.1; --run small.1") {
-		t.Errorf("status %d, %v, %+v\n%s", code, err, r, problems)
+		t.Errorf("report: status %d, %v, %+v; want job large with 4 ranks and one message that names small.1\n%s", code, err, r, problems)
 	}
 }
 
@@ -97,14 +97,14 @@ func TestCompareNamesTheRank(t *testing.T) {
 	_, out, problems := call("compare", base, slow, "--json")
 	var r compare.Result
 	if err := json.Unmarshal([]byte(out), &r); err != nil || r.Difference == nil || len(r.Parts) < 5 {
-		t.Fatalf("%v: %s%s", err, out, problems)
+		t.Fatalf("compare --json: %v, want a difference in 5 or more parts: %s%s", err, out, problems)
 	}
 	var seconds, ms float64
 	for _, p := range r.Parts {
 		seconds, ms = seconds+*p.Seconds, ms+p.StepMS
 	}
 	if first := r.Parts[0]; first.Words() != "backward of rank 0" || math.Abs(first.StepMS-11.6) > 0.5 || math.Abs(seconds-*r.Difference) > 1e-9 || math.Abs(ms-r.StepMS) > 1e-9 {
-		t.Errorf("first %+v; %v of %v s, %v of %v ms", first, seconds, *r.Difference, ms, r.StepMS)
+		t.Errorf("first part is %+v, the parts sum to %v s of %v s and %v ms of %v ms; want backward of rank 0, 11.6 ms per step, and equal sums", first, seconds, *r.Difference, ms, r.StepMS)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestLimits(t *testing.T) {
 			}
 			code, out, problems := call(append([]string{"report", dir}, c.args...)...)
 			if code != c.code || !strings.Contains(out+problems, c.says) || c.says == "" && strings.Contains(out, "MFU") {
-				t.Errorf("status %d: %s%s", code, out, problems)
+				t.Errorf("status %d, want %d and %q: %s%s", code, c.code, c.says, out, problems)
 			}
 		})
 	}

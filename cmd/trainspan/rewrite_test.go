@@ -45,7 +45,7 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 		t.Helper()
 		p := placeOf(t, paths...)
 		if p.Job != "4711" || p.Tag != "mine" || len(p.Attempts) != 1 || p.Attempts[0].Number != 2 || !slices.Equal(p.Ledger.Missing, []int{1}) {
-			t.Errorf("%s: %+v", name, p)
+			t.Errorf("%s: %+v, want job 4711, tag mine, attempt 2, rank 1 missing", name, p)
 		}
 	}
 	check("as recorded", in)
@@ -66,6 +66,6 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	mixed := filepath.Join(dir, "mixed.pfw.gz")
 	want(t, "trace", "merge", in, other, "-o", mixed)
 	if p := placeOf(t, mixed); p.Tag != "" {
-		t.Errorf("of two jobs: %+v", p)
+		t.Errorf("trace of two jobs: %+v, want no tag", p)
 	}
 }

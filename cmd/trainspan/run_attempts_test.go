@@ -126,7 +126,7 @@ func agreeOnRuns(t *testing.T, dir string) {
 			reported[r.ID] = append(reported[r.ID], a.Number)
 		}
 		if len(reported[r.ID]) != r.Attempts {
-			t.Errorf("%s: the report has %d attempts, the list %d", r.ID, len(reported[r.ID]), r.Attempts)
+			t.Errorf("%s: the report has %d attempts, want %d as in the list", r.ID, len(reported[r.ID]), r.Attempts)
 		}
 	}
 	check := func(verb string, rows []row) {
@@ -143,7 +143,7 @@ func agreeOnRuns(t *testing.T, dir string) {
 			slices.Sort(got[r.Run])
 		}
 		if fmt.Sprint(got) != fmt.Sprint(reported) {
-			t.Errorf("%s has %v, the report %v", verb, got, reported)
+			t.Errorf("%s has runs %v, want %v as in the report", verb, got, reported)
 		}
 	}
 	var steps []row
@@ -167,10 +167,10 @@ func agreeOnRuns(t *testing.T, dir string) {
 	}
 	for _, m := range made {
 		if _, ok := reported[m.Run]; !ok && len(made) > 1 {
-			t.Errorf("Parquet has the run %s, the report %v", m.Run, reported)
+			t.Errorf("Parquet has the run %s, want one of the report: %v", m.Run, reported)
 		}
 	}
 	if len(made) != len(reported) {
-		t.Errorf("Parquet has %d runs, the report %d", len(made), len(reported))
+		t.Errorf("Parquet has %d runs, want %d as in the report", len(made), len(reported))
 	}
 }

@@ -62,7 +62,7 @@ func TestRunGivesItsStreamsBack(t *testing.T) {
 	})
 	text, err := io.ReadAll(read) // to its end
 	if err != nil || !strings.Contains(string(text), "in the background") {
-		t.Errorf("it says %q, %v", text, err)
+		t.Errorf(`output after the command: %q, %v; want "in the background"`, text, err)
 	}
 	if err := syscall.Kill(helper, syscall.SIGCONT); err != nil {
 		t.Errorf("the telemetry process has ended: %v", err)
@@ -80,10 +80,10 @@ func TestRunMakesAPage(t *testing.T) {
 			t.Fatalf("status %d, want 0: %s", status, s.err.String())
 		}
 		if _, err := os.Stat(filepath.Join(dir, "files", "report.html")); os.IsNotExist(err) != quiet {
-			t.Errorf("quiet %v: %v", quiet, err)
+			t.Errorf("quiet %v: report.html: %v, want it written: %v", quiet, err, !quiet)
 		}
 		if told := s.err.String(); strings.Contains(told, "Files      files") == quiet {
-			t.Errorf("quiet %v: it says %q", quiet, told)
+			t.Errorf("quiet %v: stderr %q, want the files listed: %v", quiet, told, !quiet)
 		}
 	}
 }
@@ -233,11 +233,11 @@ func TestRunPythons(t *testing.T) {
 				alone.Stderr = &errs
 				out, _ := alone.Output()
 				if status := s.finish(); status != alone.ProcessState.ExitCode() || s.out.String() != string(out) {
-					t.Errorf("status %d, output %q; alone %d, %q", status, s.out.String(), alone.ProcessState.ExitCode(), out)
+					t.Errorf("status %d, output %q; want %d, %q as without trainspan", status, s.out.String(), alone.ProcessState.ExitCode(), out)
 				}
 				ours, same := strings.CutPrefix(s.err.String(), errs.String())
 				if !same {
-					t.Errorf("it writes %q, alone %q", ours, errs.String())
+					t.Errorf("stderr %q, want %q as without trainspan", ours, errs.String())
 				}
 				why := c.why
 				switch {

@@ -72,18 +72,18 @@ func TestRunIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r, _ := theRun(t, dir); r.State != rundir.Running {
-		t.Errorf("run.json says %+v", r)
+		t.Errorf("run.json of the killed run: %+v, want state running", r)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
 		t.Fatal(err)
 	}
 	until.True(t, "the end of telemetry", func() bool { return syscall.Kill(helper, 0) != nil })
 	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on\n" {
-		t.Errorf("the job wrote %q, %v", text, err)
+		t.Errorf(`the job wrote %q, %v; want "went on"`, text, err)
 	}
 	r, at := theRun(t, dir)
 	if r.State != rundir.Ended || r.EndedBy != rundir.ByUnknown || r.OTLP == nil || r.OTLP.Spans-r.OTLP.Own != 6 || len(r.Processes) == 0 {
-		t.Errorf("run.json says %+v", r)
+		t.Errorf("run.json after the import: %+v, want it ended, cause unknown, 6 OTLP spans and its processes", r)
 	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
 	if len(traces) != 3 { // those of the job, of OTLP and of resources
@@ -141,7 +141,7 @@ open("result", "w").write("went on")
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	if out, status := run("trace", "import", at); status != 1 || !strings.Contains(out, "is still writing it") {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf(`import during the run: status %d, want 1 and "is still writing it": %s`, status, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("x\n"), 0); err != nil {
 		t.Fatal(err)
@@ -159,13 +159,13 @@ open("result", "w").write("went on")
 		return true
 	})
 	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on" {
-		t.Errorf("the job wrote %q, %v", text, err)
+		t.Errorf(`the job wrote %q, %v; want "went on"`, text, err)
 	}
 	if out, status := run("trace", "import", filepath.Join(dir, rundir.Root)); status != 0 {
 		t.Errorf("status %d, want 0: %s", status, out)
 	}
 	if out, status := run("trace", "import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
-		t.Errorf("a second time: status %d: %s", status, out)
+		t.Errorf(`second import: status %d, want 0 and "nothing is left to import": %s`, status, out)
 	}
 	traces, _ := filepath.Glob(filepath.Join(at, "*.pfw.gz"))
 	found := 0
@@ -175,11 +175,11 @@ open("result", "w").write("went on")
 		}
 	}
 	if found != 20 {
-		t.Errorf("%d spans are in %v", found, traces)
+		t.Errorf("found %d spans in %v, want 20", found, traces)
 	}
 	for _, folder := range filepath.SplitList(r.Ring) {
 		if _, err := os.Stat(folder); err == nil {
-			t.Errorf("%s is left", folder)
+			t.Errorf("%s still exists after the import", folder)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestRunWithoutItsTelemetryProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "telemetry process ended early") || !strings.Contains(s.err.String(), "trainspan trace import "+dir) {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0, a message that the telemetry process ended and how to import: %s", status, s.err.String())
 	}
 }
 
@@ -328,6 +328,6 @@ open("go").read()
 		}
 	}
 	if found != 20 {
-		t.Errorf("%d spans are in %v", found, traces)
+		t.Errorf("found %d spans in %v, want 20", found, traces)
 	}
 }

@@ -94,7 +94,7 @@ func TestOneSamplerOfANode(t *testing.T) {
 		return err
 	})
 	if err != nil || files[rundir.FileName] != ranks || files[".start"] != 1 || len(files) != 2+ranks {
-		t.Errorf("files are %v, %v", files, err)
+		t.Errorf("files %v, %v; want %d of %s, one start file and one set of counters", files, err, ranks, rundir.FileName)
 	}
 	if left, _ := filepath.Glob("/dev/shm/trainspan-node-*"); len(left) > 0 {
 		t.Logf("left, perhaps of others: %v", left)

@@ -72,20 +72,20 @@ func killReceiver(t *testing.T, both bool, batches int) {
 			return !proc.Alive(helper, 0)
 		})
 	} else if _, status := s.rest(); status != 0 || !strings.Contains(s.err.String(), "received OTLP spans") || !strings.Contains(s.err.String(), "trainspan trace import "+dir) {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0 and advice to import the received OTLP spans: %s", status, s.err.String())
 	}
 	run := func(args ...string) string {
 		cmd := exec.Command(s.Path, args...)
 		cmd.Dir, cmd.Env = dir, s.Env
 		out, err := cmd.CombinedOutput()
 		if err != nil && args[0] == "trace" {
-			t.Errorf("%v: %v: %s", args, err, out)
+			t.Errorf("%v: %v, want no error: %s", args, err, out)
 		}
 		return string(out)
 	}
 	before := spansByName(t, at)
 	if out := run("report", at); !strings.Contains(out, "are still in a journal") || !strings.Contains(out, "trainspan trace import "+at) {
-		t.Errorf("report: %s", out)
+		t.Errorf("report before the import: want advice to import the journal, got %s", out)
 	}
 	out := run("trace", "import", at)
 	if !strings.Contains(out, "received by OTLP added") {
@@ -95,7 +95,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 		t.Errorf("a second import: %s, want \"nothing is left to import\" in it", out)
 	}
 	if out := run("report", at); strings.Contains(out, "are still in a journal") {
-		t.Errorf("report after it: %s", out)
+		t.Errorf("report after the import: want no journal, got %s", out)
 	}
 	list := taken()
 	acked, _ := strconv.Atoi(list[len(list)-1])
@@ -116,7 +116,7 @@ func killReceiver(t *testing.T, both bool, batches int) {
 	}
 	t.Logf("of %d acknowledged spans %d were not in the traces before the import, %d after it; %d are there twice", acked, old, lost, doubled)
 	if lost > 0 || doubled > 0 {
-		t.Errorf("of %d acknowledged spans %d are lost, %d are there twice", acked, lost, doubled)
+		t.Errorf("of %d acknowledged spans %d are lost and %d are duplicated, want none", acked, lost, doubled)
 	}
 	parts, _ := filepath.Glob(filepath.Join(at, "otlp-*.1.pfw.gz"))
 	for _, path := range parts {
@@ -168,7 +168,7 @@ func TestTokenIsNowhere(t *testing.T) {
 			lines, status := s.rest()
 			out := strings.Join(lines, "\n") + "\n"
 			if status != 0 || !strings.Contains(out, "sent") {
-				t.Fatalf("status %d: %s%s", status, out, s.err.String())
+				t.Fatalf(`status %d, want 0 and "sent": %s%s`, status, out, s.err.String())
 			}
 			headers, _, _ := strings.Cut(out, "\n")
 			_, token, ok := strings.Cut(headers, "x-key=a%20b,x-trainspan-token=")
@@ -180,12 +180,12 @@ func TestTokenIsNowhere(t *testing.T) {
 				return
 			case "given":
 				if token != "given-token-of-the-user%2C%3D" {
-					t.Errorf("the headers are %q", headers)
+					t.Errorf("the headers of the command are %q, want the token of the user", headers)
 				}
 				token = c.want
 			default:
 				if !ok || len(token) != 64 {
-					t.Errorf("the headers are %q", headers)
+					t.Errorf("the headers of the command are %q, want a token of 64 letters", headers)
 				}
 			}
 			_, at := theRun(t, dir)
@@ -201,12 +201,12 @@ func TestTokenIsNowhere(t *testing.T) {
 					}
 				}
 				if bytes.Contains(text, []byte(token)) {
-					t.Errorf("the token is in %s", path)
+					t.Errorf("%s contains the token", path)
 				}
 				return err
 			})
 			if err != nil || strings.Contains(s.err.String(), token) {
-				t.Errorf("%v: %s", err, s.err.String())
+				t.Errorf("%v, or the token is in stderr: %s", err, s.err.String())
 			}
 		})
 	}

@@ -92,17 +92,17 @@ raise RuntimeError("https://me:hunter2@host refused\n  password=hunter2")
 			}
 			_, out, _ = cli(t, "report", dir, "--json")
 			if err := json.Unmarshal([]byte(out), &later); err != nil || later.Outcome.Text != c.want && (len(later.Starts) != 1 || later.Starts[0].Outcome.Text != c.want) {
-				t.Errorf("%v: the report says %s", err, out)
+				t.Errorf("%v: the report has no outcome %q: %s", err, c.want, out)
 			}
 			if raised := strings.HasSuffix(later.Outcome.ErrorAt, "train.py:11"); raised != (name == "one of a training") {
-				t.Errorf("the exception came up at %q", later.Outcome.ErrorAt)
+				t.Errorf("the exception is reported at %q, want train.py:11 only where a training raised it", later.Outcome.ErrorAt)
 			}
 			files, _ := filepath.Glob(filepath.Join(dir, "files", "*"))
 			for _, path := range files {
 				text, _ := os.ReadFile(path)
 				_, events, _ := cli(t, "trace", "events", path)
 				if len(files) == 0 || strings.Contains(string(text)+events, "hunter2") {
-					t.Errorf("%s has the secret", path)
+					t.Errorf("%s contains the secret, or there are no files", path)
 				}
 			}
 		})

@@ -38,16 +38,16 @@ func TestRunAttempts(t *testing.T) {
 			t.Fatalf("start %d: status %d, want %d: %s", i, status, len(args)-2, s.err.String())
 		}
 		if i == 2 && (!strings.Contains(s.err.String(), "5 steps repeated") || !strings.Contains(s.err.String(), "after 2 restarts") && !strings.Contains(s.err.String(), "in attempt 3")) {
-			t.Errorf("the report is %s", s.err.String())
+			t.Errorf("report of attempt 3: want 5 steps repeated after 2 restarts, got %s", s.err.String())
 		}
 		if i == 3 && (strings.Contains(s.err.String(), "Restart ") || !strings.Contains(s.err.String(), "10")) {
-			t.Errorf("the report of another run is %s", s.err.String())
+			t.Errorf("report of another run: want 10 steps and no restart, got %s", s.err.String())
 		}
 	}
 	for i := range 3 {
 		r, at := theRun(t, filepath.Join(dir, rundir.Root, "job", fmt.Sprintf("attempt-%d", i+1)))
 		if r.Attempt != i || r.Name != "job" {
-			t.Errorf("attempt %d: run.json says %+v", i, r)
+			t.Errorf("attempt %d: run.json is %+v, want this attempt of job", i, r)
 		}
 		for _, name := range []string{"trace.pfw.gz", "telemetry.jsonl", "resources.pfw.gz", "report.html"} {
 			if _, err := os.Stat(filepath.Join(at, name)); err != nil {
@@ -86,11 +86,11 @@ func TestRunLeavesOtherPages(t *testing.T) {
 				}
 				for _, path := range []string{victim, page} {
 					if text, err := os.ReadFile(path); err != nil || string(text) != "<!doctype html> precious" {
-						t.Errorf("start %d: %s is %.40q, %v", i, path, text, err)
+						t.Errorf("start %d: %s contains %.40q, %v; want the page of the user as before", i, path, text, err)
 					}
 				}
 				if text, err := os.ReadFile(ours); err != nil || !bytes.Contains(text, []byte(`content="trainspan"`)) {
-					t.Errorf("start %d: %.40q, %v", i, text, err)
+					t.Errorf("start %d: the report page is %.40q, %v; want one of trainspan", i, text, err)
 				}
 			}
 			if more, _ := filepath.Glob(filepath.Join(dir, "out", "report.run3*")); len(more) > 0 {
@@ -153,7 +153,7 @@ func TestRunJoinsByLauncher(t *testing.T) {
 	tmp := "TMPDIR=" + t.TempDir()
 	cmd.Dir, cmd.Env = dir, append(clean(bin), tmp)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v, output %s; want no error and no output", err, out)
 	}
 	settled(t, tmp)
 	paths, _ := filepath.Glob(filepath.Join(dir, rundir.Root, "job", "attempt-*", "*", rundir.FileName))
@@ -168,7 +168,7 @@ func TestRunJoinsByLauncher(t *testing.T) {
 		slices.Sort(ranks[r.Attempt])
 	}
 	if got := fmt.Sprint(ranks); got != "map[0:[0 1 2] 1:[0 1 2] 2:[0 1 2]]" || len(ids) != 1 {
-		t.Errorf("attempts have the ranks %s, and the jobs are %v", got, ids)
+		t.Errorf("ranks by attempt %s, jobs %v; want ranks 0 to 2 in three attempts of one job", got, ids)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestRunUnpacksTheClientSomewhere(t *testing.T) {
 			s.tmp = "TEST_DIR=" + dir // settle finds the telemetry process by this variable
 			s.Env = append(s.Env, "TMPDIR="+tmp, s.tmp)
 			if status := s.finish(); status != 0 || s.err.Len() > 0 || !strings.Contains(s.out.String(), "sys.path") {
-				t.Errorf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
+				t.Errorf("status %d, output %q, stderr %q; want 0 and the sys.path of the client", status, s.out.String(), s.err.String())
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestRunBelowAnother(t *testing.T) {
 		t.Errorf("status %d, want 0: %s", status, s.err.String())
 	}
 	if r, _ := theRun(t, dir); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "RANK") {
-		t.Errorf("problems are %q", r.Problems)
+		t.Errorf("problems %q, want one about RANK", r.Problems)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestRunReceivesOTLP(t *testing.T) {
 	}
 	r, at := theRun(t, dir)
 	if o := r.OTLP; o == nil || o.Own == 0 || o.Spans != 6+8+o.Own || o.Refused+o.Rejected != 0 {
-		t.Errorf("run.json says %+v", r.OTLP)
+		t.Errorf("run.json has OTLP %+v, want 14 spans of the job, its own, none refused", r.OTLP)
 	}
 	steps := make(map[int]int)
 	paths, _ := filepath.Glob(filepath.Join(at, "otlp-*.pfw.gz"))
@@ -242,14 +242,14 @@ func TestRunReceivesOTLP(t *testing.T) {
 		steps[dftest.Check(t, path).Counts["pipeline/train.iteration/X"]]++
 	}
 	if fmt.Sprint(steps) != "map[5:1 7:1]" { // each process has a separate file, although the resources have no process ids
-		t.Errorf("%v have %v steps", paths, steps)
+		t.Errorf("%v have steps %v, want steps 5 and 7 once each", paths, steps)
 	}
 	own, _ := filepath.Glob(filepath.Join(at, "trace*.pfw.gz"))
 	if len(own) != 1 {
 		t.Errorf("the job's own files are %v, want one", own)
 	}
 	if strings.Contains(s.err.String(), "telemetry could not deliver") {
-		t.Errorf("it says %s", s.err.String())
+		t.Errorf("stderr reports undelivered telemetry: %s", s.err.String())
 	}
 }
 
@@ -279,27 +279,27 @@ func TestRunForwards(t *testing.T) {
 	}
 	r, _ := theRun(t, dir)
 	if f := r.Forward; f == nil || f.Lost != 0 || f.Sent != f.Spans || f.Sent != r.OTLP.Spans || f.Sent != spans.Load() || f.Sent <= 6 {
-		t.Errorf("run.json says %+v of %+v, the backend got %d", r.Forward, r.OTLP, spans.Load())
+		t.Errorf("run.json has %+v of %+v, the backend got %d; want all spans forwarded and received", r.Forward, r.OTLP, spans.Load())
 	}
 	backend.Close()
 	s = prepare(t, t.TempDir(), "--forward", backend.URL, "--", "runjob", "send", "http", "5")
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "6 of 6 spans were not forwarded") {
-		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+		t.Errorf("status %d, want 0 and 6 spans not forwarded: %s%s", status, s.out.String(), s.err.String())
 	}
 	// An error is reported without the contents, and the spans are recorded.
 	for _, endpoint := range []string{backend.URL + "?key=hunter2", "http://user:hunter2@backend:4318", "no endpoint"} {
 		dir := t.TempDir()
 		s = prepare(t, dir, "--forward", endpoint, "--", "runjob", "send", "http", "5")
 		if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "cannot forward spans") && !strings.Contains(s.err.String(), "spans were not forwarded") {
-			t.Errorf("%s: status %d: %s%s", endpoint, status, s.out.String(), s.err.String())
+			t.Errorf("%s: status %d, want 0 and a message about spans not forwarded: %s%s", endpoint, status, s.out.String(), s.err.String())
 		}
 		r, at := theRun(t, dir)
 		text, err := os.ReadFile(filepath.Join(at, rundir.FileName))
 		if err != nil || bytes.Contains(text, []byte("hunter2")) || strings.Contains(s.err.String(), "hunter2") {
-			t.Errorf("%s: run.json %s, %v; it says %s", endpoint, text, err, s.err.String())
+			t.Errorf("%s: the password is in run.json %s (%v) or in stderr %s", endpoint, text, err, s.err.String())
 		}
 		if r.OTLP == nil || r.OTLP.Spans != 6 {
-			t.Errorf("%s: %+v", endpoint, r.OTLP)
+			t.Errorf("%s: run.json has OTLP %+v, want 6 spans", endpoint, r.OTLP)
 		}
 	}
 }
@@ -327,22 +327,22 @@ func TestRunImportsProfiles(t *testing.T) {
 	}
 	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
 	if status := s.finish(); status != 0 || s.err.Len() != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0 and no message: %s", status, s.err.String())
 	}
 	r, at := theRun(t, dir)
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "cut.pt.trace.json: not imported") {
-		t.Errorf("problems are %q", r.Problems)
+		t.Errorf("problems %q, want one about cut.pt.trace.json", r.Problems)
 	}
 	counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts
 	if counts["pipeline/train.iteration/X"] != 1 {
-		t.Errorf("counts are %v", counts)
+		t.Errorf("counts %v, want one train.iteration", counts)
 	}
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
 		t.Errorf("%v were left in the directory of the profiler, want none", left)
 	}
 	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0 and that no profile was imported: %s", status, s.err.String())
 	}
 }
 
@@ -368,7 +368,7 @@ print(urllib.request.urlopen(request).read().decode())
 	dir := t.TempDir()
 	s := prepare(t, dir, "--otlp", "--quiet", "--", python, "-c", program)
 	if status := s.finish(); status != 0 || s.out.String() != "{}\n" {
-		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+		t.Fatalf("status %d, want 0 and {}: %s%s", status, s.out.String(), s.err.String())
 	}
 	_, at := theRun(t, dir)
 	paths, _ := filepath.Glob(filepath.Join(at, "otlp-*.pfw.gz"))
@@ -402,10 +402,10 @@ func TestRunSamplesResources(t *testing.T) {
 		}
 	}
 	if names["cpu"] == 0 || names["memory"] == 0 || names["page_faults"] == 0 {
-		t.Errorf("counters are %v", names)
+		t.Errorf("counters %v, want cpu, memory and page_faults", names)
 	}
 	if len(r.Processes) == 0 || r.Processes[0].Program != "sh" {
-		t.Errorf("processes are %+v", r.Processes)
+		t.Errorf("processes %+v, want sh first", r.Processes)
 	}
 }
 
@@ -428,6 +428,6 @@ func TestRunOutOfMemory(t *testing.T) {
 		t.Skipf("status %d: the limit has no effect here: %s", status, s.err.String())
 	}
 	if r, _ := theRun(t, dir); r.EndedBy != rundir.ByMemory || r.OOMKills < 1 {
-		t.Errorf("run.json says %+v", r)
+		t.Errorf("run.json is %+v, want it ended by memory with one or more kills", r)
 	}
 }

@@ -115,7 +115,7 @@ sys.exit(3)
 				t.Errorf("the command says %q, want the %d spans that wait and the way out", s.err.String(), r.Python.Waiting)
 			}
 			if status, out, _ := call("report", job, "--json"); status != 0 || !strings.Contains(out, fmt.Sprintf(`"spans_waiting": %d`, r.Python.Waiting)) {
-				t.Errorf("the report (status %d) does not say that %d spans wait", status, r.Python.Waiting)
+				t.Errorf("report: status %d, want 0 and %d spans waiting", status, r.Python.Waiting)
 			}
 			grow()
 			outcome := "FAILED with status 3"
@@ -179,10 +179,10 @@ func TestNothingIsWrittenAfterTheReturn(t *testing.T) {
 			at := snapshot(t, dir)
 			s.settle()
 			if later := snapshot(t, dir); later != at {
-				t.Errorf("at the return there was\n%sand later\n%s", at, later)
+				t.Errorf("files changed after the return: %sinstead of\n%s", later, at)
 			}
 			if page := strings.Contains(at, "report.html "); page != (flags == nil) || strings.Contains(at, ".tmp ") {
-				t.Errorf("at the return there was\n%s", at)
+				t.Errorf("at the return: want the page only without flags and no temporary files, got\n%s", at)
 			}
 		})
 	}
@@ -233,7 +233,7 @@ func TestNextStartSweeps(t *testing.T) {
 	_, _ = s.Process.Wait()
 	settled(t, s.tmp)
 	if len(folders) == 0 || helper == 0 {
-		t.Fatalf("folders %q", folders)
+		t.Fatalf("folders %q and helper %d, want both of the run that was killed", folders, helper)
 	}
 	for _, folder := range folders {
 		if _, err := os.Stat(folder); err != nil {

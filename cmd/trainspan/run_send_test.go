@@ -123,12 +123,12 @@ func TestRunSendsPython(t *testing.T) {
 				s.Env = append(s.Env, "TRAINSPAN_CONFIG="+file)
 			}
 			if status := s.finish(); status != 0 || !strings.HasSuffix(s.out.String(), "\n"+traceparent+"\n") {
-				t.Fatalf("status %d, output %q, errors %q", status, s.out.String(), s.err.String())
+				t.Fatalf("status %d, output %q, stderr %q; want 0 and the traceparent of the run", status, s.out.String(), s.err.String())
 			}
 			r, at := theRun(t, dir)
 			const each = 1 + 1 + 2*2
 			if len(b.spans) != 2*each || r.Python == nil || r.Python.Sent != 2*each || r.Python.Unsent != 0 || len(r.Problems) > 0 {
-				t.Errorf("%d spans; run.json says %+v, %v", len(b.spans), r.Python, r.Problems)
+				t.Errorf("backend got %d spans, run.json has %+v, problems %v; want %d sent, none left", len(b.spans), r.Python, r.Problems, 2*each)
 			}
 			names, byID := make(map[string]int), make(map[string]*tracepb.Span)
 			for _, sp := range b.spans {
@@ -138,7 +138,7 @@ func TestRunSendsPython(t *testing.T) {
 				of := b.resource[i]
 				names[sp.GetName()+" "+of["training.rank"]]++
 				if of["service.name"] != "job" || of["team"] != "vision" || of["training.session_tag"] != "job" || of["training.world_size"] != "2" || of["training.local_rank"] != of["training.rank"] {
-					t.Errorf("%s has the resource %v", sp.GetName(), of)
+					t.Errorf("%s has the resource %v, want job job, team vision, 2 ranks", sp.GetName(), of)
 				}
 				above := hex.EncodeToString(sp.GetParentSpanId())
 				if parent := byID[string(sp.GetParentSpanId())]; parent != nil {
@@ -146,20 +146,20 @@ func TestRunSendsPython(t *testing.T) {
 				}
 				want := map[string]string{"application": "b7ad6b7169203331", "training_loop": "application", "epoch": "training_loop", "checkpoint_save_sync": "epoch"}
 				if above != want[sp.GetName()] || hex.EncodeToString(sp.GetTraceId()) != traceparent[3:35] {
-					t.Errorf("%s is below %s, in trace %x", sp.GetName(), above, sp.GetTraceId())
+					t.Errorf("%s has parent %s in trace %x, want parent %s in trace %s", sp.GetName(), above, sp.GetTraceId(), want[sp.GetName()], traceparent[3:35])
 				}
 			}
 			for _, rank := range []string{"0", "1"} {
 				if names["application "+rank] != 1 || names["training_loop "+rank] != 1 || names["epoch "+rank] != 2 || names["checkpoint_save_sync "+rank] != 2 {
-					t.Errorf("spans %v", names)
+					t.Errorf("spans %v, want one application and training_loop, two epochs and checkpoints of each rank", names)
 				}
 			}
 			if !b.keys["hunter2"] || len(b.keys) != 1 {
-				t.Errorf("headers %v", b.keys)
+				t.Errorf("headers %v, want only the given one", b.keys)
 			}
 			said, _ := os.ReadFile(filepath.Join(at, "run.json"))
 			if strings.Contains(s.err.String()+string(said), "hunter2") {
-				t.Errorf("a secret is in what was said: %s, %s", s.err.String(), said)
+				t.Errorf("a secret is in stderr %s or in the output %s", s.err.String(), said)
 			}
 		})
 	}
@@ -208,13 +208,13 @@ func TestRunSendsNothing(t *testing.T) {
 			})
 			switch {
 			case status != 7 || s.out.String() != "trained\n":
-				t.Errorf("status %d, output %q", status, s.out.String())
+				t.Errorf(`status %d, output %q; want 7 and "trained"`, status, s.out.String())
 			case c.says == "" && len(lines) > 0, c.says != "" && (len(lines) != 1 || !strings.Contains(lines[0], c.says)), strings.Contains(s.err.String(), "hunter2"):
-				t.Errorf("it says %q", lines)
+				t.Errorf("stderr lines %q, want %q and no password", lines, c.says)
 			}
 			r, at := theRun(t, dir)
 			if r.Python == nil || r.Python.Spans != 1+1+2*(20*2+2) || r.Python.Lost != 0 || r.Python.Sent != 0 {
-				t.Errorf("run.json says %+v", r.Python)
+				t.Errorf("run.json has Python %+v, want %d spans, none lost, none sent", r.Python, 1+1+2*(20*2+2))
 			}
 			traces, _ := filepath.Glob(filepath.Join(at, "trace-*.pfw.gz"))
 			if len(traces) != 1 {
@@ -258,15 +258,15 @@ func TestImportSendsRings(t *testing.T) {
 	}
 	want(t, "trace", "import", rings, "-o", filepath.Join(dir, "sent"), "--otlp-endpoint", b.URL, "--otlp-header", "x-key=k")
 	if len(b.spans) != 6 || !b.keys["k"] || elsewhere.requests > 0 {
-		t.Errorf("%d spans, headers %v, %d requests elsewhere", len(b.spans), b.keys, elsewhere.requests)
+		t.Errorf("receiver got %d spans, headers %v, another endpoint %d requests; want 6, the given one, 0", len(b.spans), b.keys, elsewhere.requests)
 	}
 	status, _, stderr := cli(t, "trace", "import", rings, "-o", filepath.Join(dir, "away"), "--otlp-endpoint", "http://127.0.0.1:1", "--otlp-retry", "1ms")
 	if status != ui.StatusData || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "6 spans of 6 not delivered") {
-		t.Errorf("status %d: %s", status, stderr)
+		t.Errorf("status %d, stderr %q; want %d and one line about 6 undelivered spans", status, stderr, ui.StatusData)
 	}
 	status, _, stderr = cli(t, "trace", "import", rings, "-o", filepath.Join(dir, "x"), "--otlp-header", "x-key=k")
 	if status != ui.StatusUse || !strings.Contains(stderr, "--otlp-endpoint") {
-		t.Errorf("status %d: %s", status, stderr)
+		t.Errorf("status %d, stderr %q; want %d and --otlp-endpoint", status, stderr, ui.StatusUse)
 	}
 }
 
@@ -303,10 +303,10 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 			_, at := theRun(t, dir)
 			traces, _ := filepath.Glob(filepath.Join(at, "trace-*"))
 			if len(traces) != 1 || !strings.HasSuffix(traces[0], c.trace) {
-				t.Fatalf("traces %v", traces)
+				t.Fatalf("traces %v, want one that ends in %s", traces, c.trace)
 			}
 			if lines, err := os.ReadFile(traces[0]); c.line != "" && (err != nil || !strings.Contains(string(lines), c.line) || strings.Contains(string(lines), `"step"`) == (name == "no file")) {
-				t.Errorf("%v: the trace is %.500s", err, lines)
+				t.Errorf("%v: the trace is %.500s, want a line with %q", err, lines, c.line)
 			}
 			want(t, "trace", "validate", traces[0])
 			records, _ := filepath.Glob(filepath.Join(at, "telemetry-*.jsonl"))
@@ -314,7 +314,7 @@ func TestRunFormsFilesOfPython(t *testing.T) {
 				return
 			}
 			if lines, err := os.ReadFile(records[0]); err != nil || c.record == "" || !regexp.MustCompile(c.record).Match(lines) {
-				t.Errorf("%v: the records are %.500s", err, lines)
+				t.Errorf("%v: the records are %.500s, want a match of %s", err, lines, c.record)
 			}
 		})
 	}

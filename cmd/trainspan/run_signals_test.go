@@ -47,7 +47,7 @@ func TestRunPassesSignalsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lines, status := s.rest(); status != 0 || !slices.Equal(lines, []string{"end"}) {
-				t.Errorf("status %d, then %q", status, lines)
+				t.Errorf(`status %d, then lines %q; want 0 and "end"`, status, lines)
 			}
 		})
 	}
@@ -75,7 +75,7 @@ func TestRunEndsByASignal(t *testing.T) {
 				t.Errorf("status %d, want %d", status, 128+15)
 			}
 			if r, _ := theRun(t, dir); r.Signal != "SIGTERM" {
-				t.Errorf("run.json says %+v", r)
+				t.Errorf("run.json is %+v, want signal SIGTERM", r)
 			}
 		})
 	}
@@ -102,12 +102,12 @@ func TestRunKeepsIgnoredSignals(t *testing.T) {
 	}
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if mask&(1<<(s-1)) == 0 {
-			t.Errorf("%v is not ignored: %x", s, mask)
+			t.Errorf("%v is not ignored in the job, want it ignored: mask %x", s, mask)
 		}
 	}
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGPIPE} {
 		if mask&(1<<(s-1)) != 0 {
-			t.Errorf("%v is ignored: %x", s, mask)
+			t.Errorf("%v is ignored in the job, want it not ignored: mask %x", s, mask)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func TestRunAtATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lines, status := s.rest(); status != 0 || !slices.Equal(lines, []string{"end"}) {
-		t.Errorf("status %d, then %q", status, lines)
+		t.Errorf(`status %d, then lines %q; want 0 and "end"`, status, lines)
 	}
 }
 
@@ -198,6 +198,6 @@ echo zombie`)
 	}
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 128+9 {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("as process 1: %v, want exit status 137: %s", err, out)
 	}
 }

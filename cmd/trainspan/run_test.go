@@ -198,7 +198,7 @@ func theRun(t *testing.T, dir string) (*rundir.Run, string) {
 		return err
 	})
 	if err != nil || len(paths) != 1 {
-		t.Fatalf("%d run.json below %s, %v", len(paths), dir, err)
+		t.Fatalf("found %d run.json below %s, want 1: %v", len(paths), dir, err)
 	}
 	r, err := rundir.Read(paths[0])
 	if err != nil {
@@ -251,10 +251,10 @@ func TestRunStatus(t *testing.T) {
 			}
 			r, _ := theRun(t, dir)
 			if r.EndedBy != c.by || r.Signal != c.signal || r.State != rundir.Ended || r.Ended == nil {
-				t.Errorf("run.json says %+v", r)
+				t.Errorf("run.json is %+v, want it ended by %v, signal %q", r, c.by, c.signal)
 			}
 			if c.by == rundir.ByExit && (r.ExitStatus == nil || *r.ExitStatus != c.want) {
-				t.Errorf("run.json says status %v", r.ExitStatus)
+				t.Errorf("run.json has exit status %v, want %d", r.ExitStatus, c.want)
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func TestRunIsTransparent(t *testing.T) {
 		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	if s.err.Len() != 0 {
-		t.Errorf("--quiet says %q", s.err.String())
+		t.Errorf("with --quiet, stderr is %q, want it empty", s.err.String())
 	}
 	var saw struct {
 		Args, Env []string
@@ -288,7 +288,7 @@ func TestRunIsTransparent(t *testing.T) {
 	}
 	for _, v := range s.Env {
 		if !slices.Contains(saw.Env, v) && !strings.HasPrefix(v, "PYTHONPATH=") {
-			t.Errorf("%s is missing", v)
+			t.Errorf("environment variable %s is missing in the job", v)
 		}
 	}
 	for _, v := range saw.Env {
@@ -296,7 +296,7 @@ func TestRunIsTransparent(t *testing.T) {
 		known := slices.Contains(s.Env, v) || name == "PWD" || strings.HasPrefix(name, "TRAINSPAN_") ||
 			name == "PYTHONPATH" && strings.HasSuffix(value, ":/mine")
 		if !known {
-			t.Errorf("%s was added", v)
+			t.Errorf("environment variable %s was added to the job", v)
 		}
 	}
 }
@@ -316,7 +316,7 @@ func TestRunKeepsPythonPath(t *testing.T) {
 			}
 			ours, theirs, _ := strings.Cut(s.out.String(), ":")
 			if !filepath.IsAbs(ours) || theirs != path+"\n"+dir {
-				t.Errorf("the command has %q", s.out.String())
+				t.Errorf("the job has PYTHONPATH %q, want the client before %q", s.out.String(), path+"\n"+dir)
 			}
 			if _, err := os.Stat(filepath.Join(dir, rundir.FileName)); err != nil {
 				t.Error(err)
@@ -336,7 +336,7 @@ func TestRunWritesNoSecrets(t *testing.T) {
 	}
 	r, at := theRun(t, dir)
 	if r.Program != "sh" || r.Script != "train.py" || !slices.Equal(r.Flags, []string{"-c", "--password", "--token", "-p"}) {
-		t.Errorf("run.json says %q, %q, %q", r.Program, r.Script, r.Flags)
+		t.Errorf("run.json has %q, %q, %q; want sh, train.py and flags without values", r.Program, r.Script, r.Flags)
 	}
 	files := 0
 	err := filepath.WalkDir(at, func(path string, d os.DirEntry, err error) error {
@@ -349,7 +349,7 @@ func TestRunWritesNoSecrets(t *testing.T) {
 			return err
 		}
 		if info.Mode().Perm() != 0o644 {
-			t.Errorf("%s has mode %v", path, info.Mode())
+			t.Errorf("%s has mode %v, want 0644", path, info.Mode())
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -362,7 +362,7 @@ func TestRunWritesNoSecrets(t *testing.T) {
 		return nil
 	})
 	if err != nil || files < 2 {
-		t.Errorf("%d files, %v", files, err)
+		t.Errorf("found %d files, want 2 or more: %v", files, err)
 	}
 }
 
@@ -375,10 +375,10 @@ func TestRunWithoutADirectory(t *testing.T) {
 	}
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", `test -f "$PYTHONPATH/trainspan/dftracer.py" && echo ran; exit 3`)
 	if status := s.finish(); status != 3 || s.out.String() != "ran\n" {
-		t.Errorf("status %d, output %q", status, s.out.String())
+		t.Errorf(`status %d, output %q; want 3 and "ran"`, status, s.out.String())
 	}
 	if !strings.Contains(s.err.String(), "no telemetry") || strings.Count(s.err.String(), "\n") > 2 {
-		t.Errorf("it says %q", s.err.String())
+		t.Errorf(`stderr %q, want at most two lines and "no telemetry"`, s.err.String())
 	}
 }
 
@@ -393,6 +393,6 @@ func TestRunOnAFullDisk(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	s := prepare(t, dir, "--otlp", "--", "sh", "-c", "dd if=/dev/zero of=full bs=1k count=100 2>/dev/null; sleep 1.5; echo ran; exit 4")
 	if status := s.finish(); status != 4 || s.out.String() != "ran\n" {
-		t.Errorf("status %d, output %q: %s", status, s.out.String(), s.err.String())
+		t.Errorf(`status %d, output %q, want 4 and "ran": %s`, status, s.out.String(), s.err.String())
 	}
 }

@@ -128,7 +128,7 @@ func TestRunsWithTheSameID(t *testing.T) {
 	ids := func(args ...string) map[string]string { // by the time in hours
 		status, out, said := cli(t, append([]string{"runs", "--json"}, args...)...)
 		if status != ui.StatusOK {
-			t.Fatalf("runs %v: status %d: %s", args, status, said)
+			t.Fatalf("runs %v: status %d, want 0: %s", args, status, said)
 		}
 		got := make(map[string]string)
 		for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
@@ -190,7 +190,7 @@ func TestRunsSum(t *testing.T) {
 		}
 		listed, err := listRuns(t.Context(), ui.New(ui.Streams{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}}), []string{dir}, time.Time{}, func(string) bool { return true })
 		if err != nil || len(listed) != 1 {
-			t.Fatalf("%d runs, %v", len(listed), err)
+			t.Fatalf("found %d runs, want 1: %v", len(listed), err)
 		}
 		row := listed[0]
 		row.ID = "j." + strconv.Itoa(i+1)
@@ -216,7 +216,7 @@ func TestRunsSum(t *testing.T) {
 			}
 		}
 		if out := want(t, "runs", dir); !strings.Contains(out, "\n1 run since 20") || !strings.Contains(out, "\nRank time: ") || !strings.Contains(out, "\nLost: ") {
-			t.Errorf("the sum is not in\n%s", out)
+			t.Errorf("runs: want the number of runs, their rank time and what was lost, got\n%s", out)
 		}
 	}
 	rows = append(rows, runRow{ID: "j.5", Began: rows[0].Began.Add(-time.Hour)}) // nothing is known about it
@@ -230,7 +230,7 @@ func TestRunsSum(t *testing.T) {
 	text := strings.Join(sum.lines(rows), "\n")
 	for _, want := range []string{"5 runs since ", "; of 1 it is not known what the time went to", "Slow host: node01 in 2 of 3 runs on several hosts: j.1, j.2"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in\n%s", want, text)
+			t.Errorf("want %q in\n%s", want, text)
 		}
 	}
 }

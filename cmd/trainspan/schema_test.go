@@ -127,10 +127,10 @@ func TestSchemaFiles(t *testing.T) {
 		}
 		got, err := docs.Pages.ReadFile("reference/schema/" + name + ".json")
 		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("docs/reference/schema/%s.json is not that of the type, %v: run go test . -run Schema -update", name, err)
+			t.Errorf("docs/reference/schema/%s.json differs from the schema of the type (%v): run go test . -run Schema -update", name, err)
 		}
 		if status, out, _ := cli(t, "help", name+".json"); status != 0 || out != string(want) {
-			t.Errorf("help %s.json: status %d: %.80s", name, status, out)
+			t.Errorf("help %s.json: status %d, want 0 and the schema: %.80s", name, status, out)
 		}
 		compile(t, want)
 	}
@@ -170,7 +170,7 @@ func TestSchema(t *testing.T) {
 				}
 			}
 			if n == 0 {
-				t.Errorf("%s %s prints nothing: %s", name, args, said)
+				t.Errorf("%s %s prints nothing, want JSON: %s", name, args, said)
 			}
 		}
 		// The schema rejects output of another form.
@@ -179,7 +179,7 @@ func TestSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if open.Validate(v) == nil {
-			t.Errorf("%s: anything is valid", name)
+			t.Errorf("%s: the schema accepts an unknown value, want an error", name)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestReadersSendNothing(t *testing.T) {
 	for _, cmd := range verbs(newRoot(&ui.App{})) {
 		args, known := how[calledAs(cmd)]
 		if !known {
-			t.Errorf("%s: this table does not have whether it sends", calledAs(cmd))
+			t.Errorf("%s is not in this test's table of who sends", calledAs(cmd))
 		}
 		if args == "" {
 			continue
@@ -62,7 +62,7 @@ func TestReadersSendNothing(t *testing.T) {
 		line := strings.Fields(calledAs(cmd) + " " + words.Replace(args))
 		status := run(context.Background(), line, ui.Streams{Out: &bytes.Buffer{}, Err: &errs, Lookup: os.LookupEnv})
 		if status != 0 && cmd.Name() != "compare" /* too few steps to judge */ || asked.Load() > 0 {
-			t.Errorf("%v: status %d, %d requests: %s", line, status, asked.Swap(0), &errs)
+			t.Errorf("%v: status %d and %d requests, want 0 and none: %s", line, status, asked.Swap(0), &errs)
 		}
 	}
 	// The same files are sent on request, configured by the environment.
@@ -72,15 +72,15 @@ func TestReadersSendNothing(t *testing.T) {
 		args := append(strings.Fields(words.Replace(line)), "--otlp-endpoint", back.URL, "--span-level", "op")
 		before := len(back.spans)
 		if status := run(context.Background(), args, ui.Streams{Out: &bytes.Buffer{}, Err: &errs, Lookup: os.LookupEnv}); status != 0 || len(back.spans) == before {
-			t.Errorf("%v: status %d, %d spans: %s", args, status, len(back.spans), &errs)
+			t.Errorf("%v: status %d, %d spans at the receiver; want 0 and more than %d: %s", args, status, len(back.spans), before, &errs)
 		}
 		if back.header.Get("x-key") != "secret" {
-			t.Errorf("%v: headers %v", args, back.header)
+			t.Errorf("%v: headers %v, want x-key: secret", args, back.header)
 		}
 		var wrong bytes.Buffer
 		args = append(strings.Fields(words.Replace(line)), "-o", filepath.Join(dir, "unsent.pfw.gz"), "--otlp-header", "a=b")
 		if status := run(context.Background(), args, ui.Streams{Out: &bytes.Buffer{}, Err: &wrong, Lookup: os.LookupEnv}); status != ui.StatusUse || !strings.Contains(wrong.String(), "--otlp-endpoint is missing") {
-			t.Errorf("%v: status %d: %s", args, status, &wrong)
+			t.Errorf(`%v: status %d, stderr %q; want %d and "--otlp-endpoint is missing"`, args, status, wrong.String(), ui.StatusUse)
 		}
 	}
 	if asked.Load() > 0 {

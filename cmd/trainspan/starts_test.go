@@ -35,27 +35,27 @@ func TestReportOfStarts(t *testing.T) {
 	}
 	status, out, said := cli(t, "report", dir)
 	if status != 0 || said != "" {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf("report: status %d, want 0 and no message: %s", status, said)
 	}
 	for _, want := range []string{
 		"OUT OF MEMORY before the first step · host node-7 · 12.0 s\n", "Reached    no training step is on record\n", "2026-03-01 10:00:00  12.0 s     36.0 s    3.0   2.1 GB  80 % of 2, 45 GB  completed", "Resources  memory grows",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("%q is not in\n%s", want, out)
+			t.Errorf("want %q in\n%s", want, out)
 		}
 	}
 	if strings.Contains(out, "Next ") {
-		t.Errorf("a command that ran out of memory gets advice on how to record:\n%s", out)
+		t.Errorf("report of a command that ran out of memory gives advice on how to record, want none:\n%s", out)
 	}
 	var back struct {
 		Goodput *float64
 		Starts  []rundir.Run
 	}
 	if status, out, _ := cli(t, "report", dir, "--json", "--check"); status != 4 || json.Unmarshal([]byte(out), &back) != nil || len(back.Starts) != 2 || back.Goodput != nil {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf("report --json --check: status %d, want 4, two starts and no goodput: %s", status, out)
 	}
 	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace is in this directory") {
-		t.Errorf("compare: status %d: %s", status, said)
+		t.Errorf(`compare: status %d, want an error "no trace is in this directory": %s`, status, said)
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
 		t.Error("got a page without training, want none")
@@ -67,7 +67,7 @@ func TestReportOfStarts(t *testing.T) {
 func TestReportOfTheNewest(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if status, _, said := cli(t, "report"); status != 2 || !strings.Contains(said, "trainspan-runs has no run") {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf(`report without runs: status %d, want 2 and "trainspan-runs has no run": %s`, status, said)
 	}
 	for i, name := range []string{"new job", "old"} {
 		where, err := rundir.Wanted{Name: name, Attempt: -1, Host: "h", PID: 1}.Make()
@@ -84,10 +84,10 @@ func TestReportOfTheNewest(t *testing.T) {
 		}
 	}
 	if status, out, said := cli(t, "runs"); status != 0 || said != "" || !regexp.MustCompile(`(?s)2026-03-05 10:00:00 .* new job .* ended, cause unknown: .* unknown.*2026-03-04 10:00:00 .* old `).MatchString(out) {
-		t.Errorf("status %d: %s%s", status, out, said)
+		t.Errorf("runs: status %d, want 0, first new job with an unknown end, then old: %s%s", status, out, said)
 	}
 	if status, out, said := cli(t, "report"); status != 0 || !strings.Contains(said, "the newest run: new job.1") || !strings.HasPrefix(out, "new job.1 · END UNKNOWN · ") || !strings.Contains(out, "last seen 2026-03-05 10:00:00 UTC.") {
-		t.Errorf("status %d: %s%s", status, out, said)
+		t.Errorf("report: status %d, want 0, new job.1 with an unknown end: %s%s", status, out, said)
 	}
 }
 
@@ -131,26 +131,26 @@ func TestRunsAreListed(t *testing.T) {
 		t.Errorf("prep.sh is not in\n%s, want \"prep.sh\" in it", out)
 	}
 	if !regexp.MustCompile(`(?s)train\.2 +2026-03-02 10:00:00 .* train +1 +1 +completed +9.*train\.1 +2026-03-01 10:00:00`).MatchString(out) || said != "" {
-		t.Errorf("%s%s", out, said)
+		t.Errorf("runs: want train.2 before train.1 and no message, got %s%s", out, said)
 	}
 	var row struct {
 		ID      string
 		Goodput float64
 	}
 	if _, out, _ := cli(t, "runs", "--json", dir); json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &row) != nil || row.ID != "train.2" || row.Goodput < 0.9 {
-		t.Errorf("%+v of %s", row, out)
+		t.Errorf("runs --json: first row %+v, want train.2 with goodput 0.9 or more: %s", row, out)
 	}
 	if status, out, said := cli(t, "report", "--full", "--run", "train.1", dir); status != 0 || said != "" || !strings.Contains(out, "\n  1   ") {
-		t.Errorf("status %d: %s%s", status, out, said)
+		t.Errorf("report --run train.1: status %d, want 0 and its steps: %s%s", status, out, said)
 	}
 	if status, out, _ := cli(t, "report", "--all", dir); status != 0 || !strings.HasPrefix(out, "train.2\n\n") || !strings.Contains(out, "\n\ntrain.1\n\n") {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf("report --all: status %d, want 0, train.2, then train.1: %s", status, out)
 	}
 	if status, _, said := cli(t, "report", "--run", "train.9", dir); status != 2 || !strings.Contains(said, "trainspan runs "+dir) {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf("report --run train.9: status %d, want 2 and advice to list runs: %s", status, said)
 	}
 	if status, _, said := cli(t, "report", dir); status != 0 || !strings.Contains(said, "--run train.1") {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf("report of two runs: status %d, want 0 and --run train.1: %s", status, said)
 	}
 	// Report accepts the ids of runs in the folders of trainspan run.
 	here := t.TempDir()
@@ -159,9 +159,9 @@ func TestRunsAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status, out, said := cli(t, "compare", "train.1", "train.2"); status != 4 || !strings.HasPrefix(out, "train.2 and train.1 cannot be compared: train.1 has 9 steps") {
-		t.Errorf("status %d: %s%s", status, out, said)
+		t.Errorf("compare: status %d, want 4 and that train.1 has 9 steps: %s%s", status, out, said)
 	}
 	if status, _, said := cli(t, "compare", "train.1", "train.9"); status != 2 || !strings.Contains(said, "train.9") {
-		t.Errorf("status %d: %s", status, said)
+		t.Errorf("compare with an unknown run: status %d, want 2 and train.9: %s", status, said)
 	}
 }

@@ -60,12 +60,12 @@ func TestExitStatusOfEachRow(t *testing.T) {
 		"PROFILE", file("profile.json", profile), "SPANS", spans, "OUT", filepath.Join(dir, "out"), "NONE", filepath.Join(dir, "none"), "DIR", filepath.Join(dir, "pieces"))
 	rows := statusRow.FindAllStringSubmatch(string(page), -1)
 	if len(rows) != len(statusCases) {
-		t.Errorf("the page has %d rows, there are cases for %d", len(rows), len(statusCases))
+		t.Errorf("page has %d rows of exit statuses, want %d as in this test's cases", len(rows), len(statusCases))
 	}
 	for _, row := range rows {
 		cases := statusCases[row[1]+" "+row[2]]
 		if len(cases) == 0 {
-			t.Errorf("no case for the row %q", row[2])
+			t.Errorf("no case for the row %q of the page", row[2])
 		}
 		for _, c := range cases {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func TestExitStatusOfEachRow(t *testing.T) {
 			status := run(ctx, strings.Fields(names.Replace(c)), ui.Streams{Out: &stdout, Err: &stderr})
 			cancel()
 			if got := string(rune('0' + status)); got != row[1] {
-				t.Errorf("%s: status %s, the page says %s: %s%s", c, got, row[1], stdout.String(), stderr.String())
+				t.Errorf("%s: status %s, want %s as on the page: %s%s", c, got, row[1], stdout.String(), stderr.String())
 			}
 		}
 	}

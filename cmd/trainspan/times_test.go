@@ -39,15 +39,15 @@ func TestTimesThatCannotBe(t *testing.T) {
 			}
 			status, out, errs := cli(t, "trace", "summary", "--json", path)
 			if status != test.status || !strings.Contains(errs, test.told) || test.told == "" && errs != "" || !strings.Contains(out, `"events": 50,`) || !strings.Contains(out, `"wall_us": 49900,`) {
-				t.Errorf("status %d: %s\n%s", status, errs, out)
+				t.Errorf("trace summary: status %d, want %d, message %q, 50 events, 49900 µs: %s\n%s", status, test.status, test.told, errs, out)
 			}
 			status, out, errs = cli(t, "report", "--full", path)
 			if word := strings.ReplaceAll(strings.ReplaceAll(test.told, "event", "record"), "times are relative", "with relative times"); !strings.Contains(strings.Join(strings.Fields(out), " "), word) {
-				t.Errorf("report: status %d: %s\n%s", status, errs, out)
+				t.Errorf("report: status %d, want %q in the text: %s\n%s", status, word, errs, out)
 			}
 			_, out, errs = cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path)
 			if strings.Contains(out, `Nano":"-`) {
-				t.Errorf("convert: %s\n%s", errs, out)
+				t.Errorf("trace convert writes a negative time: %s\n%s", errs, out)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, out, errs := cli(t, "trace", "convert", "--to", "otlp", "-o", "-", path); strings.Contains(out, `Nano":"-`) || !strings.Contains(errs, "1 span dropped") {
-		t.Errorf("convert: %s\n%s", errs, out)
+		t.Errorf("trace convert to OTLP: want no negative time and \"1 span dropped\", got %s\n%s", errs, out)
 	}
 }
 
@@ -122,26 +122,26 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 					told = kept
 				}
 				if n := strings.Count(errs, told); wrong && n != 1 || !wrong && n != 0 || !verb.copies && wrong != (status == 1) || status > 1 {
-					t.Errorf("status %d: %s", status, errs)
+					t.Errorf("status %d, want the message %q: %v; got %s", status, told, wrong, errs)
 				}
 				if file.aside > 0 && !strings.Contains(errs, fmt.Sprintf("%d event", file.aside)) {
-					t.Errorf("it reports %s", errs)
+					t.Errorf("want %d events set aside in the messages, got %s", file.aside, errs)
 				}
 				if !verb.copies && (file.name == "near zero") != strings.Contains(errs, "relative") {
-					t.Errorf("it reports %s", errs)
+					t.Errorf("want relative times in the messages: %v; got %s", file.name == "near zero", errs)
 				}
 				if n := strings.Count(out, verb.events); verb.events != "" && file.aside >= 0 && (verb.copies && n < 50 || !verb.copies && n != 50) {
-					t.Errorf("%d events: %.600s", n, out)
+					t.Errorf("found %d events, want 50: %.600s", n, out)
 				}
 				if years := strings.Contains(out, "2255-0") || strings.Contains(out, "9000000000000000"); years != (verb.copies && strings.Contains(file.name, "2255")) {
-					t.Errorf("it prints %.600s", out)
+					t.Errorf("want the year 2255 only in a copy of a file that has it, got %.600s", out)
 				}
 				if strings.HasPrefix(verb.args, "trace info") && file.aside >= 0 && !strings.Contains(out, "49.9 ms, from") {
-					t.Errorf("it prints %.600s", out)
+					t.Errorf(`trace info: want "49.9 ms, from", got %.600s`, out)
 				}
 				folders, err := filepath.Glob(filepath.Join(dir, "out", "events", "*", "*", "hour=*"))
 				if err != nil || strings.Contains(verb.args, "parquet") != (len(folders) > 0) || len(folders) > 1 {
-					t.Errorf("folders %q, %v", folders, err)
+					t.Errorf("Parquet folders %q, %v; want one of parquet, else none", folders, err)
 				}
 			})
 		}
@@ -169,7 +169,7 @@ func TestWindowOfTimesThatCannotBe(t *testing.T) {
 		{[]string{"--from", "+0s", "--to", "+10ms"}, `"name":"forward"`, 10},
 	} {
 		if _, out, errs := cli(t, append([]string{"trace", "events", "--json", path}, test.window...)...); strings.Count(out, test.name) != test.n || strings.Count(out, "\n") != test.n {
-			t.Errorf("%q: %s%s", test.window, errs, out)
+			t.Errorf("trace events in %q: want %d events %s, got %s%s", test.window, test.n, test.name, errs, out)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func programOnTerminal(t *testing.T, columns, rows int, name string, args ...str
 		found, _ := filepath.Glob(races + ".*")
 		for _, name := range found {
 			if text, err := os.ReadFile(name); err != nil || !bytes.Contains(text, []byte("(*TerminalReader).StreamEvents")) {
-				t.Errorf("%s, %v", text, err)
+				t.Errorf("program on the terminal: %s, %v; want it to end in StreamEvents", text, err)
 			}
 		}
 	})

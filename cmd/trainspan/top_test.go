@@ -43,11 +43,11 @@ func screenOf(t *testing.T, m *topModel) []string {
 	}
 	lines := strings.Split(v.Content, "\n")
 	if len(lines) > max(m.height, 1) {
-		t.Errorf("%d lines on a screen of %d", len(lines), m.height)
+		t.Errorf("top shows %d lines on a screen of %d", len(lines), m.height)
 	}
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l); n > m.width {
-			t.Errorf("%d letters on a screen of %d: %q", n, m.width, l)
+			t.Errorf("a line has %d letters on a screen of %d columns: %q", n, m.width, l)
 		}
 	}
 	return lines
@@ -83,7 +83,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	}
 	update(m, topReading{at: noon, rest: time.Second, waiting: "there is nothing"})
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "Waiting for telemetry in out/job:") || !strings.Contains(got, "there is nothing.") {
-		t.Errorf("without telemetry:\n%s", got)
+		t.Errorf("top without telemetry: want that it waits and why, got\n%s", got)
 	}
 	r := faultyReport(t)
 	update(m, tea.WindowSizeMsg{Width: 100, Height: 60}, topReading{at: noon.Add(time.Second), took: time.Second, rest: 4 * time.Second, report: r, others: 2})
@@ -91,7 +91,7 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	got := strings.Join(lines, "\n")
 	for _, want := range []string{"out/job · read 12:00:01 · records up to 11:59:", "next 12:00:06", "2 other jobs not shown", "Rank 2's", "STEPS  60, 59 compared: ", "q quit"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("%q is missing in\n%s", want, got)
+			t.Errorf("want %q in\n%s", want, got)
 		}
 	}
 	if strings.Contains(got, "↑↓") || len(lines) != 60 {
@@ -129,12 +129,12 @@ func TestTopOnSmallScreens(t *testing.T) {
 				seen[l] = true
 			}
 			if note := lines[len(lines)-1]; size[0] >= 60 && size[1] < 24 && !regexp.MustCompile(`lines \d+ to \d+ of \d+`).MatchString(note) {
-				t.Errorf("%v, %d lines down: %q does not say that there is more", size, i, note)
+				t.Errorf(`size %v, %d lines down: last line %q, want "lines N to M of K"`, size, i, note)
 			}
 			update(m, key("down"))
 		}
 		if size[1] > 2 && m.top != max(all-m.room(), 0) {
-			t.Errorf("%v: scrolled to line %d of %d", size, m.top, all)
+			t.Errorf("size %v: scrolled to line %d of %d, want %d", size, m.top, all, max(all-m.room(), 0))
 		}
 		if size[0] >= 60 && size[1] > 2 {
 			for _, l := range m.body() {
@@ -162,7 +162,7 @@ func TestTopKeys(t *testing.T) {
 	}
 	update(m, key("G"), key("?"))
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "read the files now") || strings.Contains(got, "STEPS") {
-		t.Errorf("help:\n%s", got)
+		t.Errorf("top after ?: want its keys and no steps, got\n%s", got)
 	}
 	update(m, key("esc"))
 	if got := strings.Join(screenOf(t, m), "\n"); !strings.Contains(got, "█ compute ") {
@@ -171,7 +171,7 @@ func TestTopKeys(t *testing.T) {
 	for _, k := range []string{"q", "ctrl+c"} {
 		cmd := update(m, key(k))
 		if cmd == nil || !reflect.DeepEqual(cmd(), tea.Quit()) {
-			t.Errorf("%s does not end it", k)
+			t.Errorf("key %s does not end top", k)
 		}
 	}
 	if cmd := update(m, key("ctrl+z")); cmd == nil || !reflect.DeepEqual(cmd(), tea.Suspend()) {
@@ -214,10 +214,10 @@ func TestTopReader(t *testing.T) {
 	r := &topReader{paths: []string{dir}, interval: 10 * time.Millisecond, now: func() time.Time { return now }}
 	got := r.read(t.Context(), true)
 	if got.err != nil || got.report != nil || !strings.Contains(got.waiting, "no trace file") || !strings.Contains(got.waiting, "0 files") {
-		t.Errorf("an empty directory: %+v", got)
+		t.Errorf(`read of an empty directory: %+v, want no report, "no trace file" and 0 files`, got)
 	}
 	if got := r.read(t.Context(), false); !got.same || got.rest != r.interval {
-		t.Errorf("still empty: %+v", got)
+		t.Errorf("read of a directory that stays empty: %+v, want same and the usual interval", got)
 	}
 
 	// A file appears, half written, and grows.
@@ -238,7 +238,7 @@ func TestTopReader(t *testing.T) {
 	}
 	grow(0)
 	if got := r.read(t.Context(), false); got.err != nil || got.report != nil || got.waiting == "" {
-		t.Errorf("an empty file: %+v", got)
+		t.Errorf("read of an empty file: %+v, want no report and why it waits", got)
 	}
 	last := 0
 	for _, n := range []int{len(text) / 3, len(text) / 2, len(text)} {
@@ -246,21 +246,21 @@ func TestTopReader(t *testing.T) {
 		now = now.Add(time.Second)
 		got := r.read(t.Context(), false)
 		if got.err != nil || got.report == nil || got.report.Steps.Count <= last {
-			t.Fatalf("%d of %d bytes: %+v", n, len(text), got)
+			t.Fatalf("read of %d of %d bytes: %+v; want a report with more than %d steps", n, len(text), got, last)
 		}
 		last = got.report.Steps.Count
 	}
 	if got := r.read(t.Context(), false); !got.same {
-		t.Errorf("nothing has changed: %+v", got)
+		t.Errorf("read without changes: %+v, want same", got)
 	}
 	if got := r.read(t.Context(), true); got.same || got.report == nil {
-		t.Errorf("forced: %+v", got)
+		t.Errorf("forced read: %+v, want a new report", got)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.read(t.Context(), false); got.err == nil || got.rest < r.interval {
-		t.Errorf("the directory is gone: %+v", got)
+		t.Errorf("read of a deleted directory: %+v, want an error and at least the usual interval", got)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestTopReaderOfAPattern(t *testing.T) {
 		t.Fatalf("got %+v, want no error, report set", got)
 	}
 	if got := r.read(t.Context(), false); !got.same {
-		t.Errorf("nothing has changed: %+v", got)
+		t.Errorf("read without changes: %+v, want same", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "more"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -309,18 +309,18 @@ func TestTopSeesThatAJobStopped(t *testing.T) {
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: func() time.Time { return now }}
 	got := r.read(t.Context(), true)
 	if got.report == nil || !got.report.Attempts[0].Running || strings.Contains(strings.Join(got.report.Screen(100), "\n"), "no proper end") {
-		t.Fatalf("a running job: %+v", got)
+		t.Fatalf(`read of a running job: %+v, want it running, without "no proper end"`, got)
 	}
 	now = noon.Add(10 * time.Second)
 	if got := r.read(t.Context(), false); !got.same {
-		t.Errorf("ten seconds later: %+v", got)
+		t.Errorf("read ten seconds later: %+v, want same", got)
 	}
 	now = noon.Add(time.Minute)
 	if got := r.read(t.Context(), false); got.report == nil || got.report.Attempts[0].Running || !strings.Contains(strings.Join(got.report.Screen(100), "\n"), "no proper end") {
-		t.Errorf("a minute later: %+v", got)
+		t.Errorf(`read a minute later: %+v, want it stopped, with "no proper end"`, got)
 	}
 	if got := r.read(t.Context(), false); !got.same {
-		t.Errorf("and again: %+v", got)
+		t.Errorf("read again: %+v, want same", got)
 	}
 }
 
@@ -333,7 +333,7 @@ func TestTopEndsAReading(t *testing.T) {
 		t.Errorf("got %+v, want error context.Canceled", got)
 	}
 	if got := r.read(t.Context(), false); got.report == nil {
-		t.Errorf("a reading that failed counts as one: %+v", got)
+		t.Errorf("read after one that failed: %+v, want a report", got)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestTopNeedsATerminal(t *testing.T) {
 		{[]string{"top", dir, "--interval", "0s"}, "above 0"},
 	} {
 		if code, out, problems := call(c.args...); code != ui.StatusUse || out != "" || !strings.Contains(problems, c.want) {
-			t.Errorf("%v: status %d, %q, %q", c.args, code, out, problems)
+			t.Errorf("%v: status %d, output %q, stderr %q; want %d, none and %q", c.args, code, out, problems, ui.StatusUse, c.want)
 		}
 	}
 }

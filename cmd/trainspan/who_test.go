@@ -21,7 +21,7 @@ func lines[T any](t *testing.T, args ...string) (all []T) {
 	t.Helper()
 	code, out, problems := call(args...)
 	if code != 0 {
-		t.Fatalf("%v: %d %s", args, code, problems)
+		t.Fatalf("%v: status %d, want 0: %s", args, code, problems)
 	}
 	d := json.NewDecoder(strings.NewReader(out))
 	for d.More() {
@@ -79,7 +79,7 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 				}
 				for _, r := range all {
 					if was, twice := told[verb][r.PID]; twice && was != r.Rank {
-						t.Errorf("%s: pid %d is rank %q and %q", verb, r.PID, was, r.Rank)
+						t.Errorf("%s: pid %d has rank %q, then %q, want one rank", verb, r.PID, was, r.Rank)
 					}
 					told[verb][r.PID] = r.Rank
 				}
@@ -109,7 +109,7 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 			}
 			pieces, err := filepath.Glob(filepath.Join(dir, "pieces", "*"))
 			if err != nil || len(pieces) != len(c.want) {
-				t.Errorf("%d pieces, %v", len(pieces), err)
+				t.Errorf("found %d pieces, want %d: %v", len(pieces), len(c.want), err)
 			}
 			for _, piece := range pieces {
 				note("split", lines[processes](t, "trace", "summary", "--json", piece)[0].Processes...)
@@ -226,7 +226,7 @@ func TestOrderOfFilesOfVerbs(t *testing.T) {
 				want = out
 			}
 			if out != want {
-				t.Errorf("%s: files in another order give\n%s\nand not\n%s", verb, out, want)
+				t.Errorf("%s: files in another order give\n%s\nwant\n%s", verb, out, want)
 			}
 		}
 	}

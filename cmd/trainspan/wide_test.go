@@ -54,7 +54,7 @@ func TestWideNames(t *testing.T) {
 						t.Errorf("%s, LANG=%s: %d columns, want at most %d: %q", line, lang, got, columns, text)
 					}
 					if strings.ContainsAny(text, "█▓▒░·…µ") && lang == "C" {
-						t.Errorf("%s, LANG=C: more than ASCII: %q", line, text)
+						t.Errorf("%s, LANG=C: want ASCII only, got %q", line, text)
 					}
 				}
 			}

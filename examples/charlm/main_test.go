@@ -195,17 +195,17 @@ func TestBadFlagsAreAllNamed(t *testing.T) {
 	}
 	for _, want := range []string{"-batch is 0", "-hidden is -3", "-lr is 7", `-telemetry is "perhaps"`, `-progress is "maybe"`, "-resume and -fresh"} {
 		if !strings.Contains(stderr.String(), want) {
-			t.Errorf("%q is not named in\n%s", want, stderr.String())
+			t.Errorf("want %q in\n%s", want, stderr.String())
 		}
 	}
 	stderr.Reset()
 	if code := run(t.Context(), []string{"-h"}, nil, &bytes.Buffer{}, &stderr); code != 0 || !strings.Contains(stderr.String(), "-async-checkpoint") {
-		t.Errorf("help: exit status %d\n%s", code, stderr.String())
+		t.Errorf("-h: exit status %d, want 0 and the flags\n%s", code, stderr.String())
 	}
 	stderr.Reset()
 	missing := filepath.Join(t.TempDir(), "missing.txt")
 	if code := run(t.Context(), small(t.TempDir(), missing), nil, &bytes.Buffer{}, &stderr); code != 1 || !strings.Contains(stderr.String(), missing) {
-		t.Errorf("missing text: exit status %d\n%s", code, stderr.String())
+		t.Errorf("missing text: exit status %d, want 1 and its path\n%s", code, stderr.String())
 	}
 }
 
@@ -249,7 +249,7 @@ func TestInterrupt(t *testing.T) {
 	select {
 	case <-started:
 	case err := <-exited:
-		t.Fatalf("ended by itself: %v", err)
+		t.Fatalf("run ended without an interrupt: %v", err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

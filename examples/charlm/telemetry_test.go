@@ -62,12 +62,12 @@ func checkPairs(t *testing.T, all []record) map[string]int {
 			counts[r.Name]++
 		case "stop":
 			if _, ok := open[r.ID]; !ok {
-				t.Errorf("%s %s stops without a start", r.Name, r.ID)
+				t.Errorf("%s %s stops before it starts", r.Name, r.ID)
 			}
 			delete(open, r.ID)
 		case "event", "application_error":
 			if _, ok := open[r.SpanID]; !ok {
-				t.Errorf("%s belongs to the span %s, which is not open", r.Event.Name, r.SpanID)
+				t.Errorf("%s belongs to span %s, which is not open", r.Event.Name, r.SpanID)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func TestJobIsRecorded(t *testing.T) {
 				}
 			}
 			if loss, _ := last["latest_loss"].(float64); !(loss > 0) {
-				t.Errorf("the last update has no loss: %v", last)
+				t.Errorf("last update %v, want a loss above 0", last)
 			}
 			successes := events(all, spans.EventSaveCheckpointSuccess)
 			if len(successes) != 3 {
@@ -131,7 +131,7 @@ func TestJobIsRecorded(t *testing.T) {
 			}
 			final := successes[2].Event.Attributes
 			if final["checkpoint_strategy"] != saved || final["current_iteration"] != 60.0 {
-				t.Errorf("the last save is %v", final)
+				t.Errorf("last save %v, want strategy %v, step 60", final, saved)
 			}
 			if n := len(events(all, spans.EventError)); n != 0 {
 				t.Errorf("%d errors were recorded, want 0", n)
@@ -171,7 +171,7 @@ func TestTelemetryChangesNothing(t *testing.T) {
 		}
 		_, err := os.Stat(filepath.Join(out, "telemetry-0.jsonl"))
 		if (err == nil) != (on == "on") {
-			t.Errorf("telemetry %s: the file's error is %v", on, err)
+			t.Errorf("telemetry %s: Stat of the file = %v, want it only with telemetry on", on, err)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func TestFailedSaveIsRecorded(t *testing.T) {
 			})
 			var stderr bytes.Buffer
 			if code := run(t.Context(), args, nil, saboteur, &stderr); code != 1 || !strings.Contains(stderr.String(), "no such file") {
-				t.Fatalf("exit status %d: %s", code, stderr.String())
+				t.Fatalf(`exit status %d, want 1 and "no such file": %s`, code, stderr.String())
 			}
 			all := records(t, filepath.Join(out, "telemetry-0.jsonl"))
 			checkPairs(t, all)
@@ -227,17 +227,17 @@ func TestFileAndEnvironmentConfigureTelemetry(t *testing.T) {
 	all := records(t, filepath.Join(elsewhere, "rank0.jsonl"))
 	first := events(all, spans.EventOneLoggerInitialization)
 	if len(first) != 1 || first[0].Event.Attributes["session_tag"] != "night-shift" || first[0].Event.Attributes["world_size"] != 64.0 {
-		t.Errorf("the job describes itself as %v", first)
+		t.Errorf("job has %v, want tag night-shift, world size 64", first)
 	}
 	if names, _ := filepath.Glob(filepath.Join(out, "*.pfw*")); len(names) != 0 || strings.Contains(printed, "category") {
-		t.Errorf("traces %v although they are off:\n%s", names, printed)
+		t.Errorf("traces %v, want none and no summary:\n%s", names, printed)
 	}
 
 	t.Setenv("TRAINSPAN_GLOBAL_BATCH_SIZE", "many")
 	var stderr bytes.Buffer
 	if code := run(t.Context(), small(t.TempDir(), sourceTree(t)), nil, &bytes.Buffer{}, &stderr); code != 1 ||
 		!strings.Contains(stderr.String(), "TRAINSPAN_GLOBAL_BATCH_SIZE") {
-		t.Errorf("exit status %d: %s", code, stderr.String())
+		t.Errorf("exit status %d, want 1 and the name of the variable: %s", code, stderr.String())
 	}
 }
 
@@ -258,7 +258,7 @@ func TestSpansGoToTheEndpoint(t *testing.T) {
 		case "/v1/metrics":
 			metrics.Add(1)
 		default:
-			t.Errorf("a request for %s", r.URL)
+			t.Errorf("request for %s, want one of the OTLP paths", r.URL)
 		}
 		w.Header().Set("Content-Type", "application/x-protobuf") // an empty answer accepts all
 	}))
@@ -266,10 +266,10 @@ func TestSpansGoToTheEndpoint(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL)
 	printed := runOK(t, nil, small(t.TempDir(), sourceTree(t))...)
 	if requests.Load() == 0 || size.Load() == 0 {
-		t.Errorf("%d requests with %d bytes", requests.Load(), size.Load())
+		t.Errorf("%d requests with %d bytes of spans, want some", requests.Load(), size.Load())
 	}
 	if logs.Load() == 0 || metrics.Load() == 0 {
-		t.Errorf("%d requests with log records, %d with metrics", logs.Load(), metrics.Load())
+		t.Errorf("%d requests with log records, %d with metrics; want some of each", logs.Load(), metrics.Load())
 	}
 	if sent := number(t, printed, `v1/traces, (\d+) sent, 0 lost`); sent < 10 {
 		t.Errorf("%v spans were sent, want at least those of the phases", sent)

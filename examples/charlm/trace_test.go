@@ -99,14 +99,14 @@ func checkFiles(t *testing.T, events []dftracer.Event) {
 		file, _ := ev.Arg("fhash")
 		ret, ok := ev.Arg("ret")
 		if !strings.HasSuffix(paths[file.Text()], ".go") || !ok || ret.Int64() < 0 {
-			t.Errorf("%s of %q returned %v", ev.Name, paths[file.Text()], ret.Text())
+			t.Errorf("%s of %q returned %v, want a Go file and 0 or more", ev.Name, paths[file.Text()], ret.Text())
 		}
 		if ev.Name == "pread" {
 			bytes += ret.Int64()
 		}
 	}
 	if n := calls["pread"]; n < 8*40 || calls["open64"] != n || calls["close"] != n || len(calls) != 3 || bytes <= 0 {
-		t.Errorf("calls %v, %d bytes", calls, bytes)
+		t.Errorf("calls %v, %d bytes; want %d reads or more, each with open and close", calls, bytes, 8*40)
 	}
 	sum := spanstats.New(nil)
 	for i := range events {
@@ -115,7 +115,7 @@ func checkFiles(t *testing.T, events []dftracer.Event) {
 	r := sum.Result()
 	i := slices.IndexFunc(r.Categories, func(c spanstats.NameStat) bool { return c.Category == "POSIX" })
 	if i < 0 || r.Categories[i].Count == 0 || len(r.Processes) != 1 || r.Processes[0].IO == 0 {
-		t.Errorf("the summary has no I/O: %+v", r.Processes)
+		t.Errorf("summary of the processes %+v, want I/O", r.Processes)
 	}
 }
 
@@ -141,12 +141,12 @@ func checkLayers(t *testing.T, events []dftracer.Event) {
 			}
 		}
 		if ev.Cat == "compute" && cats[ev.Parent] == "compute" {
-			t.Errorf("%s is inside another compute event", ev.Name)
+			t.Errorf("%s is inside another compute event, want none", ev.Name)
 		}
 	}
 	for layer := range layers {
 		if counts[layer] == 0 {
-			t.Errorf("the layer %s is empty", layer)
+			t.Errorf("layer %s has no events", layer)
 		}
 	}
 	if counts["app"] != 1 || counts["training"] != 1 || counts["epoch"] != 2 {
@@ -168,7 +168,7 @@ func checkSteps(t *testing.T, events []dftracer.Event) {
 		want := steps[ev.Name]
 		steps[ev.Name]++
 		if !hasEpoch || !hasStep || epoch.Int64() != want/20 || step.Int64() != want {
-			t.Fatalf("%s number %d has epoch %v (%v) and step %v (%v)", ev.Name, want, epoch.Int64(), hasEpoch, step.Int64(), hasStep)
+			t.Fatalf("%s number %d has epoch %v (%v) and step %v (%v), want epoch %d and its number", ev.Name, want, epoch.Int64(), hasEpoch, step.Int64(), hasStep, want/20)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestEveryRunHasItsOwnTrace(t *testing.T) {
 	}
 	after, err := os.ReadFile(filepath.Join(out, "trace.pfw.gz"))
 	if err != nil || string(before) != string(after) {
-		t.Errorf("the second run changed the trace of the first (%v)", err)
+		t.Errorf("the second run changed the trace of the first (%v), want it as before", err)
 	}
 	runOK(t, nil, small(out, text, "-fresh")...)
 	if got, want := traces(), "trace.pfw.gz"; got != want {
@@ -245,10 +245,10 @@ func TestSummaryTable(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 		}
 		if busy > total || share > 100 || count < 1 {
-			t.Errorf("impossible row %q", line)
+			t.Errorf("row %q: want a time within the total, at most 100 %% and a count", line)
 		}
 		if len(line) != len(lines[0]) {
-			t.Errorf("row %q is not aligned with %q", line, lines[0])
+			t.Errorf("row %q has another width than %q", line, lines[0])
 		}
 		rows[name] = share
 	}
@@ -258,6 +258,6 @@ func TestSummaryTable(t *testing.T) {
 		}
 	}
 	if rows["compute"] <= 0 || rows["pipeline"] < rows["compute"] { // the amount depends on the disk
-		t.Errorf("shares %v", rows)
+		t.Errorf("shares %v, want compute above 0, pipeline at least as much", rows)
 	}
 }

@@ -80,13 +80,13 @@ func TestReplicasTrainAsOne(t *testing.T) {
 	for step := range 5 {
 		a, b := half(t, one), half(t, three)
 		if math.Abs(a-b) > 1e-4 {
-			t.Fatalf("step %d: loss %g with one replica, %g with three", step, a, b)
+			t.Fatalf("step %d: loss %g with one replica, %g with three; want the same", step, a, b)
 		}
 		want := one.replicas[0].net.Grads()
 		var largest float64
 		for i, g := range three.replicas[0].net.Grads() {
 			if math.Abs(float64(g-want[i])) > 1e-4 {
-				t.Fatalf("step %d: gradient %d is %g with three replicas, %g with one", step, i, g, want[i])
+				t.Fatalf("step %d: gradient %d is %g with three replicas, want %g as with one", step, i, g, want[i])
 			}
 			largest = max(largest, math.Abs(float64(g)))
 		}
@@ -101,7 +101,7 @@ func TestReplicasTrainAsOne(t *testing.T) {
 		}
 		for _, r := range three.replicas[1:] {
 			if !slices.Equal(r.net.Params(), three.replicas[0].net.Params()) {
-				t.Fatalf("step %d: replica %d has other weights than replica 0", step, r.rank)
+				t.Fatalf("step %d: replica %d has other weights than replica 0, want the same", step, r.rank)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestAsyncSaveHoldsTheStepItWasAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(results) != 1 || results[0].Err != nil || results[0].Step != 2 || results[0].End.Before(results[0].Start) {
-		t.Fatalf("results %+v", results)
+		t.Fatalf("results %+v, want one of step 2", results)
 	}
 	state, err := checkpoint.Load(results[0].Path)
 	if err != nil {
@@ -147,7 +147,7 @@ func TestAsyncSaveHoldsTheStepItWasAskedFor(t *testing.T) {
 	}
 	saved, err := tr.saveSync(t.Context())
 	if err != nil || saved.Step != 3 || saved.Bytes == 0 {
-		t.Errorf("saved %+v, %v", saved, err)
+		t.Errorf("saved %+v, %v; want step 3", saved, err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestLossThatIsNoNumberIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if loss, err := tr.forward(t.Context()); err == nil {
-		t.Errorf("loss %g without an error", loss)
+		t.Errorf("loss %g, want an error", loss)
 	}
 }
 

@@ -139,7 +139,7 @@ func (p *program) kill(t *testing.T, exe string, after int, trace, lines *missin
 	until.True(t, "the moment of the kill", func() bool {
 		select {
 		case <-over:
-			t.Fatalf("the program has ended: %s", &out)
+			t.Fatalf("the program has ended before the kill: %s", &out)
 		default:
 		}
 		now := pulses(journal)
@@ -158,7 +158,7 @@ func (p *program) kill(t *testing.T, exe string, after int, trace, lines *missin
 	<-over
 	path := trace.path(dir)
 	if path == "" {
-		t.Fatalf("there is no trace: %s", &out)
+		t.Fatalf("the program made no trace: %s", &out)
 	}
 	p.look(t, "trace", journal, steps(t, path, p.step), trace)
 	if p.lines {

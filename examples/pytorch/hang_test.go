@@ -77,7 +77,7 @@ func TestHang(t *testing.T) {
 					t.Errorf(`got %+v, want s.Kind "hang", s.Cause = tt.cause, s.Ranks = tt.ranks, Sentence to begin with tt.outcome`, v)
 				}
 				if newDumps(t, j.dir) && (len(s.Witness) == 0 || !strings.Contains(s.Witness[0], tt.dump)) {
-					t.Errorf("%q", s.Witness)
+					t.Errorf("witness %q, want one with %s", s.Witness, tt.dump)
 				}
 			}
 			check(m.Verdict)

@@ -189,7 +189,7 @@ func TestSlowRank(t *testing.T) {
 	}
 	ranks, workers := j.processes(t)
 	if len(ranks) != 2 || len(workers) != 2*2*epochs {
-		t.Fatalf("%d ranks, %d workers\n%s", len(ranks), len(workers), &j.out)
+		t.Fatalf("%d ranks, %d workers; want 2, %d\n%s", len(ranks), len(workers), 2*2*epochs, &j.out)
 	}
 	for rank, p := range ranks {
 		n := epochs * steps
@@ -203,25 +203,25 @@ func TestSlowRank(t *testing.T) {
 			}
 		}
 		if p.count["startup/imports"] < 1 {
-			t.Errorf("rank %s: no imports: %v", rank, p.count)
+			t.Errorf("rank %s: %v, want startup/imports", rank, p.count)
 		}
 		if p.count["comm/bcast"] < n {
-			t.Errorf("rank %s: the broadcasts of buffers are missing: %v", rank, p.count)
+			t.Errorf("rank %s: %v, want %d broadcasts of buffers or more", rank, p.count, n)
 		}
 		for i, s := range p.steps {
 			if s != strconv.Itoa(i) {
-				t.Errorf("rank %s: iteration %d has the step %s", rank, i, s)
+				t.Errorf("rank %s: iteration %d has step %s, want the same", rank, i, s)
 			}
 		}
 		inside := p.sum["compute/forward"] + p.sum["compute/backward"] + p.sum["compute/step"] + p.sum["compute/step.zero_grad"]
 		loop := p.sum["pipeline/train.iteration"] + p.sum["dataloader/fetch.iter"] + p.sum["pipeline/evaluate.iteration"]
 		if wall := p.last - p.first; inside > loop || loop > p.sum["pipeline/train"] || p.sum["pipeline/train"] > wall || p.sum["ai_root/ai_root"] != wall {
-			t.Errorf("rank %s: phases %d, iterations %d, loop %d, wall %d µs", rank, inside, loop, p.sum["pipeline/train"], wall)
+			t.Errorf("rank %s: phases %d, iterations %d, loop %d, wall %d µs; want each at most the next, ai_root all of it", rank, inside, loop, p.sum["pipeline/train"], wall)
 		}
 	}
 	for _, w := range workers {
 		if w.count["dataloader/fetch"] == 0 || len(w.count) != 1 {
-			t.Errorf("a worker has %v", w.count)
+			t.Errorf("a worker has %v, want dataloader/fetch only", w.count)
 		}
 	}
 	v := j.report(t).Verdict
@@ -256,7 +256,7 @@ func TestSlowBackward(t *testing.T) {
 		ranks, _ := j.processes(t)
 		for rank, p := range ranks {
 			if p.count["comm/wait"] != 30 || p.sum["comm/wait"] > p.sum["compute/backward"] {
-				t.Errorf("rank %s: %d waits for gradients, %d of %d µs", rank, p.count["comm/wait"], p.sum["comm/wait"], p.sum["compute/backward"])
+				t.Errorf("rank %s: %d waits for gradients, %d of %d µs; want 30, at most the time of backward", rank, p.count["comm/wait"], p.sum["comm/wait"], p.sum["compute/backward"])
 			}
 		}
 		v := j.report(t).Verdict
@@ -264,9 +264,9 @@ func TestSlowBackward(t *testing.T) {
 		case s.Kind == "slow_ranks" && s.Cause == "backward" && slices.Equal(s.Ranks, []int{1}):
 			return
 		case s.Kind == "fine":
-			t.Fatalf("nothing found and nothing suspected: %+v", v)
+			t.Fatalf("verdict %+v, want rank 0 found or suspected", v)
 		case slices.Contains(s.Ranks, 0):
-			t.Fatalf("blamed without a fault: %+v", v)
+			t.Fatalf("verdict %+v, want rank 0 not blamed", v)
 		}
 		t.Log(v.Sentence)
 	}
@@ -299,7 +299,7 @@ func TestSlowIn(t *testing.T) {
 				case s.Kind == "slow_ranks" && s.Cause == tc.cause && slices.Equal(s.Ranks, []int{1}):
 					return
 				case slices.Contains(s.Ranks, 0):
-					t.Fatalf("blamed without a fault: %+v", v)
+					t.Fatalf("verdict %+v, want rank 0 not blamed", v)
 				}
 			}
 			t.Error("never named")
@@ -315,16 +315,16 @@ func TestFourRanks(t *testing.T) {
 	}
 	ranks, workers := j.processes(t)
 	if len(ranks) != 4 || len(workers) != 8 {
-		t.Errorf("%d ranks, %d workers\n%s", len(ranks), len(workers), &j.out)
+		t.Errorf("%d ranks, %d workers; want 4, 8\n%s", len(ranks), len(workers), &j.out)
 	}
 	for rank, p := range ranks {
 		if p.count["pipeline/train.iteration"] != 6 || p.count["pipeline/evaluate.iteration"] != 8 {
-			t.Errorf("rank %s: %v", rank, p.count)
+			t.Errorf("rank %s: %v, want 6 iterations, 8 of evaluations", rank, p.count)
 		}
 	}
 	for _, w := range workers {
 		if w.count["dataloader/fetch"] == 0 || len(w.count) != 1 {
-			t.Errorf("a worker has %v", w.count)
+			t.Errorf("a worker has %v, want dataloader/fetch only", w.count)
 		}
 	}
 }
@@ -379,16 +379,16 @@ func TestKilledRank(t *testing.T) {
 	}
 	var failed *exec.ExitError
 	if err := j.Wait(); !errors.As(err, &failed) || failed.ExitCode() != 128+int(syscall.SIGKILL) {
-		t.Errorf("%v\n%s", err, &j.out)
+		t.Errorf("job ended with %v, want exit status 137\n%s", err, &j.out)
 	}
 	ranks, _ := j.processes(t)
 	for _, rank := range []string{"0", "1"} {
 		p := ranks[rank]
 		if p == nil {
-			t.Fatalf("rank %s left nothing", rank)
+			t.Fatalf("rank %s has no trace", rank)
 		}
 		if p.count["pipeline/train.iteration"] < 20 || p.count["pipeline/epoch.block"] < 1 {
-			t.Errorf("rank %s: %v", rank, p.count)
+			t.Errorf("rank %s: %v, want 20 iterations and 1 epoch or more", rank, p.count)
 		}
 	}
 	if p := ranks["1"]; p.count["ai_root/ai_root"] != 0 {
@@ -409,7 +409,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	var failed *exec.ExitError
 	if err := j.Wait(); !errors.As(err, &failed) || failed.ExitCode() == 0 {
-		t.Errorf("%v\n%s", err, &j.out)
+		t.Errorf("job ended with %v, want an exit status above 0\n%s", err, &j.out)
 	}
 	if n := strings.Count(j.out.String(), "KeyboardInterrupt"); n > 2 {
 		t.Errorf("%d interrupts for two ranks, want at most 2:\n%s", n, &j.out)
@@ -417,7 +417,7 @@ func TestInterrupt(t *testing.T) {
 	ranks, _ := j.processes(t)
 	for _, rank := range []string{"0", "1"} {
 		if p := ranks[rank]; p == nil || p.count["pipeline/train.iteration"] < 20 {
-			t.Errorf("rank %s: %+v", rank, p)
+			t.Errorf("rank %s: %+v, want 20 iterations or more", rank, p)
 		}
 	}
 	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Stopped by Ctrl-C.") {

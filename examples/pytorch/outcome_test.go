@@ -30,17 +30,17 @@ func TestFailedRank(t *testing.T) {
 				// Debian builds torch without libuv, which the stores would use.
 				j.Env = append(j.Env, "USE_LIBUV=0", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1")
 				if err := j.Run(); err == nil {
-					t.Fatalf("it ended well:\n%s", &j.out)
+					t.Fatalf("job ended without an error, want one:\n%s", &j.out)
 				}
 				if strings.Contains(j.out.String(), "Fatal Python error") {
-					t.Errorf("a rank did not end in good order:\n%s", &j.out)
+					t.Errorf("a rank was aborted, want an orderly end:\n%s", &j.out)
 				}
 				r := j.report(t)
 				// Under load a launcher may report first another rank that has noticed the
 				// failure.
 				silent := how != "raise" && strings.HasPrefix(r.Verdict.Sentence, "Ended without an end record: rank 1,")
 				if !strings.HasPrefix(r.Verdict.Sentence, want) && !silent || strings.Contains(r.Verdict.Sentence, "hunter2") {
-					t.Errorf("%q\n%s", r.Verdict.Sentence, &j.out)
+					t.Errorf("sentence %q, want %q first, without the secret\n%s", r.Verdict.Sentence, want, &j.out)
 				}
 				files, err := filepath.Glob(filepath.Join(j.dir, "*"))
 				if err != nil || len(files) < 3 {

@@ -119,7 +119,7 @@ func TestWheel(t *testing.T) {
 	}
 	for name, run := range map[string][]string{"the command": {in("trainspan")}, "python -m": {in("python"), "-m", "trainspan"}} {
 		if steps, says := train(run...); steps != 5 || strings.Contains(says, "another version") {
-			t.Errorf("%s: %d steps\n%s", name, steps, says)
+			t.Errorf("%s: %d steps, want 5 and no warning of another version\n%s", name, steps, says)
 		}
 	}
 
@@ -129,7 +129,7 @@ func TestWheel(t *testing.T) {
 	do(in("python"), "-m", "trainspan", "trace", "import", ring)
 	files, err := filepath.Glob(filepath.Join(ring, "*.pfw.gz"))
 	if err != nil || len(files) != 1 || read(t, files[0]).count["compute/forward"] != 1 {
-		t.Errorf("the span is not in %v, %v", files, err)
+		t.Errorf("files %v, %v; want one with one forward", files, err)
 	}
 
 	// A client of another version is reported.
@@ -142,7 +142,7 @@ func TestWheel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if steps, says := train(in("trainspan")); steps != 5 || !strings.Contains(says, "another version of the client ("+there+")") {
-		t.Errorf("%d steps\n%s", steps, says)
+		t.Errorf("%d steps, want 5 and a warning of another version\n%s", steps, says)
 	}
 }
 

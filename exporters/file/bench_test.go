@@ -55,7 +55,7 @@ func TestExportDoesNotAllocate(t *testing.T) {
 				run()
 			}
 			if n := testing.AllocsPerRun(2000, run); n > c.most {
-				t.Errorf("%v allocations for %d records", n, len(c.records))
+				t.Errorf("%v allocations for %d records, want at most %v", n, len(c.records), c.most)
 			}
 		})
 	}

@@ -42,17 +42,17 @@ func TestDiskFull(t *testing.T) {
 				export(t, e, dataError("x"))
 			}
 			if st := e.Stats().File; st.Bytes != 0 || st.Lost != 0 || st.Errors == 0 || st.Records < 100 {
-				t.Errorf("stats are %+v", st)
+				t.Errorf("stats %+v, want 100 records or more held, none lost, and errors", st)
 			}
 			err := e.Shutdown(context.Background())
 			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "are lost") {
 				t.Errorf("Shutdown: %v", err)
 			}
 			if len(told) != 1 || !errors.Is(told[0], syscall.ENOSPC) || !strings.HasPrefix(told[0].Error(), "file: ") {
-				t.Errorf("got reports %v", told)
+				t.Errorf(`reports %v, want one of ENOSPC that begins with "file: "`, told)
 			}
 			if st := e.Stats().File; st.Bytes != 0 || st.Lost != st.Records {
-				t.Errorf("after the end stats are %+v", st)
+				t.Errorf("stats after the end %+v, want every record lost", st)
 			}
 			shutdown(t, e)
 		})
@@ -76,10 +76,10 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	st := e.Stats().File
 	if told != 1 || st.Lost < 1000 || st.Lost+st.Records != 2001 {
-		t.Errorf("got %d reports, stats %+v", told, st)
+		t.Errorf("%d reports, stats %+v; want 1 report, 1000 or more lost, 2001 accounted for", told, st)
 	}
 	if held := st.Records * (16 << 10); held > 9<<20 || held < 7<<20 {
-		t.Errorf("%d bytes are held", held)
+		t.Errorf("%d bytes are held, want 7 to 9 MiB", held)
 	}
 	_ = e.Shutdown(context.Background())
 	if st := e.Stats().File; st.Lost != 2001 {
@@ -209,10 +209,10 @@ func TestLossIsTold(t *testing.T) {
 	last := records[len(records)-1]
 	if last.Type != spans.EventTelemetryDataError || fmt.Sprint(last.Error.Attributes[onelogger.LostRecords]) != strings.TrimSpace(out) ||
 		last.Error.Attributes[onelogger.TelemetryDataErrorType] != onelogger.IncompleteTelemetryData {
-		t.Errorf("the child lost %s; the file says %+v", out, last)
+		t.Errorf("the child lost %s, the last record is %+v; want a data error with the same number", out, last)
 	}
 	if lost := 601 - (len(records) - 1); fmt.Sprint(lost) != strings.TrimSpace(out) {
-		t.Errorf("%d records are missing, the child lost %s", lost, out)
+		t.Errorf("%d records are missing, want %s as the child lost", lost, out)
 	}
 }
 

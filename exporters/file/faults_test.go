@@ -52,7 +52,7 @@ func TestRemovedFolder(t *testing.T) {
 		}
 	}
 	if st := e.Stats().File; len(records) != 51 || lost != 100 || st.Lost != 100 || told.Load() != 2 {
-		t.Errorf("got %d records, losses in the file %v, %+v, %d reports", len(records), lost, st, told.Load())
+		t.Errorf("%d records, losses in the file %v, stats %+v, %d reports; want 51, 100, 100, 2", len(records), lost, st, told.Load())
 	}
 }
 
@@ -95,7 +95,7 @@ func TestMemoryIsReservedForLosses(t *testing.T) {
 		export(t, e, dataError(fmt.Sprint("missing ", i)))
 	}
 	if now := e.Stats().File.Lost; now != lost {
-		t.Errorf("%d records of losses were lost", now-lost)
+		t.Errorf("%d records of losses were lost, want none", now-lost)
 	}
 	in, err := os.Open(path)
 	if err != nil {
@@ -112,11 +112,11 @@ func TestMemoryIsReservedForLosses(t *testing.T) {
 	got := <-text
 	for i := range 5 {
 		if want := fmt.Sprint("missing ", i); !strings.Contains(got, want) {
-			t.Errorf("%q is not in the file", want)
+			t.Errorf("want %q in the file", want)
 		}
 	}
 	if !strings.Contains(got, fmt.Sprintf(`"lost_records":%d`, lost)) {
-		t.Errorf("the file does not say that %d records are missing", lost)
+		t.Errorf(`want "lost_records":%d in the file`, lost)
 	}
 }
 
@@ -139,10 +139,10 @@ func TestHeartbeatAndAttempt(t *testing.T) {
 				want = 0
 			}
 			if n := strings.Count(text, `{"type":"heartbeat","event":{"name":"heartbeat","attributes":{"session_tag":"tag","job_id":"job-7","timestamp_msec":`); n != want {
-				t.Errorf("compat %t: %d heartbeats in\n%s", compat, n, text)
+				t.Errorf("compat %t: %d heartbeats, want %d in\n%s", compat, n, want, text)
 			}
 			if n := strings.Count(text, `,"rank":3,"attempt":2`); n != want+want/3 {
-				t.Errorf("compat %t: the attempt is there %d times in\n%s", compat, n, text)
+				t.Errorf("compat %t: %d records with rank 3, attempt 2, want %d in\n%s", compat, n, want+want/3, text)
 			}
 			counted(t, decode(t, text), 1+want)
 		}
@@ -160,7 +160,7 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		shutdown(t, e)
 		if text := contents(t, path); !strings.Contains(text, fmt.Sprintf(`"timestamp_msec":%d`, base/1e6)) {
-			t.Errorf("the heartbeat has another time: %s", text)
+			t.Errorf("heartbeat has another time, want %d: %s", base/1e6, text)
 		}
 	})
 }

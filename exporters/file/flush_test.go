@@ -101,11 +101,11 @@ func TestNegativeIntervalAndFlush(t *testing.T) {
 		export(t, e, event(s, "ev", attrvalue.Int("i", int64(i))))
 		now := size(t, path)
 		if now <= before {
-			t.Fatalf("record %d is not written", i)
+			t.Fatalf("record %d is not written: the file stays at %d bytes", i, now)
 		}
 		before = now
 		if st := e.Stats().File; st.Bytes != now || st.Records != int64(i+1) {
-			t.Errorf("stats are %+v, the file has %d bytes", st, now)
+			t.Errorf("stats %+v, want the %d bytes of the file and %d records", st, now, i+1)
 		}
 	}
 	if e.Stats().File.Blocked <= 0 {

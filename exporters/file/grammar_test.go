@@ -144,7 +144,7 @@ func TestCompatHoldsStartBack(t *testing.T) {
 			c.run(e, spanData("one", 1), spanData("two", 2), spanData("three", 3))
 			if len(c.want) == 0 {
 				if got := contents(t, path); got != "" {
-					t.Errorf("got %s", got)
+					t.Errorf("file is %s, want it empty", got)
 				}
 			} else {
 				compare(t, path, c.want...)
@@ -219,7 +219,7 @@ func TestNoParentNoTrace(t *testing.T) {
 	export(t, e, start(&outputs.SpanData{Name: "bare", TraceID: trace.TraceID{}}))
 	shutdown(t, e)
 	if got := decode(t, contents(t, path)); len(got) != 1 || got[0].ID != "0000000000000000" {
-		t.Errorf("got %+v", got)
+		t.Errorf("records %+v, want one with the span ID 0000000000000000", got)
 	}
 	if got, want := contents(t, path), `"trace_id":"00000000000000000000000000000000"`; !strings.Contains(got, want) {
 		t.Errorf("got %s, want %s", got, want)

@@ -111,7 +111,7 @@ func contents(t testing.TB, path string) string {
 		t.Fatal(err)
 	}
 	if len(b) > 0 && b[len(b)-1] != '\n' {
-		t.Errorf("%s ends in half a line: %q", path, b[max(0, len(b)-60):])
+		t.Errorf("%s ends in half a line, want whole lines: %q", path, b[max(0, len(b)-60):])
 	}
 	return string(b)
 }
@@ -136,7 +136,7 @@ func decode(t testing.TB, text string) []record {
 	for line := range strings.Lines(text) {
 		for i := range len(line) {
 			if line[i] >= utf8.RuneSelf || line[i] < ' ' && i < len(line)-1 {
-				t.Fatalf("byte %#x in %q", line[i], line)
+				t.Fatalf("byte %#x in %q, want printable ASCII only", line[i], line)
 			}
 		}
 		var r record
@@ -145,7 +145,7 @@ func decode(t testing.TB, text string) []record {
 			t.Fatalf("%v in %.300q", err, line)
 		}
 		if d.More() {
-			t.Fatalf("more than one value in %.300q", line)
+			t.Fatalf("line has more than one JSON value: %.300q", line)
 		}
 		out = append(out, r)
 	}
@@ -160,7 +160,7 @@ func counted(t testing.TB, records []record, want int) {
 	}
 	for i, r := range records {
 		if r.Count != int64(i+1) {
-			t.Fatalf("record %d has count %d", i+1, r.Count)
+			t.Fatalf("record %d has count %d, want the same number", i+1, r.Count)
 		}
 	}
 }

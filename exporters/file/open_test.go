@@ -39,7 +39,7 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	if mode := info.Mode().Perm(); mode&^0o644 != 0 || mode&0o600 != 0o600 {
-		t.Errorf("mode is %o", mode)
+		t.Errorf("mode of the file is %o, want readable and writable by the owner, at most 644", mode)
 	}
 }
 
@@ -57,10 +57,10 @@ func TestStartErrors(t *testing.T) {
 	} {
 		e := file.New(path, nil)
 		if err := attach(e, identity); err == nil || !strings.HasPrefix(err.Error(), "file: ") {
-			t.Errorf("%s: got %v", name, err)
+			t.Errorf(`%s: attach() = %v, want an error that begins with "file: "`, name, err)
 		}
 		if err := e.Write([]outputs.Record{*dataError("x")}); err == nil {
-			t.Errorf("%s: Export after a failed start succeeds", name)
+			t.Errorf("%s: Write after a failed start: no error, want one", name)
 		}
 		shutdown(t, e)
 	}
@@ -74,7 +74,7 @@ func TestStartTwice(t *testing.T) {
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("the refused start leaves files behind: %v, %v", entries, err)
+		t.Errorf("after the refused start: files %v, %v; want one file", entries, err)
 	}
 	export(t, e, dataError("still works"))
 }
@@ -95,7 +95,7 @@ func TestAnEarlierFileIsKept(t *testing.T) {
 			want, first = nil, 3
 		}
 		if !slices.Equal(other, want) {
-			t.Errorf("%+v: got reports %v", options, other)
+			t.Errorf("%+v: reports %v, want %v", options, other, want)
 		}
 		if got := decode(t, contents(t, path)); len(got) != first || got[0].Count != 1 {
 			t.Errorf("%+v: %d records, want %d", options, len(got), first)
@@ -155,7 +155,7 @@ func TestTwoExportersOnOnePath(t *testing.T) {
 		}
 		again := started(t, path, options) // the path is free again
 		if again.Path() != path {
-			t.Errorf("got %s after the others are shut down", again.Path())
+			t.Errorf("Path() = %s after the others are shut down, want %s", again.Path(), path)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestBuilderRetries(t *testing.T) {
 		}
 		entries, err := os.ReadDir(filepath.Dir(path))
 		if err != nil || len(entries) != 0 { // there was no record
-			t.Errorf("files: %v, %v", entries, err)
+			t.Errorf("files after the retries: %v, %v; want none", entries, err)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestLifecycle(t *testing.T) {
 		}
 	}
 	if err := e.Write([]outputs.Record{*dataError("x")}); err == nil || !strings.Contains(err.Error(), "shut down") {
-		t.Errorf("Export after the shutdown: %v", err)
+		t.Errorf(`Write after the shutdown: %v, want an error with "shut down"`, err)
 	}
 	counted(t, decode(t, contents(t, e.Path())), 1)
 }

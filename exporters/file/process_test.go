@@ -108,14 +108,14 @@ func TestTwoProcessesOnOnePath(t *testing.T) {
 		shutdown(t, mine)
 		files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 		if err != nil || len(files) != 2 {
-			t.Fatalf("files: %v, %v", files, err)
+			t.Fatalf("files %v, %v; want two", files, err)
 		}
 		for _, f := range files {
 			records := decode(t, contents(t, f))
 			counted(t, records, manyRecords)
 			for _, r := range records {
 				if r.PID != records[0].PID {
-					t.Fatalf("%s holds records of two processes", f)
+					t.Fatalf("%s has records of processes %d and %d, want one", f, records[0].PID, r.PID)
 				}
 			}
 		}
@@ -171,7 +171,7 @@ func TestKilledProcess(t *testing.T) {
 	text = text[:strings.LastIndexByte(text, '\n')+1] // it may be followed by an incomplete line
 	records := decode(t, text)
 	if len(records) < safe {
-		t.Errorf("%d records are in the file, %d were", len(records), safe)
+		t.Errorf("%d records are in the file, want at least %d", len(records), safe)
 	}
 	counted(t, records, len(records))
 

@@ -36,7 +36,7 @@ func FuzzAppendString(f *testing.F) {
 		got := appendString(nil, s)
 		for _, c := range got {
 			if c >= utf8.RuneSelf || c < ' ' {
-				t.Fatalf("byte %#x in %s", c, got)
+				t.Fatalf("byte %#x in %s, want printable ASCII only", c, got)
 			}
 		}
 		var back, want string
@@ -51,11 +51,11 @@ func FuzzAppendString(f *testing.F) {
 			t.Fatal(err)
 		}
 		if back != want {
-			t.Fatalf("%q comes back as %q", want, back)
+			t.Fatalf("%q is read back, want %q", back, want)
 		}
 		for _, c := range "<>&/\x7f" {
 			if strings.Count(string(got), string(c)) != strings.Count(s, string(c)) {
-				t.Fatalf("%q is escaped in %s", c, got)
+				t.Fatalf("%q is escaped in %s, want it as it is", c, got)
 			}
 		}
 	})
@@ -67,11 +67,11 @@ func FuzzAppendRaw(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := appendRaw(nil, json.RawMessage(s))
 		if !json.Valid(got) {
-			t.Fatalf("%q becomes %q", s, got)
+			t.Fatalf("%q becomes %q, want valid JSON", s, got)
 		}
 		for _, c := range got {
 			if c >= utf8.RuneSelf || c < ' ' {
-				t.Fatalf("byte %#x in %q", c, got)
+				t.Fatalf("byte %#x in %q, want printable ASCII only", c, got)
 			}
 		}
 	})

@@ -81,7 +81,7 @@ func TestExportSpans(t *testing.T) {
 			}
 		case "event row":
 			if r.SpanID != query.String() || r.Event.Attributes["key"] != "k" {
-				t.Errorf("row is %+v", r)
+				t.Errorf("row is %+v, want span %s with the attribute key k", r, query.String())
 			}
 		case "application_error error":
 			want := "lost"
@@ -134,7 +134,7 @@ func TestExportSpansOpens(t *testing.T) {
 		t.Errorf("ExportSpans() after Shutdown = %v, want nil", err)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("there is a file: %v", err)
+		t.Errorf("Stat of the file = %v, want it not to exist", err)
 	}
 	if _, err := e.Open(t.Context(), &outputs.Telemetry{Identity: identity}); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 		t.Errorf("metrics were sent %d times, want 1", n)
 	}
 	if s := e.Stats(); s.Failures != 1 || s.LastError == nil {
-		t.Errorf("stats %+v", s)
+		t.Errorf("stats %+v, want 1 failure and its error", s)
 	}
 
 	asked.Store(0)
@@ -73,9 +73,9 @@ func TestBackendWithoutLogsAndMetrics(t *testing.T) {
 		t.Errorf("log records were sent %d times, want 1", n)
 	}
 	if s := logs.LogStats(); s.Dropped != 3 || s.Recorded != 3 {
-		t.Errorf("stats %+v", s)
+		t.Errorf("stats %+v, want 3 records, all dropped", s)
 	}
 	if got := told.String(); !strings.Contains(got, "does not accept metrics") || !strings.Contains(got, "does not accept log records") {
-		t.Errorf("got log:\n%s", got)
+		t.Errorf("log is\n%s\nwant that neither metrics nor log records are accepted", got)
 	}
 }

@@ -55,15 +55,15 @@ func TestFromEnv(t *testing.T) {
 			cfg, on, err := otlp.FromEnv(config.Environ(tc.env))
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "\n") {
-					t.Errorf("error: %v", err)
+					t.Errorf("FromEnv: %v, want an error of one line with %q", err, tc.err)
 				}
 				return
 			}
 			if err != nil || on != tc.on {
-				t.Fatalf("on %v, error %v", on, err)
+				t.Fatalf("FromEnv: on %v, error %v; want on %v", on, err, tc.on)
 			}
 			if tc.want != nil && !tc.want(&cfg) {
-				t.Errorf("got %+v", cfg)
+				t.Errorf("FromEnv: %+v is not as wanted", cfg)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 			}
 			for _, word := range tc.want {
 				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q lacks %q", err, word)
+					t.Errorf("error %q, want one with %q", err, word)
 				}
 			}
 			if strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "\n") {
@@ -185,7 +185,7 @@ func TestTLS(t *testing.T) {
 				if tc.ok {
 					check(t, s, 3, 3, 0, delivery.TimedOut, 0)
 				} else if s.Exported != 0 || s.DroppedTotal() != 3 || s.LastError == nil {
-					t.Errorf("got %+v", s)
+					t.Errorf("stats %+v, want 3 spans dropped and an error", s)
 				}
 			})
 		})

@@ -54,9 +54,9 @@ func TestOnlyAnAnswerOfOTLPCountsAsTaken(t *testing.T) {
 			p := newPipeline(t, quick(r), nil)
 			p.record(10)
 			if err := p.ForceFlush(t.Context()); (err == nil) != tc.taken {
-				t.Errorf("flush: %v", err)
+				t.Errorf("ForceFlush() = %v, want success %v", err, tc.taken)
 			} else if err != nil && !strings.Contains(err.Error(), "200 OK, but the response is not OTLP") {
-				t.Errorf("flush: %v", err)
+				t.Errorf(`ForceFlush() = %v, want "200 OK, but the response is not OTLP"`, err)
 			}
 			if err := p.Shutdown(t.Context()); err != nil {
 				t.Error(err)
@@ -90,7 +90,7 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	p.record(100)
 	stats := p.p.Stats()
 	if n := calls.Load(); n != 1 || stats.Dropped[delivery.QueueFull] == 0 || stats.DroppedTotal()+stats.Pending != 110 {
-		t.Errorf("%d requests, %+v", n, stats)
+		t.Errorf("%d requests, stats %+v; want 1 request, queue full, 110 spans accounted for", n, stats)
 	}
 	within(t, func() {
 		if err := p.Shutdown(t.Context()); err == nil {
@@ -117,7 +117,7 @@ func TestRetryAfterHoldsBackEverything(t *testing.T) {
 	}
 	_ = provider.Shutdown(t.Context())
 	if n := calls.Load(); n != 1 || e.Stats().Failures != 6 {
-		t.Errorf("%d requests with metrics, %+v", n, e.Stats())
+		t.Errorf("%d requests with metrics, stats %+v; want 1 request, 6 failures", n, e.Stats())
 	}
 }
 
@@ -167,7 +167,7 @@ func TestInvalidTextInTheResource(t *testing.T) {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Exported != 1 || st.Dropped != 0 {
-			t.Errorf("logs: %+v", st)
+			t.Errorf("log stats %+v, want 1 exported, none dropped", st)
 		}
 
 		e, err := otlp.NewMetricExporter(t.Context(), s.config(), slog.New(slog.NewTextHandler(log, nil)))
@@ -180,17 +180,17 @@ func TestInvalidTextInTheResource(t *testing.T) {
 			t.Error(err)
 		}
 		if st := e.Stats(); st.Exports != 1 || st.Failures != 0 {
-			t.Errorf("metrics: %+v", st)
+			t.Errorf("metric stats %+v, want 1 export, no failures", st)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.logs) != 1 || len(s.metrics) != 1 {
-			t.Fatalf("%d requests with logs, %d with metrics: %s", len(s.logs), len(s.metrics), log)
+			t.Fatalf("%d requests with logs, %d with metrics; want 1 each: %s", len(s.logs), len(s.metrics), log)
 		}
 		for _, m := range []proto.Message{s.logs[0], s.metrics[0]} {
 			text := prototext.Format(m)
 			if n := strings.Count(text, "a\uFFFDb"); !utf8.ValidString(text) || n < 5 {
-				t.Errorf("%d repaired texts in %s", n, text)
+				t.Errorf("%d repaired texts, want 5 or more, all valid UTF-8, in %s", n, text)
 			}
 		}
 	})
@@ -207,7 +207,7 @@ func TestInvalidTextInTheResource(t *testing.T) {
 			t.Error(err)
 		}
 		if len(r.names()) != 1 || !strings.Contains(prototext.Format(r.taken[0]), "a\uFFFDb") {
-			t.Errorf("got %v", r.taken)
+			t.Errorf("receiver got %v, want one span with the repaired text", r.taken)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 				err := newExporter(t, cfg).ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "s"}}.Snapshots())
 				var f *delivery.Error
 				if !errors.As(err, &f) || f.NoAnswer != tc.none || tc.none && !f.Retry {
-					t.Errorf("%+v", f)
+					t.Errorf("failure %+v, want NoAnswer %v, and a retry if there was no answer", f, tc.none)
 				}
 			})
 		})
@@ -98,13 +98,13 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 		var err error
 		within(t, func() { err = l.Shutdown(context.Background()) })
 		if err == nil || !strings.Contains(err.Error(), "20 records") {
-			t.Errorf("shutdown: %v", err)
+			t.Errorf("Shutdown() = %v, want an error about 20 records", err)
 		}
 		if d := l.Stats().Delivery; d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
 			t.Errorf(`got %+v, want Total 20, Dropped 20, Drops["not sent before shutdown"] = 20, not Unwanted`, d)
 		}
 		if strings.Contains(log.String(), `"of":20`) {
-			t.Errorf("got the sums in the log: %s", log)
+			t.Errorf("log has the totals, want them only in the error: %s", log)
 		}
 	})
 }
@@ -123,7 +123,7 @@ func TestMetricsForNobody(t *testing.T) {
 		p, e := newMeters(t, there.config(), &notes{})
 		add(t, p, 1)
 		if err := errors.Join(p.ForceFlush(t.Context()), p.ForceFlush(t.Context())); err != nil || s.seen() != 3 {
-			t.Errorf("%v, %d requests", err, s.seen())
+			t.Errorf("ForceFlush twice: %v, %d requests; want no error and 3 requests in all", err, s.seen())
 		}
 		if d := e.Delivery(); d.Total != 2 || d.Sent != 2 || d.Dropped+d.Failed != 0 {
 			t.Errorf("got %+v, want Total 2, Sent 2, Dropped + d.Failed = 0", d)

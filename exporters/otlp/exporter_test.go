@@ -108,16 +108,16 @@ func TestSpansArrive(t *testing.T) {
 			})
 			check(t, p.p.Stats(), 100, 100, 0, 0, 0)
 			if got := r.names(); !slices.Equal(got, sequence(100)) {
-				t.Errorf("got %d spans: %v", len(got), got)
+				t.Errorf("receiver got %d spans %v, want 100 in order", len(got), got)
 			}
 			if r.headers["x-key"] != "secret value" || r.headers["x-tenant"] != "a" || r.headers["x-env"] != "" {
-				t.Errorf("headers: %v", slices.Sorted(maps.Keys(r.headers)))
+				t.Errorf("headers %v, want x-key, x-tenant a, and no x-env", slices.Sorted(maps.Keys(r.headers)))
 			}
 			if r.gzip != (compression == "gzip") {
-				t.Errorf("compression %q: gzip %v", compression, r.gzip)
+				t.Errorf("compression %q: gzip %v, want %v", compression, r.gzip, compression == "gzip")
 			}
 			if a := r.taken[0].GetResource().GetAttributes()[0]; a.GetKey() != "service.name" {
-				t.Errorf("resource: %v", a)
+				t.Errorf("first resource attribute is %v, want service.name", a)
 			}
 		}
 	})
@@ -228,13 +228,13 @@ func TestAnswers(t *testing.T) {
 				p := newPipeline(t, cfg, &delivery.Options{OnLoss: func(_ delivery.Cause, n int64, err error) {
 					told += n
 					if err == nil || strings.Contains(err.Error(), "hunter2") || strings.ContainsAny(err.Error(), "\n\r") {
-						t.Errorf("reason: %v", err)
+						t.Errorf("reason %v, want one line without the password", err)
 					}
 				}})
 				p.record(10)
 				within(t, func() {
 					if err := p.ForceFlush(t.Context()); (err != nil) != (tc.dropped > 0) {
-						t.Errorf("flush: %v", err)
+						t.Errorf("ForceFlush() = %v, want an error: %v", err, tc.dropped > 0)
 					}
 					if err := p.Shutdown(t.Context()); err != nil {
 						t.Error(err)
@@ -242,7 +242,7 @@ func TestAnswers(t *testing.T) {
 				})
 				check(t, p.p.Stats(), 10, tc.exported, 0, tc.cause, tc.dropped)
 				if told != tc.dropped {
-					t.Errorf("got reports of %d", told)
+					t.Errorf("reported %d dropped spans, want %d", told, tc.dropped)
 				}
 				if calls := r.seen(); tc.calls != 0 && calls != tc.calls {
 					t.Errorf("%d calls, want %d", calls, tc.calls)
@@ -267,7 +267,7 @@ func TestBackendAway(t *testing.T) {
 					within(t, func() {
 						err := p.Shutdown(t.Context())
 						if (err == nil) != (dir != "") {
-							t.Errorf("shutdown: %v", err)
+							t.Errorf("Shutdown() = %v, want an error: %v", err, dir != "")
 						}
 					})
 					if dir == "" {
@@ -304,7 +304,7 @@ func TestBackendDiesHalfWay(t *testing.T) {
 		}
 		check(t, p.p.Stats(), 120, 50, 0, delivery.Shutdown, 70)
 		if got := r.names(); !slices.Equal(got, sequence(50)) {
-			t.Errorf("got %v", got)
+			t.Errorf("receiver got spans %v, want the first 50", got)
 		}
 	})
 }
@@ -351,7 +351,7 @@ func TestOddValuesLoseNothing(t *testing.T) {
 		}
 		check(t, p.p.Stats(), 52, 52, 0, 0, 0)
 		if got := r.names(); len(got) != 52 || got[0] != "bad�name" || got[1] != "large" {
-			t.Errorf("got %v", got)
+			t.Errorf("receiver got spans %v, want 52, first the repaired name, then large", got)
 		}
 	})
 }
@@ -387,7 +387,7 @@ func TestNoHeaderIsLogged(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", secret)
 	_, err := otlp.New(t.Context(), otlp.Config{})
 	if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_HEADERS") {
-		t.Errorf("error: %v", err)
+		t.Errorf("error %v, want one that names OTEL_EXPORTER_OTLP_HEADERS", err)
 	}
 	_, _, fromEnv := otlp.FromEnv(config.Environ([]string{"OTEL_EXPORTER_OTLP_HEADERS=" + secret}))
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "")
@@ -398,7 +398,7 @@ func TestNoHeaderIsLogged(t *testing.T) {
 	}
 	all := fmt.Sprintln(out.String(), handled, err, fromEnv, e.ExportSpans(t.Context(), nil), fmt.Sprintf("%v %+v", cfg, cfg))
 	if strings.Contains(all, secret) {
-		t.Errorf("the secret is shown: %s", all)
+		t.Errorf("the secret is in the text: %s", all)
 	}
 	if err := e.Shutdown(t.Context()); err != nil {
 		t.Error(err)

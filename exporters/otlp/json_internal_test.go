@@ -78,7 +78,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	s := whole.ResourceSpans[0].ScopeSpans[0].Spans[0]
 	if s.TraceID != "ff010000000000000000000000000000" || s.SpanID != "02fe000000000000" || s.ParentSpanID != "0605000000000000" ||
 		s.Kind != 3 || s.StartTimeUnixNano != "1700000000123456789" || s.Links[0].TraceID != "09080700000000000000000000000000" {
-		t.Errorf("got %+v", s)
+		t.Errorf("span read from JSON is %+v, want its IDs in hexadecimal, kind 3 and times as text", s)
 	}
 	var indented []byte
 	for _, variant := range [][]byte{line, indented} {
@@ -124,7 +124,7 @@ func FuzzReadJSON(f *testing.F) {
 			t.Fatalf("%v: %s", err, again)
 		}
 		if countSpans(back) != countSpans(spans) {
-			t.Errorf("%d spans became %d", countSpans(spans), countSpans(back))
+			t.Errorf("%d spans read back, want %d", countSpans(back), countSpans(spans))
 		}
 	})
 }

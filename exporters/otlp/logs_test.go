@@ -145,31 +145,31 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 		start, update, failure, gap := records[0], records[1], records[2], records[3]
 		if start.GetEventName() != "span_start" || start.GetTimeUnixNano() != 5e9 || start.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_INFO ||
 			hex.EncodeToString(start.GetTraceId()) != span.TraceID.String() || hex.EncodeToString(start.GetSpanId()) != span.SpanID.String() {
-			t.Errorf("start: %v", start)
+			t.Errorf("record of the start is %v, want span_start at 5 s in trace %s, span %s", start, span.TraceID, span.SpanID)
 		}
 		if a := texts(start.GetAttributes()); a["span.name"] != spans.TrainingLoop || a["parent_span_id"] != span.ParentID.String() || a["train_iterations_start"] != "7" {
-			t.Errorf("attributes of the start: %v", a)
+			t.Errorf("attributes of the start are %v, want the name of the span, its parent and 7 as the first iteration", a)
 		}
 		if a := texts(update.GetAttributes()); a["step"] != "9" || a["bad"] != "�" || update.GetEventName() != "training_metrics_update" || a["train_iterations_start"] != "" {
-			t.Errorf("update: %v", update)
+			t.Errorf("update is %v, want step 9, the repaired value, and no attribute of the span", update)
 		}
 		if failure.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_ERROR || failure.GetBody().GetStringValue() != "out of memory" {
-			t.Errorf("error: %v", failure)
+			t.Errorf(`error record is %v, want severity ERROR and "out of memory"`, failure)
 		}
 		if gap.GetSeverityNumber() != logspb.SeverityNumber_SEVERITY_NUMBER_WARN || len(gap.GetSpanId()) != 0 || gap.GetBody().GetStringValue() != "a gap" {
-			t.Errorf("data error: %v", gap)
+			t.Errorf(`data error is %v, want severity WARN, "a gap", and no span`, gap)
 		}
 		if in := records[5]; hex.EncodeToString(in.GetTraceId()) != lateSegment.TraceID().String() || hex.EncodeToString(in.GetSpanId()) != lateSegment.SpanID().String() ||
 			texts(in.GetAttributes())["segment.of"] != cutSpan.String() {
-			t.Errorf("event of a later segment: %v", in)
+			t.Errorf("event of a later segment is %v, want the trace and span of that segment, and segment.of", in)
 		}
 		a := texts(s.logs[0].GetResource().GetAttributes())
 		if a["service.name"] != "app" || a["service.instance.id"] != "node7/42/3" || a["training.rank"] != "3" || a["training.attempt"] != "2" ||
 			a["training.perf_tag"] != "a,b" || a["team"] != "blue" || a["training.local_rank"] != "1" {
-			t.Errorf("resource: %v", a)
+			t.Errorf("resource is %v, want app, node7/42/3, rank 3, local rank 1, attempt 2, tag a,b, team blue", a)
 		}
 		if s.headers["x-key"] != "hunter2" || !s.gzip {
-			t.Errorf("headers %v, gzip %v", s.headers, s.gzip)
+			t.Errorf("headers %v, gzip %v; want x-key: hunter2 and gzip", s.headers, s.gzip)
 		}
 		if err := shut(t, l, plenty); err != nil {
 			t.Error(err)
@@ -178,7 +178,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 			t.Errorf("got %+v, want Recorded 6, Exported 6, Dropped 0, Pending 0", st)
 		}
 		if log.String() != "" {
-			t.Errorf("logged %s", log)
+			t.Errorf("log is %s, want it empty", log)
 		}
 	})
 }
@@ -231,19 +231,19 @@ func TestAnswersToLogs(t *testing.T) {
 				}
 				st := l.LogStats()
 				if st.Recorded != 10 || st.Exported != tc.exported || st.Dropped != 10-tc.exported || st.Pending != 0 || tc.cause != "" && st.Drops[tc.cause] != st.Dropped {
-					t.Errorf("%+v", st)
+					t.Errorf("stats %+v, want 10 recorded, %d exported, the rest dropped for %q", st, tc.exported, tc.cause)
 				}
 				if st.Dropped > 0 && (st.LastError == nil || strings.Contains(st.LastError.Error(), "hunter2") || strings.Contains(st.LastError.Error(), "\n")) {
-					t.Errorf("last error: %v", st.LastError)
+					t.Errorf("last error %v, want one line without the password", st.LastError)
 				}
 				if err := shut(t, l, plenty); err != nil {
 					t.Error(err)
 				}
 				if n := int64(len(s.taken())); tc.cause == "" && n != 10 {
-					t.Errorf("%d records arrived", n)
+					t.Errorf("%d records arrived, want 10", n)
 				}
 				if lines := strings.Count(log.String(), "\n"); (lines == 1) != (tc.cause != "") || lines > 1 || strings.Contains(log.String(), "hunter2") {
-					t.Errorf("logged %s", log)
+					t.Errorf("log is %s, want one line for a loss, else none, without the password", log)
 				}
 			})
 		})
@@ -270,14 +270,14 @@ func TestLogsWithoutABackend(t *testing.T) {
 				}
 				// Any limit works: there is no answer.
 				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
-					t.Errorf("shutdown: %v", err)
+					t.Errorf(`Shutdown() = %v, want "not sent before shutdown"`, err)
 				}
 				st := l.LogStats()
 				if st.Exported != 0 || st.Pending != 0 || st.Dropped != 1000 || st.Drops["queue full"]+st.Drops["not sent before shutdown"] != 1000 || st.Drops["not sent before shutdown"] == 0 {
-					t.Errorf("%+v", st)
+					t.Errorf("stats %+v, want 1000 dropped, some for a full queue, some at shutdown", st)
 				}
 				if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "further losses are counted") || !strings.Contains(log.String(), `"cause":"queue full"`) {
-					t.Errorf("logged %d lines: %s", n, log)
+					t.Errorf("log has %d lines, want one about a full queue: %s", n, log)
 				}
 				if err := l.Shutdown(context.Background()); err == nil {
 					t.Error("a second shutdown succeeds, want the error of the first")
@@ -317,7 +317,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 		_ = shut(t, l, time.Millisecond)
 	}
 	if err := <-first; err == nil || !strings.Contains(err.Error(), "1 records") {
-		t.Errorf("shutdown: %v", err)
+		t.Errorf("Shutdown() = %v, want an error about 1 record", err)
 	}
 	if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
 		t.Errorf("got %+v, want Dropped 1, Pending 0", st)
@@ -335,7 +335,7 @@ func TestShutdownOfLogsWithoutTime(t *testing.T) {
 		l := startLogs(t, cfg, &notes{})
 		_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
 		if err := shut(t, l, 0); err == nil || !strings.Contains(err.Error(), "1 records") {
-			t.Errorf("shutdown: %v", err)
+			t.Errorf("Shutdown() = %v, want an error about 1 record", err)
 		}
 		if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
 			t.Errorf("got %+v, want Dropped 1, Pending 0", st)
@@ -391,7 +391,7 @@ func TestLogsCanBeStartedAgain(t *testing.T) {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Exported != 2 || len(s.taken()) != 2 {
-			t.Errorf("%+v, %d arrived", st, len(s.taken()))
+			t.Errorf("stats %+v, %d records arrived; want 2 exported, 2 arrived", st, len(s.taken()))
 		}
 	})
 }
@@ -419,7 +419,7 @@ func TestLogsAreTalliedUnderConcurrency(t *testing.T) {
 		_ = shut(t, l, plenty) // drops are expected
 		st := l.LogStats()
 		if st.Recorded != 2000 || st.Exported+st.Dropped != 2000 || int64(len(s.taken())) != st.Exported {
-			t.Errorf("%+v, %d arrived", st, len(s.taken()))
+			t.Errorf("stats %+v, %d records arrived; want 2000 accounted for, all exported ones arrived", st, len(s.taken()))
 		}
 	})
 }
@@ -451,14 +451,14 @@ func TestNewLogsNamesWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := otlp.NewLogs(t.Context(), otlp.Config{OTLP: tc.otlp}, nil); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("error: %v", err)
+				t.Errorf("NewLogs: %v, want an error with %q and without the password", err, tc.want)
 			}
 		})
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "key hunter2")
 	_, err := otlp.NewLogs(t.Context(), otlp.Config{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_LOGS_HEADERS") || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("error: %v", err)
+		t.Errorf("error %v, want one that names OTEL_EXPORTER_OTLP_LOGS_HEADERS, without the password", err)
 	}
 }
 

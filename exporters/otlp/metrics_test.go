@@ -54,7 +54,7 @@ func TestMetricsArrive(t *testing.T) {
 		log := &notes{}
 		p, e := newMeters(t, cfg, log)
 		if err := p.ForceFlush(t.Context()); err != nil || s.seen() != 0 {
-			t.Errorf("without a measurement: %v, %d requests", err, s.seen())
+			t.Errorf("ForceFlush without a measurement = %v, %d requests; want none", err, s.seen())
 		}
 		add(t, p, 2)
 		if err := p.ForceFlush(t.Context()); err != nil {
@@ -65,18 +65,18 @@ func TestMetricsArrive(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(s.metrics) != 2 || s.headers["x-key"] != "hunter2" || !s.gzip {
-			t.Fatalf("%d exports, headers %v, gzip %v", len(s.metrics), s.headers, s.gzip)
+			t.Fatalf("%d exports, headers %v, gzip %v; want 2, x-key: hunter2, gzip", len(s.metrics), s.headers, s.gzip)
 		}
 		m := s.metrics[1].GetScopeMetrics()[0].GetMetrics()[0]
 		if sum := m.GetSum(); m.GetName() != "c" || sum.GetDataPoints()[0].GetAsInt() != 5 ||
 			sum.GetAggregationTemporality() != metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE {
-			t.Errorf("metric: %v", m)
+			t.Errorf("metric is %v, want c with the cumulative sum 5", m)
 		}
 		if a := texts(s.metrics[0].GetResource().GetAttributes()); a["service.name"] != "app" {
-			t.Errorf("resource: %v", a)
+			t.Errorf("resource is %v, want service app", a)
 		}
 		if st := e.Stats(); st.Exports != 2 || st.Failures != 0 || log.String() != "" {
-			t.Errorf("%+v, logged %s", st, log)
+			t.Errorf("stats %+v, log %s; want 2 exports, no failure, an empty log", st, log)
 		}
 	})
 }
@@ -121,7 +121,7 @@ func TestMetricsThatFail(t *testing.T) {
 					t.Errorf("got %+v, want Exports 0, Failures above 0, LastError set", st)
 				}
 				if strings.Count(log.String(), "\n") != 1 || strings.Contains(log.String(), "hunter2") {
-					t.Errorf("logged %s", log)
+					t.Errorf("log is %s, want one line without the password", log)
 				}
 			})
 		})
@@ -139,7 +139,7 @@ func TestNewMetricExporterNamesWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := otlp.NewMetricExporter(t.Context(), otlp.Config{OTLP: tc.otlp}, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error: %v", err)
+				t.Errorf("NewMetricExporter: %v, want an error with %q", err, tc.want)
 			}
 		})
 	}

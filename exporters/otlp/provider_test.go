@@ -55,7 +55,7 @@ func TestProviderWithOddValues(t *testing.T) {
 		names := r.names()
 		for _, want := range sequence(20) {
 			if !slices.Contains(names, want) {
-				t.Errorf("%s is missing", want)
+				t.Errorf("span %s is missing", want)
 			}
 		}
 		for _, s := range spansOf(r.taken) {
@@ -66,7 +66,7 @@ func TestProviderWithOddValues(t *testing.T) {
 			}
 		}
 		if s := tel.Stats(); s.DroppedSpans != 0 || s.ExportedSpans != int64(len(names)) || s.RepairedValues < 40 {
-			t.Errorf("%+v, %d spans arrived", s, len(names))
+			t.Errorf("stats %+v, %d spans arrived; want all exported, none dropped, 40 values repaired or more", s, len(names))
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestProviderWithSilentBackend(t *testing.T) {
 			}
 			within(t, func() {
 				if err := tel.Shutdown(context.Background()); (err == nil) != (dir != "") {
-					t.Errorf("shutdown: %v", err)
+					t.Errorf("Shutdown() = %v, want an error: %v", err, dir != "")
 				}
 			})
 			// The deadline may be over before the last of them is counted.

@@ -31,22 +31,22 @@ func TestReplayKeepsFilesOfOthers(t *testing.T) {
 	e := newExporter(t, quick(r))
 	got, err := otlp.Replay(t.Context(), dir, e)
 	if err != nil || got != (otlp.ReplayResult{Files: 2, Kept: 1, Sent: 2}) {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("Replay() = %+v, %v; want 2 files, 1 kept, 2 spans sent", got, err)
 	}
 	if left, _ := files(t, dir); len(left) != 1 || left[0] != "converted.otlp.jsonl" {
-		t.Errorf("left: %v", left)
+		t.Errorf("files left: %v, want only converted.otlp.jsonl", left)
 	}
 	if got, err := otlp.ReplayFile(t.Context(), mine, e); err != nil || got != (otlp.ReplayResult{Files: 1, Kept: 1, Sent: 1}) {
-		t.Errorf("by name: %+v %v", got, err)
+		t.Errorf("ReplayFile of an own file = %+v, %v; want 1 file kept, 1 span sent", got, err)
 	}
 	if err := os.WriteFile(own, []byte("nonsense\n"+oneSpan+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := otlp.ReplayFile(t.Context(), own, e); err == nil || got != (otlp.ReplayResult{Sent: 1, Broken: 1}) {
-		t.Errorf("by name: %+v %v", got, err)
+		t.Errorf("ReplayFile of a broken file = %+v, %v; want 1 span sent, 1 broken line, and an error", got, err)
 	}
 	if text, err := os.ReadFile(own); err != nil || !strings.HasSuffix(string(text), oneSpan+"\n") {
-		t.Errorf("a file that was named was changed: %v", err)
+		t.Errorf("ReplayFile changed the file: %v", err)
 	}
 }
 
@@ -77,10 +77,10 @@ func TestReplayStreams(t *testing.T) {
 	got, err := otlp.ReplayFile(t.Context(), path, e)
 	runtime.ReadMemStats(&after)
 	if err == nil || got != (otlp.ReplayResult{Sent: 1, Broken: 1}) {
-		t.Errorf("%+v %v", got, err)
+		t.Errorf("ReplayFile() = %+v, %v; want 1 span sent, 1 broken line, and an error", got, err)
 	}
 	if n := after.TotalAlloc - before.TotalAlloc; n > 400<<20 {
-		t.Errorf("%d MiB allocated", n>>20)
+		t.Errorf("%d MiB allocated, want at most 400", n>>20)
 	}
 }
 
@@ -115,9 +115,9 @@ func FuzzReplay(f *testing.F) {
 		switch {
 		case got.Files == 1 && errors.Is(err, fs.ErrNotExist): // nothing is left
 		case err != nil:
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("ReplayFile() = %+v, %v; want no error", got, err)
 		case got.Sent == 0 && string(text(after)) != string(text(data)): // except for empty lines
-			t.Errorf("%+v, and the file holds %q", got, after)
+			t.Errorf("ReplayFile() = %+v, the file contains %q; want it unchanged, as nothing was sent", got, after)
 		}
 	})
 }
@@ -142,7 +142,7 @@ func BenchmarkGrowthReplay(b *testing.B) {
 	}
 	growth.Bench(b, n, func(n int) {
 		if got, err := otlp.ReplayFile(context.Background(), paths[n], e); err == nil || got.Left != n {
-			b.Fatalf("%+v, %v", got, err)
+			b.Fatalf("ReplayFile() = %+v, %v; want %d left and an error", got, err, n)
 		}
 	})
 }

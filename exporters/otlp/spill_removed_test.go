@@ -30,17 +30,17 @@ func TestSpillNoticesThatItsFolderIsGone(t *testing.T) {
 	p.record(20)
 	_ = p.ForceFlush(t.Context())
 	if s := p.p.Stats(); s.Spilled != 20 || s.Dropped[delivery.Unspilled] != 30 {
-		t.Errorf("after the first removal: %+v", s)
+		t.Errorf("stats after the first removal: %+v, want 20 spilled, 30 not spilled", s)
 	}
 	e := newExporter(t, quick(r))
 	if got, err := otlp.Replay(t.Context(), dir, e); err != nil || got.InUse != 1 {
-		t.Errorf("the new file is not locked: %+v %v", got, err)
+		t.Errorf("Replay() = %+v, %v; want the new file in use", got, err)
 	}
 	remove()
 	if err := p.Shutdown(t.Context()); err == nil {
 		t.Error("Shutdown returned no error, want one with the lost spans")
 	}
 	if s := p.p.Stats(); s.Spilled != 0 || s.Dropped[delivery.Unspilled] != 50 || s.DroppedTotal() != 50 {
-		t.Errorf("after the end: %+v", s)
+		t.Errorf("stats after the end: %+v, want 50 dropped, none spilled", s)
 	}
 }

@@ -85,19 +85,19 @@ func TestSpillAndReplay(t *testing.T) {
 		e := newExporter(t, quick(r))
 		got, err := otlp.Replay(t.Context(), dir, e)
 		if err != nil || got != (otlp.ReplayResult{Files: len(names), Sent: 100}) {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("Replay() = %+v, %v; want %d files, 100 sent", got, err, len(names))
 		}
 		if left, _ := files(t, dir); len(left) != 0 {
 			t.Errorf("left: %v, want none", left)
 		}
 		if got := r.names(); !slices.Equal(got, sequence(100)) {
-			t.Errorf("got %v", got)
+			t.Errorf("receiver got spans %v, want 100 in order", got)
 		}
 		if a := r.taken[0].GetResource().GetAttributes(); len(a) != 1 || a[0].GetValue().GetStringValue() != "test" {
-			t.Errorf("resource: %v", a)
+			t.Errorf("resource %v, want one attribute with the value test", a)
 		}
 		if got, err := otlp.Replay(t.Context(), dir, e); err != nil || got != (otlp.ReplayResult{}) {
-			t.Errorf("again: %+v %v", got, err)
+			t.Errorf("second Replay() = %+v, %v; want nothing left to do", got, err)
 		}
 	})
 }
@@ -112,10 +112,10 @@ func TestSpillIsBounded(t *testing.T) {
 	cfg.SpillBytes, cfg.SpillFileBytes = 20_000, 4_000
 	s := spilled(t, cfg, 500, &delivery.Options{MaxBatch: 10})
 	if s.Spilled == 0 || s.Dropped[delivery.TimedOut] == 0 || s.Spilled+s.DroppedTotal() != 500 || s.SpillErrors == 0 {
-		t.Errorf("got %+v", s)
+		t.Errorf("stats %+v, want some spilled, some timed out, 500 in all, and errors of the spill", s)
 	}
 	if !strings.Contains(s.LastError.Error(), "full") {
-		t.Errorf("last error: %v", s.LastError)
+		t.Errorf(`last error %v, want one with "full"`, s.LastError)
 	}
 	if _, bytes := files(t, dir); bytes > 20_000 {
 		t.Errorf("%d bytes, want at most 20,000", bytes)
@@ -127,7 +127,7 @@ func TestSpillIsBounded(t *testing.T) {
 	r.start("")
 	got, err := otlp.Replay(t.Context(), dir, newExporter(t, quick(r)))
 	if err != nil || int64(got.Sent) != s.Spilled {
-		t.Errorf("%+v %v, spilled %d", got, err, s.Spilled)
+		t.Errorf("Replay() = %+v, %v; want %d sent, as spilled", got, err, s.Spilled)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestSpillThatCannotBeWrittenDrops(t *testing.T) {
 	s := spilled(t, cfg, 10, nil)
 	check(t, s, 10, 0, 0, delivery.TimedOut, 10)
 	if s.LastError == nil || !strings.Contains(s.LastError.Error(), "spill") {
-		t.Errorf("last error: %v", s.LastError)
+		t.Errorf("last error %v, want one about the spill", s.LastError)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestReplayKeepsWhatIsNotTaken(t *testing.T) {
 		}
 		rest, err := os.ReadFile(path)
 		if err != nil || strings.TrimSpace(string(rest)) != `{"resourceSpans":[{"scope` {
-			t.Errorf("left: %s %v", rest, err)
+			t.Errorf("left in the file: %s, %v; want the incomplete line", rest, err)
 		}
 		if now, _ := files(t, dir); len(now) != 1 {
 			t.Errorf("files: %v, want one", now)
@@ -225,7 +225,7 @@ func TestReplayLeavesALivingProcessAlone(t *testing.T) {
 		e := newExporter(t, quick(r))
 		got, err := otlp.Replay(t.Context(), dir, e)
 		if err != nil || got != (otlp.ReplayResult{InUse: 1}) {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("Replay() = %+v, %v; want 1 file in use", got, err)
 		}
 		if err := p.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -263,7 +263,7 @@ func TestReplayBesideASpill(t *testing.T) {
 			spill := from.Delivery().Spill
 			kept, err := spill.Keep(t.Context(), batch)
 			if err = errors.Join(err, spill.Close()); err != nil || kept != 1 {
-				t.Errorf("%d kept, %v", kept, err)
+				t.Errorf("%d files kept, %v; want 1", kept, err)
 			}
 		}
 	}()
@@ -276,7 +276,7 @@ func TestReplayBesideASpill(t *testing.T) {
 		replay()
 	}
 	if sent != n {
-		t.Errorf("%d of %d spans were sent", sent, n)
+		t.Errorf("%d spans were sent, want %d", sent, n)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestReplayIsCancelled(t *testing.T) {
 	within(t, func() {
 		got, err := otlp.Replay(ctx, dir, newExporter(t, quick(r)))
 		if err == nil || got != (otlp.ReplayResult{Left: 10}) {
-			t.Errorf("%+v %v", got, err)
+			t.Errorf("Replay() = %+v, %v; want 10 left and an error", got, err)
 		}
 	})
 	if r.seen() != 1 {

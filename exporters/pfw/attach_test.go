@@ -105,12 +105,12 @@ func TestNamesThatAreAlike(t *testing.T) {
 		}
 		got[ev.Cat+"/"+ev.Name]++
 		if _, some := ev.Arg("otel.dropped_links_count"); some {
-			t.Errorf("%+v has dropped no link", ev)
+			t.Errorf("%+v has dropped links, want none", ev)
 		}
 	}
 	for _, want := range []string{"a/item", "b/item", "a/other", "x/item", "y/item"} {
 		if got[want] != rounds {
-			t.Errorf("%d spans %s of %v", got[want], want, got)
+			t.Errorf("%d spans %s, want %d: %v", got[want], want, rounds, got)
 		}
 	}
 }

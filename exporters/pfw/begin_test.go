@@ -37,7 +37,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 		}
 		if len(begun) != 2 || text(t, begun["migrate"], "begin_cat") != "db" || text(t, begun["migrate"], "n") != "7" ||
 			begun["all_reduce"].Level != 2 {
-			t.Errorf("begin records are %v", begun)
+			t.Errorf("begin records %v, want migrate (db, n 7) and all_reduce on level 2", begun)
 		}
 		scope.End()
 		s.End()
@@ -46,7 +46,7 @@ func TestOpenSpansAreVisible(t *testing.T) {
 		}
 		report := dftest.Check(t, path)
 		if report.Open != 0 || report.Counts["dftracer/CM/M"] != 2 || report.Counts["db/migrate/X"] != 1 {
-			t.Errorf("%d open, counts %v", report.Open, report.Counts)
+			t.Errorf("%d open, counts %v; want none open, 2 begin records, 1 migrate", report.Open, report.Counts)
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestNoBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 		if report := dftest.Check(t, path); report.Counts["dftracer/CM/M"] != 0 {
-			t.Errorf("counts are %v", report.Counts)
+			t.Errorf("counts %v, want no begin records", report.Counts)
 		}
 	})
 }

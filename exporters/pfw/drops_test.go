@@ -52,6 +52,6 @@ func TestEndTellsDrops(t *testing.T) {
 	}
 	if got["otlp_dropped_queue_full"] != 3 || got["otlp_dropped_refused_by_the_backend"] != 4 ||
 		got["otlp_dropped_logs_queue_full"] != 5 || got["otlp_dropped_metric_exports"] != 1 || got["written"] != 1 {
-		t.Errorf("the end record says %v", got)
+		t.Errorf("end record has %v, want 3, 4, 5 and 1 dropped by cause, 1 written", got)
 	}
 }

@@ -52,7 +52,7 @@ func TestSpansThatBeganBefore(t *testing.T) {
 		}
 	}
 	if ev["before"].TID != ev["root"].TID || ev["before"].TID == ev["after"].TID {
-		t.Errorf("the lanes are %d, %d and %d", ev["root"].TID, ev["before"].TID, ev["after"].TID)
+		t.Errorf("lanes of root, before and after are %d, %d and %d; want before with root, after apart", ev["root"].TID, ev["before"].TID, ev["after"].TID)
 	}
 	end := ev["end"]
 	if _, some := end.Arg("spans_unfinished"); some {
@@ -81,7 +81,7 @@ func TestBatchesBesideTelemetry(t *testing.T) {
 	dftest.Check(t, e.Path())
 	ev := byName(dftest.Events(t, e.Path()))
 	if ev["first"].TID == ev["second"].TID || ev["second"].Name == "" || ev["late"].Name != "" {
-		t.Errorf("got %+v and %+v", ev["first"], ev["second"])
+		t.Errorf("first %+v, second %+v; want two lanes, and no event late", ev["first"], ev["second"])
 	}
 }
 
@@ -123,7 +123,7 @@ func TestExporterIsAskedWhileItOpens(t *testing.T) {
 		defer close(done)
 		for i := 0; e.Stats().File.Records == 0; i++ {
 			if err := e.ForceFlush(t.Context()); err != nil || e.Path() == "" {
-				t.Errorf("ForceFlush() = %v, Path() = %q", err, e.Path())
+				t.Errorf("ForceFlush() = %v, Path() = %q; want no error and a path", err, e.Path())
 			}
 			if i == 0 {
 				close(asked)

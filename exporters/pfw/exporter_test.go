@@ -57,7 +57,7 @@ func TestExporterFindsParents(t *testing.T) {
 			t.Error("a nested span is not on the lane of its parent")
 		}
 		if ev["late"].Parent != dftracer.NoParent || ev["late"].TID == ev["request"].TID {
-			t.Errorf("a span that outlived its root is %+v", ev["late"])
+			t.Errorf("span that outlived its root is %+v, want no parent and another lane", ev["late"])
 		}
 		if text(t, ev["unfinished"], "truncated") != "1" || text(t, ev["request"], "n") != "1" {
 			t.Error("arguments are missing")
@@ -193,7 +193,7 @@ func TestExporterConcurrently(t *testing.T) {
 	}
 	report := dftest.Check(t, path)
 	if report.Counts["server/a/X"] != 800 || report.Counts["server/b/X"] != 2400 || report.Counts["otel/unfinished/X"] != 0 {
-		t.Errorf("counts are %v", report.Counts)
+		t.Errorf("counts %v, want 800 of a, 2400 of b, none unfinished", report.Counts)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestExporterTraceBeginsWithItsFirstSpan(t *testing.T) {
 	}
 	ev := byName(dftest.Events(t, path))
 	if ev["start"].TS != first.UnixMicro() || ev["end"].TS < ev["start"].TS {
-		t.Errorf("the trace lasts from %d to %d", ev["start"].TS, ev["end"].TS)
+		t.Errorf("trace lasts from %d to %d, want from %d, the start of its first span", ev["start"].TS, ev["end"].TS, first.UnixMicro())
 	}
 	if n := report.Counts["otel/unfinished/X"]; n != 1 || ev["CM:span.begin"].Name == "" {
 		t.Error("there is no record of the open span")
@@ -240,7 +240,7 @@ func TestExporterWithoutSpansMakesNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("there is a file: %v", err)
+		t.Errorf("Stat of the trace = %v, want no file", err)
 	}
 }
 

@@ -60,11 +60,11 @@ func TestFilesInEveryDialect(t *testing.T) {
 					counts[e.Cat+" "+e.Name] += n
 				}
 				if len(counts) != int(dispatch.FileOps) {
-					t.Errorf("calls %v", counts)
+					t.Errorf("calls %v, want %d of them", counts, dispatch.FileOps)
 				}
 				for name, n := range counts {
 					if n != 3 {
-						t.Errorf("%d calls %s", n, name)
+						t.Errorf("%d calls %s, want 3", n, name)
 					}
 				}
 			})
@@ -128,7 +128,7 @@ func TestSeekArguments(t *testing.T) {
 		seeks := e.Name == dispatch.FileSeek.String() || e.Name == dispatch.FileStdSeek.String()
 		whence, moves := e.Arg("whence")
 		if _, offset := e.Arg("offset"); moves != seeks || offset != seeks || seeks && whence.Int64() != 2 {
-			t.Errorf("%s %s: whence %v, offset %v", e.Cat, e.Name, moves, offset)
+			t.Errorf("%s %s: whence %v, offset %v; want both only for a seek, whence 2", e.Cat, e.Name, moves, offset)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func TestManyScopeArguments(t *testing.T) {
 		last, kept := ev.Arg("k511")
 		_, further := ev.Arg("k512")
 		if over, _ := ev.Arg("otel.dropped_attributes_count"); known.Int64() != 599 || !kept || last.Int64() != 511 || further || over.Int64() != 88 {
-			t.Errorf("k7 %v, k511 %v, k512 %v, left out %v", known, last, further, over)
+			t.Errorf("k7 %v, k511 %v, k512 %v, left out %v; want 599, 511, false, 88", known, last, further, over)
 		}
 		return
 	}

@@ -16,7 +16,7 @@ import (
 func TestDefaults(t *testing.T) {
 	for _, o := range []*Options{nil, {}, {MaxParents: -1, BeginAfter: -1}} {
 		if got := o.withDefaults(); got.BeginAfter != DefaultBeginAfter || got.MaxParents != DefaultMaxParents {
-			t.Errorf("%+v becomes %v, %d", o, got.BeginAfter, got.MaxParents)
+			t.Errorf("withDefaults() of %+v: begin after %v, %d parents; want %v, %d", o, got.BeginAfter, got.MaxParents, DefaultBeginAfter, DefaultMaxParents)
 		}
 	}
 	var log bytes.Buffer
@@ -25,7 +25,7 @@ func TestDefaults(t *testing.T) {
 	said.OnError(errors.New("the disk is full"))
 	said.OnPath("/elsewhere")
 	if text := log.String(); !strings.Contains(text, "the disk is full") || !strings.Contains(text, "/elsewhere") {
-		t.Errorf("the log has %q", text)
+		t.Errorf(`log has %q, want "the disk is full" and /elsewhere`, text)
 	}
 	own := 0
 	mine := (&Options{Trace: &dftracer.Options{OnError: func(error) { own++ }, OnPath: func(string) { own++ }}}).traceFor(tel)

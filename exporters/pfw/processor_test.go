@@ -118,10 +118,10 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 	ev := done()
 	get, dial := ev["GET /"], ev["dial"]
 	if get.Cat != "http-client" || get.Level != 1 || get.Parent != dftracer.NoParent {
-		t.Errorf("root is %+v", get)
+		t.Errorf("root is %+v, want an http-client on level 1 without a parent", get)
 	}
 	if dial.Parent != int64(get.ID) || dial.Level != 2 || dial.TID != get.TID {
-		t.Errorf("child %+v is not below %+v", dial, get)
+		t.Errorf("child %+v: want parent, next level and lane of %+v", dial, get)
 	}
 	for key, want := range map[string]string{
 		"status": "200", "url": `a"<b>`, "ok": "1", "ratio": "3.0", "tags": `["<x>","y"]`, "otel.status_code": "OK",
@@ -135,14 +135,14 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 		t.Errorf("status is no integer: %v, want %v", tracefile.KindOf(a), tracefile.KindInt)
 	}
 	if text(t, dial, "otel.status_code") != "ERROR" || text(t, dial, "otel.status_description") != "refused" {
-		t.Errorf("status of %v", dial.Args)
+		t.Errorf(`arguments %v, want status ERROR, "refused"`, dial.Args)
 	}
 	resolved, ok := ev["CM:resolved"]
 	if !ok {
 		t.Fatal("the event is missing")
 	}
 	if resolved.Level != dial.Level+1 || text(t, resolved, "span") != fmt.Sprint(dial.ID) || text(t, resolved, "event.name") != "db" || text(t, resolved, "ms") != "4" {
-		t.Errorf("event record is %v", resolved.Args)
+		t.Errorf("event record has %v on level %d, want %d, span %d, name db, ms 4", resolved.Args, resolved.Level, dial.Level+1, dial.ID)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestNames(t *testing.T) {
 			}
 			for _, a := range ev.Args {
 				if a.Key == spans.AttrCategory || a.Key == spans.AttrName {
-					t.Errorf("%s is an argument", a.Key)
+					t.Errorf("%s is an argument, want it only as name or category", a.Key)
 				}
 			}
 		})
@@ -196,13 +196,13 @@ func TestOutlivedParent(t *testing.T) {
 		root.End()
 		ev := done() // checks levels and containment
 		if got := ev["child"].Parent; got != int64(ev["root"].ID) {
-			t.Errorf("child hangs under %d, not under the root %d", got, ev["root"].ID)
+			t.Errorf("parent of child is %d, want root %d", got, ev["root"].ID)
 		}
 		if got := ev["late"].Parent; got != dftracer.NoParent {
 			t.Errorf("late hangs under %d, though its parent was over, want %d", got, dftracer.NoParent)
 		}
 		if got := ev["grandchild"].Parent; got != int64(ev["child"].ID) {
-			t.Errorf("grandchild hangs under %d", got)
+			t.Errorf("parent of grandchild is %d, want child %d", got, ev["child"].ID)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestRemoteParentIsRoot(t *testing.T) {
 	_, s := tp.Tracer("x").Start(trace.ContextWithRemoteSpanContext(context.Background(), remote), "served")
 	s.End()
 	if ev := done()["served"]; ev.Parent != dftracer.NoParent || ev.Level != 1 {
-		t.Errorf("%+v is no root", ev)
+		t.Errorf("span with a remote parent is %+v, want a root on level 1", ev)
 	}
 }
 
@@ -272,11 +272,11 @@ func TestShutdownWritesOpenSpans(t *testing.T) {
 	ev := byName(dftest.Events(t, path))
 	for _, name := range []string{"train", "inner", "forward"} {
 		if text(t, ev[name], "truncated") != "1" {
-			t.Errorf("%s is not marked", name)
+			t.Errorf("%s has no argument truncated: 1", name)
 		}
 	}
 	if text(t, ev["inner"], "k") != "1" || text(t, ev["end"], "spans_truncated") != "3" {
-		t.Errorf("inner %v, end %v", ev["inner"].Args, ev["end"].Args)
+		t.Errorf("inner %v, end %v; want k 1 in inner, 3 truncated spans in end", ev["inner"].Args, ev["end"].Args)
 	}
 	if _, ok := ev["CM:"+tracefile.KeySpanBegin]; !ok {
 		t.Error("the long span has no begin record")
@@ -303,28 +303,28 @@ func TestTelemetrySpans(t *testing.T) {
 	report := dftest.Check(t, path)
 	ev := byName(dftest.Events(t, path))
 	if report.Counts["dftracer/CM/M"] < 5 {
-		t.Errorf("counts %v", report.Counts)
+		t.Errorf("counts %v, want 5 begin records or more", report.Counts)
 	}
 	chain := []string{"ai_root", "train", "epoch.block", "train.iteration", "forward"}
 	for i := 1; i < len(chain); i++ {
 		if ev[chain[i]].Parent != int64(ev[chain[i-1]].ID) {
-			t.Errorf("%s is not below %s", chain[i], chain[i-1])
+			t.Errorf("parent of %s is %d, want %s", chain[i], ev[chain[i]].Parent, chain[i-1])
 		}
 	}
 	for _, name := range []string{"train.iteration", "forward"} {
 		if e := ev[name]; text(t, e, "epoch") != "2" || text(t, e, "step") != "7" {
-			t.Errorf("%s has %v", name, e.Args)
+			t.Errorf("%s has %v, want epoch 2, step 7", name, e.Args)
 		}
 	}
 	if text(t, ev["forward"], "otel.status_description") != "overflow" {
-		t.Errorf("forward has %v", ev["forward"].Args)
+		t.Errorf(`forward has %v, want the status "overflow"`, ev["forward"].Args)
 	}
 	var checked int
 	for _, e := range dftest.Events(t, path) {
 		if key, value := e.Meta(); e.Name == "CM" && key == "checked" {
 			checked++
 			if us, err := strconv.ParseInt(value, 10, 64); err != nil || us < ev["train.iteration"].TS {
-				t.Errorf("time of the event is %s", value)
+				t.Errorf("time of the event is %s, want one from %d on", value, ev["train.iteration"].TS)
 			}
 		}
 	}
@@ -361,7 +361,7 @@ func TestTracesDoNotShowInTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if (len(traces) > 1) != (len(more) > 0) {
-			t.Errorf("%d traces", len(traces))
+			t.Errorf("%d traces, want several: %v", len(traces), len(more) > 0)
 		}
 		dftest.Check(t, path)
 		names := map[int64]string{}
@@ -479,7 +479,7 @@ func TestManyGoroutines(t *testing.T) {
 				t.Errorf("%d events, want %d, and %d are open", report.Events, want, report.Open)
 			}
 			if strict && report.Lanes > 2*64 {
-				t.Errorf("%d lanes for 64 goroutines", report.Lanes)
+				t.Errorf("%d lanes for 64 goroutines, want at most 128", report.Lanes)
 			}
 			roots := slices.DeleteFunc(dftest.Events(t, path), func(e dftracer.Event) bool {
 				return e.Phase != dftracer.PhaseComplete || e.Cat == "dftracer" || e.Parent != dftracer.NoParent

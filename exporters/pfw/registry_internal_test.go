@@ -14,14 +14,14 @@ func TestRegistryHoldsScopes(t *testing.T) {
 		n := 0
 		for i, sc := range scopes {
 			if sc != nil && r.holds(sc) != held[i] {
-				t.Errorf("%s: scope %d is held: %v", when, i, !held[i])
+				t.Errorf("%s: scope %d is held: %v, want %v", when, i, !held[i], held[i])
 			}
 			if held[i] {
 				n++
 			}
 		}
 		if all := r.allScopes(); len(all) != n {
-			t.Errorf("%s: it lists %d scopes, holds %d", when, len(all), n)
+			t.Errorf("%s: allScopes() has %d scopes, want %d", when, len(all), n)
 		}
 	}
 	for i := range scopes {

@@ -56,7 +56,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 		}
 		report := dftest.Check(t, path)
 		if report.Open != 0 || report.Counts["compute/deep/X"] != depth || report.Counts["dftracer/CM/M"] != 2*width+depth {
-			t.Errorf("%d open, %d deep, %d begun", report.Open, report.Counts["compute/deep/X"], report.Counts["dftracer/CM/M"])
+			t.Errorf("%d open, %d deep, %d begun; want 0, %d, %d", report.Open, report.Counts["compute/deep/X"], report.Counts["dftracer/CM/M"], depth, 2*width+depth)
 		}
 		events := byName(dftest.Events(t, path))
 		for i := range width {
@@ -66,7 +66,7 @@ func TestMoreOpenThanPlaces(t *testing.T) {
 			}
 		}
 		if n := text(t, events["end"], "spans_truncated"); n != strconv.Itoa(width+depth/2) {
-			t.Errorf("%s spans are truncated", n)
+			t.Errorf("%s spans are truncated, want %d", n, width+depth/2)
 		}
 		for _, ev := range dftest.Events(t, path) {
 			if ev.Name == "deep" && ev.Phase == dftracer.PhaseComplete && ev.Level == depth {

@@ -55,7 +55,7 @@ func TestFirstChildrenOfRoots(t *testing.T) {
 	}
 	report := dftest.Check(t, path)
 	if n := report.Counts["compute/child/X"]; n != rounds*children || report.Open+report.Orphans != 0 {
-		t.Errorf("%d children, %d open, %d orphans", n, report.Open, report.Orphans)
+		t.Errorf("%d children, %d open, %d orphans; want %d, 0, 0", n, report.Open, report.Orphans, rounds*children)
 	}
 	if report.Lanes > 40 {
 		t.Errorf("%d lanes, want at most 40", report.Lanes)

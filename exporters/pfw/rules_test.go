@@ -49,9 +49,9 @@ func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 		}
 	}
 	if first := byName(dftest.Events(t, path))["root"].TID; len(after) != 2 || after[0] != first || first < int64(os.Getpid()) {
-		t.Errorf("they are on lanes %v, the root before them on %d", after, first)
+		t.Errorf("spans that ended before are on lanes %v, the root on %d; want two, the first on the lane of the root", after, first)
 	} else if len(lanes) != len(open) || lanes[after[1]] {
-		t.Errorf("the second is on lane %d, what was open on %v", after[1], lanes)
+		t.Errorf("second span is on lane %d, open spans are on %v; want a lane of its own each", after[1], lanes)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestScopesSayThatTheyWereCut(t *testing.T) {
 		ev := byName(dftest.Events(t, path))
 		cut, whole := ev["cut"], ev["whole"]
 		if text(t, cut, "truncated") != "1" {
-			t.Errorf("%s: it says %v", key, cut.Args)
+			t.Errorf("%s: scope has %v, want truncated: 1", key, cut.Args)
 		}
 		if _, ok := whole.Arg("truncated"); ok {
-			t.Errorf("%s: it says %v", key, whole.Args)
+			t.Errorf("%s: scope has %v, want no argument truncated", key, whole.Args)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestFlushOfAnExporterAlone(t *testing.T) {
 	}
 	report := dftest.CheckWith(t, e.Path(), &dftracer.ValidateOptions{AllowUnfinished: true})
 	if report.Counts["x/span/X"] != 1 {
-		t.Errorf("the file has %v", report.Counts)
+		t.Errorf("counts %v, want one span", report.Counts)
 	}
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Error(err)
@@ -192,7 +192,7 @@ func TestLevelOfDeepSpans(t *testing.T) {
 	events := done()
 	for _, level := range []int{1, 2, 256, 257, depth} {
 		if ev := events[strconv.Itoa(level)]; ev.Level != level {
-			t.Errorf("span %d has level %d", level, ev.Level)
+			t.Errorf("span %d has level %d, want the same number", level, ev.Level)
 		}
 	}
 }

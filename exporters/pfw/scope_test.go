@@ -63,7 +63,7 @@ func TestScopeArguments(t *testing.T) {
 				got := map[string]string{}
 				for _, a := range ev.Args {
 					if _, twice := got[a.Key]; twice {
-						t.Errorf("%+v: %s is there twice", c, a.Key)
+						t.Errorf("%+v: argument %s is there twice, want once", c, a.Key)
 					}
 					if a.Key != "p_idx" {
 						got[a.Key] = a.Text()
@@ -76,7 +76,7 @@ func TestScopeArguments(t *testing.T) {
 				}
 				for _, key := range []string{"count", "epoch", "step"} {
 					if _, ok := got[key]; ok && want[key] == "" {
-						t.Errorf("%+v: it has %s", c, key)
+						t.Errorf("%+v: argument %s is there, want it absent", c, key)
 					}
 				}
 			}
@@ -101,7 +101,7 @@ func TestRootsThatOverlap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report := dftest.Check(t, path); report.Counts["x/root/X"] != 20 || report.Lanes < 20 {
-		t.Errorf("%d lanes, %v", report.Lanes, report.Counts)
+		t.Errorf("%d lanes, counts %v; want 20 roots on 20 lanes or more", report.Lanes, report.Counts)
 	}
 }
 
@@ -133,20 +133,20 @@ func TestTotalsOfCalls(t *testing.T) {
 			continue
 		}
 		if n == len(want) {
-			t.Fatalf("%+v is one too many", ev)
+			t.Fatalf("event %+v is one more than the %d wanted", ev, len(want))
 		}
 		second := at.Unix() + int64(min(n, 1))
 		if ev.Phase != dftracer.PhaseCounter || ev.TS != second*1e6 {
-			t.Errorf("record %d is %+v", n, ev)
+			t.Errorf("record %d is %+v, want a counter at %d s", n, ev, second)
 		}
 		for key, v := range want[n] {
 			if a, ok := ev.Arg(key); ok != (v >= 0) || ok && a.Int64() != v {
-				t.Errorf("record %d: %s is %v", n, key, a.Text())
+				t.Errorf("record %d: %s is %v, want %d (-1: absent)", n, key, a.Text(), v)
 			}
 		}
 		sum, _ := ev.Arg("dur_sum")
 		if most, _ := ev.Arg("dur_max"); sum.Int64() < most.Int64() || most.Int64() < time.Hour.Microseconds()-2e6 {
-			t.Errorf("record %d: durations %d, at most %d", n, sum.Int64(), most.Int64())
+			t.Errorf("record %d: durations sum to %d, the longest is %d; want about an hour, at most the sum", n, sum.Int64(), most.Int64())
 		}
 		n++
 	}
@@ -180,7 +180,7 @@ func TestScopesAndSpansNest(t *testing.T) {
 	chain := []string{"outer", "a", "b", "inner"}
 	for i := 1; i < len(chain); i++ {
 		if e := ev[chain[i]]; e.Parent != int64(ev[chain[i-1]].ID) || e.Level != i+1 {
-			t.Errorf("%s is not below %s: %+v", chain[i], chain[i-1], e)
+			t.Errorf("%s: want parent %s on level %d, got %+v", chain[i], chain[i-1], i+1, e)
 		}
 	}
 	if e := ev["read"]; e.Parent != int64(ev["loose"].ID) || e.Parent == 0 {
@@ -224,7 +224,7 @@ func TestFilesOfAnExporter(t *testing.T) {
 			t.Fatal(err)
 		}
 		if log := e.FileLog(); (log != nil) != (c.want != nil) {
-			t.Errorf("%+v: %v", c.o, log)
+			t.Errorf("%+v: FileLog() = %v, want one: %v", c.o, log, c.want != nil)
 		} else if log != nil {
 			if log.Now() != now {
 				t.Errorf("it is %d, not %d", log.Now(), now)

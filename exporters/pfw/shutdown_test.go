@@ -72,7 +72,7 @@ func TestShutdownAtAnyMoment(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		if report := dftest.Check(t, path); t.Failed() || report.Orphans+report.Open+report.Lost != 0 {
-			t.Fatalf("round %d: %d orphans, %d open, %d lost", round, report.Orphans, report.Open, report.Lost)
+			t.Fatalf("round %d: %d orphans, %d open, %d lost; want none", round, report.Orphans, report.Open, report.Lost)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestCut(t *testing.T) {
 	dftest.Check(t, path)
 	events := byName(dftest.Events(t, path))
 	if f, o := events["forward"], events["outer"]; f.Parent != int64(o.ID) || f.Level != 2 {
-		t.Errorf("the scope is %+v, the span %+v", f, o)
+		t.Errorf("scope %+v, span %+v; want the scope below the span on level 2", f, o)
 	}
 	for name, want := range map[string]string{"outer": "", "cut": "1", "forward": "1", "done": "", "after": ""} {
 		var got string

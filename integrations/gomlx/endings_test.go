@@ -74,7 +74,7 @@ func TestEndings(t *testing.T) {
 				data := *c.data
 				panicked, err := runJob(tel, loop, &data, epochs, c.hook)
 				if panicked != c.panics || c.err != nil && !errors.Is(err, c.err) || c.err == nil && !c.panics && err == nil {
-					t.Errorf("panicked %v, error %v", panicked, err)
+					t.Errorf("panicked %v, error %v; want %v, %v", panicked, err, c.panics, c.err)
 				}
 				tr := readTrace(t, tel, path)
 				want := c.failed
@@ -88,7 +88,7 @@ func TestEndings(t *testing.T) {
 					t.Errorf("%d steps, want %d; %d loops", n, c.steps, len(tr.events["train"]))
 				}
 				if stopped := len(tr.events["early_stop"]) == 1; stopped != errors.Is(c.err, gomlxspan.ErrStopped) {
-					t.Errorf("early stop %v", stopped)
+					t.Errorf("early stop on record: %v, want %v", stopped, errors.Is(c.err, gomlxspan.ErrStopped))
 				}
 			})
 		}

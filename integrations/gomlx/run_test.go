@@ -200,7 +200,7 @@ func TestSteps(t *testing.T) {
 	}
 	for i, e := range tr.events["train.iteration"] {
 		if arg(e, "step") != fmt.Sprint(i) {
-			t.Errorf("step %d is %s", i, arg(e, "step"))
+			t.Errorf("step %d has number %s, want the same", i, arg(e, "step"))
 		}
 	}
 	for _, e := range tr.events["step"] {
@@ -209,7 +209,7 @@ func TestSteps(t *testing.T) {
 		}
 	}
 	if first := tr.events["train"][1]; arg(first, "train_iterations_start") != "5" || arg(first, "train_iterations_target") != "10" {
-		t.Errorf("the second loop is %+v", first)
+		t.Errorf("second loop is %+v, want steps 5 to 10", first)
 	}
 	var kinds []string
 	for _, e := range tr.events["graph_compile"] {
@@ -220,7 +220,7 @@ func TestSteps(t *testing.T) {
 	}
 	// The step begins when its graph is built.
 	if c, s := tr.events["graph_compile"][0], tr.events["step"][0]; c.End() > s.TS {
-		t.Errorf("compiling ends at %d, the step begins at %d", c.End(), s.TS)
+		t.Errorf("compiling ends at %d, the step starts at %d; want it later", c.End(), s.TS)
 	}
 }
 
@@ -235,12 +235,12 @@ func TestDatasetOfItsOwn(t *testing.T) {
 	run.End(nil)
 	tr := readTrace(t, tel, path)
 	if n := len(tr.events["train.iteration"]); n != 5 || tr.failures() != "" {
-		t.Fatalf("%d steps, failed: %s", n, tr.failures())
+		t.Fatalf("%d steps, failed: %s; want 5, none", n, tr.failures())
 	}
 	end := tr.events["train"][0].TS
 	for i, e := range tr.events["train.iteration"] {
 		if tr.names[e.Parent] != "train" || arg(e, "step") != fmt.Sprint(i) || e.TS < end {
-			t.Errorf("step %d, after %d: %+v", i, end, e)
+			t.Errorf("step %d, after %d: %+v; want it below train, with its number, after the one before", i, end, e)
 		}
 		end = e.End()
 	}
@@ -270,7 +270,7 @@ func TestEpochs(t *testing.T) {
 	}
 	for _, e := range tr.events["evaluate"] {
 		if e.Cat == "pipeline" && tr.names[e.Parent] != "epoch.block" {
-			t.Errorf("the parent of an evaluation is %s", tr.names[e.Parent])
+			t.Errorf("parent of an evaluation is %s, want epoch.block", tr.names[e.Parent])
 		}
 	}
 }
@@ -308,7 +308,7 @@ func TestTelemetryChangesNothing(t *testing.T) {
 		tel, _ := newTelemetry(t)
 		with, without := train(tel, c.fn, c.sizes), train(nil, c.fn, c.sizes)
 		if !slices.Equal(with.losses, without.losses) || with.err != without.err {
-			t.Errorf("with telemetry %v\nwithout %v", with, without)
+			t.Errorf("with telemetry %v\nwithout %v, want the same", with, without)
 		}
 	}
 }
@@ -337,7 +337,7 @@ func TestDatasetsKeepTheirInterfaces(t *testing.T) {
 		_, spread := ds.(train.DistributedDataset)
 		_, gotSpread := got.(train.DistributedDataset)
 		if got == ds || short != gotShort || spread != gotSpread || got.Name() != ds.Name() {
-			t.Errorf("%T: short %v, spread %v", ds, gotShort, gotSpread)
+			t.Errorf("%T wrapped: short %v, spread %v; want %v, %v, the same name and another value", ds, gotShort, gotSpread, short, spread)
 		}
 	}
 }
@@ -391,10 +391,10 @@ func TestCheckpoints(t *testing.T) {
 		tr := readTrace(t, tel, path)
 		tr.want(map[string]int{"ai_root": 1, "restart": 1, "train": 1, "train.iteration": 4, "step": 4, "fetch.iter": 4, "capture": 2, "graph_compile": 1})
 		if got := arg(tr.events["train"][0], "train_iterations_start"); got != fmt.Sprint(first) {
-			t.Errorf("attempt %d begins at %s", attempt, got)
+			t.Errorf("attempt %d starts at step %s, want %d", attempt, got, first)
 		}
 		if got := arg(tr.events["capture"][1], "current_iteration"); got != fmt.Sprint(first+4) {
-			t.Errorf("the last checkpoint is of step %s", got)
+			t.Errorf("last checkpoint is of step %s, want %d", got, first+4)
 		}
 		if tr.names[tr.events["capture"][0].Parent] != "train" {
 			t.Errorf("the parent of a checkpoint is %s, want \"train\"", tr.names[tr.events["capture"][0].Parent])
@@ -406,7 +406,7 @@ func TestCheckpoints(t *testing.T) {
 			}
 		}
 		if len(sizes) != 2 || sizes[0] == "" || sizes[0] == "0" {
-			t.Errorf("sizes %v", sizes)
+			t.Errorf("sizes %v, want two above 0", sizes)
 		}
 	}
 }
@@ -425,7 +425,7 @@ func TestWithout(t *testing.T) {
 	check(t, err)
 	tr := readTrace(t, tel, path)
 	if len(tr.events["ai_root"]) != 0 || tr.names[tr.events["train"][0].Parent] != "mine" {
-		t.Errorf("the parent of the loop is %s", tr.names[tr.events["train"][0].Parent])
+		t.Errorf("parent of the loop is %s, want mine, without ai_root", tr.names[tr.events["train"][0].Parent])
 	}
 	var run *gomlxspan.Run
 	run.Attach(nil)

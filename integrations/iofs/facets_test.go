@@ -142,7 +142,7 @@ func TestInterfacesStay(t *testing.T) {
 	} {
 		got := files.Reader(x, "/r")
 		if got == x || interfaces(got) != interfaces(x) {
-			t.Errorf("of %q there is %q", interfaces(x), interfaces(got))
+			t.Errorf("wrapped value has the methods %q, want %q", interfaces(got), interfaces(x))
 		}
 		use(got)
 	}
@@ -157,7 +157,7 @@ func TestInterfacesStay(t *testing.T) {
 		check(t, err)
 		// Size is a method of the FileInfo, not an interface of package io.
 		if want := strings.TrimSuffix(interfaces(plain), " Size"); want != interfaces(wrapped) {
-			t.Errorf("of %q there is %q", want, interfaces(wrapped))
+			t.Errorf("wrapped value has the methods %q, want %q", interfaces(wrapped), want)
 		}
 		use(wrapped)
 	}
@@ -210,7 +210,7 @@ func TestInterfacesStay(t *testing.T) {
 	}{atW{&b}, c}} {
 		got := files.WriterAt(x, "s3://b/k")
 		if interfaces(got) != interfaces(x) {
-			t.Errorf("of %q there is %q", interfaces(x), interfaces(got))
+			t.Errorf("wrapped value has the methods %q, want %q", interfaces(got), interfaces(x))
 		}
 		use(got)
 	}
@@ -222,7 +222,7 @@ func TestInterfacesStay(t *testing.T) {
 		"Reader": files.Reader(f, f.Name()), "Writer": files.Writer(f, f.Name()), "ReaderAt": files.ReaderAt(f, f.Name()), "WriterAt": files.WriterAt(f, f.Name()), "File": files.File(f),
 	} {
 		if _, ok := x.(*iofs.File); !ok || interfaces(x) != interfaces(f) {
-			t.Errorf("%s of an *os.File is a %T", what, x)
+			t.Errorf("%s of an *os.File is a %T, want an *iofs.File with the same methods", what, x)
 		}
 	}
 	once := files.File(f)
@@ -244,7 +244,7 @@ func TestInterfacesStay(t *testing.T) {
 	}
 	for _, name := range []string{"read", "pread", "lseek64", "sendfile", "close", "write", "pwrite", "copy_file_range", "getdents64"} {
 		if !dir2[name] {
-			t.Errorf("no %s was recorded", name)
+			t.Errorf("no %s is on record", name)
 		}
 	}
 }

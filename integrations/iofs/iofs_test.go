@@ -172,12 +172,12 @@ func TestReadFile(t *testing.T) {
 		want := bytes.Repeat([]byte("x"), size)
 		check(t, os.WriteFile(path, want, 0o600))
 		if got, err := files.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes: %d, %v", size, len(got), err)
+			t.Errorf("ReadFile of %d bytes: %d, %v; want the same bytes", size, len(got), err)
 		}
 	}
 	for _, path := range []string{path + "none", filepath.Dir(path)} {
 		if _, err := files.ReadFile(path); err == nil {
-			t.Errorf("%s has no error", path)
+			t.Errorf("ReadFile(%s): no error, want one", path)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestDataDirs(t *testing.T) {
 	plain, err := fsys.Open("database/f")
 	check(t, err)
 	if _, ok := plain.(*os.File); !ok {
-		t.Errorf("a file elsewhere is a %T", plain)
+		t.Errorf("file outside the directories is a %T, want an *os.File", plain)
 	}
 	check(t, plain.Close())
 	j.want("P read f ret=4 size=4")
@@ -258,13 +258,13 @@ func TestSwitchedOff(t *testing.T) {
 	} {
 		files = files.With(t.Context())
 		if files.Reader(r, "/x") != io.Reader(r) {
-			t.Errorf("%s: a reader is wrapped", name)
+			t.Errorf("%s: reader is wrapped, want it as it is", name)
 		}
 		if _, ok := files.FS(embedded, "embed://x").(embed.FS); !ok {
-			t.Errorf("%s: a file system is wrapped", name)
+			t.Errorf("%s: file system is wrapped, want it as it is", name)
 		}
 		if _, ok := files.HTTP(http.Dir("/"), "/").(http.Dir); !ok {
-			t.Errorf("%s: an http.FileSystem is wrapped", name)
+			t.Errorf("%s: http.FileSystem is wrapped, want it as it is", name)
 		}
 		f, err := files.Open("doc.go")
 		check(t, err)
@@ -281,7 +281,7 @@ func TestSwitchedOff(t *testing.T) {
 		}
 		list := j.events()
 		if len(list) != 1 || list[0].Cat != name {
-			t.Errorf("with %s alone there is %v", name, list)
+			t.Errorf("with %s alone there are events %v, want one of this category", name, list)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestFS(t *testing.T) {
 			all := strings.Join(j.calls(), "\n")
 			for _, part := range []string{"P open64 b.txt ret=0", "P stat b.txt", "P getdents64 a ", "P read b.txt ret=5", "P close c.txt", "P open64"} {
 				if !strings.Contains(all, part) {
-					t.Errorf("no %q", part)
+					t.Errorf("want %q in\n%s", part, all)
 				}
 			}
 		})
@@ -353,13 +353,13 @@ func TestHTTP(t *testing.T) {
 				req := httptest.NewRequest(http.MethodGet, "http://x"+path, nil)
 				h.ServeHTTP(rec, req)
 				if want >= 0 && rec.Body.Len() != want {
-					t.Errorf("%s: %d bytes", path, rec.Body.Len())
+					t.Errorf("%s: %d bytes, want %d", path, rec.Body.Len(), want)
 				}
 			}
 			all := strings.Join(j.calls(), "\n")
 			for _, part := range []string{"open64 weights.bin ret=0", "stat weights.bin", "getdents64", "close weights.bin"} {
 				if !strings.Contains(all, part) {
-					t.Errorf("no %q in\n%s", part, all)
+					t.Errorf("want %q in\n%s", part, all)
 				}
 			}
 		})
@@ -433,7 +433,7 @@ func TestAggregate(t *testing.T) {
 	for i := range events {
 		e := &events[i]
 		if e.Phase != dftracer.PhaseCounter || e.TS%1e6 != 0 {
-			t.Errorf("%+v", e)
+			t.Errorf("event %+v, want a counter at a full second", e)
 		}
 		failed += value(e, "failed")
 		if e.Name == "read" {
@@ -442,7 +442,7 @@ func TestAggregate(t *testing.T) {
 		}
 	}
 	if n != calls || sum != 10*calls || least != 5 || most != 15 || failed != 1 || len(events) > 6 {
-		t.Errorf("%d calls, %d bytes, %d to %d, %d failed, %d events", n, sum, least, most, failed, len(events))
+		t.Errorf("%d calls, %d bytes, %d to %d, %d failed, %d events; want %d calls, 10 bytes each, 5 to 15, 1 failed, at most 6 events", n, sum, least, most, failed, len(events), calls)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestPlainTrace(t *testing.T) {
 	}
 	text, err := os.ReadFile(traces[0])
 	if err != nil || !strings.Contains(string(text), `"name":"forward","cat":"compute"`) {
-		t.Errorf("%s, %v", text, err)
+		t.Errorf("trace is %s, %v; want a forward of compute", text, err)
 	}
 }
 
@@ -255,7 +255,7 @@ for f in firsts:
 		}
 		got = append(got, ev.Cat+"/"+ev.Name)
 		if other, ok := threads[ev.TID]; ok {
-			t.Errorf("%s and %s are of one thread", other, ev.Name)
+			t.Errorf("%s and %s are of one thread, want a thread each", other, ev.Name)
 		}
 		threads[ev.TID] = ev.Name
 	}

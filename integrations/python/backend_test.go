@@ -103,7 +103,7 @@ func (b *backend) paths(t *testing.T) map[string]int {
 	byID := make(map[string]*sentSpan)
 	for _, s := range b.all() {
 		if byID[string(s.GetSpanId())] != nil {
-			t.Errorf("%s came twice", s.GetName())
+			t.Errorf("%s was sent twice, want once", s.GetName())
 		}
 		byID[string(s.GetSpanId())] = s
 	}
@@ -117,7 +117,7 @@ func (b *backend) paths(t *testing.T) map[string]int {
 				break
 			}
 			if parent.GetStartTimeUnixNano() > up.GetStartTimeUnixNano() || parent.GetEndTimeUnixNano() < up.GetEndTimeUnixNano() {
-				t.Errorf("%s is not inside %s", up.GetName(), parent.GetName())
+				t.Errorf("%s is not inside its parent %s", up.GetName(), parent.GetName())
 			}
 			up = parent
 			path = up.GetName() + " > " + path

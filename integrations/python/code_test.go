@@ -51,7 +51,7 @@ func TestTorchCode(t *testing.T) {
 			found = g.MS >= 4
 		default:
 			if g.After == "zero_grad" || g.Before == "backward" {
-				t.Errorf("%s: %.1f ms, which a span covers", at, g.MS)
+				t.Errorf("%s: %.1f ms of own code, want none: a span covers it", at, g.MS)
 			}
 		}
 	}

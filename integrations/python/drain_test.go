@@ -64,7 +64,7 @@ func read(t *testing.T, dir string) (*job.Job, map[int64]*sink) {
 		return s
 	})
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs, error %v", len(jobs), err)
+		t.Fatalf("%d jobs, error %v; want one job", len(jobs), err)
 	}
 	return jobs[0], sinks
 }
@@ -103,7 +103,7 @@ with ai:
 		commands[how] = cmd
 		if how != "running" {
 			if err := cmd.Run(); (err == nil) != (how == "good") {
-				t.Fatalf("%s: %v", how, err)
+				t.Fatalf("%s: program ended with %v, want success: %v", how, err, how == "good")
 			}
 			continue
 		}
@@ -132,7 +132,7 @@ with ai:
 		t.Error("a second Close:", err)
 	}
 	if want := "pid=" + strconv.Itoa(commands["running"].Process.Pid); strings.Count(log.String(), "outlives") != 1 || !strings.Contains(log.String(), want) {
-		t.Errorf("the log does not say that %s still runs:\n%s", want, log.String())
+		t.Errorf("want one line \"outlives\" with %s in the log:\n%s", want, log.String())
 	}
 	st := d.Stats()
 	if st.Processes != 3 || st.Spans != 3*3+2 || st.Lost != 0 || st.Bad != 0 || st.Open != 3+2 || len(st.Files) != 3 {
@@ -146,16 +146,16 @@ with ai:
 	}
 	whole, sinks := read(t, out)
 	if whole.ID != "job" || whole.Ranks != 3 || len(whole.Processes) != 3 {
-		t.Fatalf("job %q of %d ranks, %d processes", whole.ID, whole.Ranks, len(whole.Processes))
+		t.Fatalf("job %q of %d ranks, %d processes; want job, 3, 3", whole.ID, whole.Ranks, len(whole.Processes))
 	}
 	for rank, how := range []string{"good", "killed", "running"} {
 		s := sinks[int64(commands[how].Process.Pid)]
 		if s == nil {
-			t.Errorf("%s: nothing", how)
+			t.Errorf("%s: no process on record, want one", how)
 			continue
 		}
 		if s.p.Rank != rank || !s.p.AttemptKnown || s.p.Attempt != 2 || (s.p.End == job.NoEnd) != (how != "good") {
-			t.Errorf("%s: %+v", how, s.p)
+			t.Errorf("%s: %+v, want rank %d, attempt 2, an end only after a good run", how, s.p, rank)
 		}
 		want := map[string][]string{"killed": {spans.Application, spans.TrainingLoop, "all_reduce"}, "running": {spans.Application, spans.TrainingLoop}}[how]
 		if got := s.open(); !slices.Equal(got, want) {
@@ -211,7 +211,7 @@ func TestOneLogger(t *testing.T) {
 				}
 			}
 			if stops := strings.Count(string(lines), `"type":"stop"`) + strings.Count(string(lines), `"type":"complete"`); (stops == 16) != (how == "") {
-				t.Errorf("%d spans ended", stops)
+				t.Errorf("%d spans ended, want 16 only in a run with a proper end", stops)
 			}
 			whole, sinks := read(t, out)
 			if whole.SessionTag != "tag" || len(whole.Processes) != 1 {
@@ -229,7 +229,7 @@ func TestOneLogger(t *testing.T) {
 					}
 				}
 				if !slices.Equal(steps, []int64{10, 11, 12, 13, 14}) || first != 10 {
-					t.Errorf("steps %v from %d", steps, first)
+					t.Errorf("steps %v from %d, want 10 to 14 from 10", steps, first)
 				}
 				var want []string
 				if how != "" {
@@ -346,7 +346,7 @@ os.kill(os.getpid(), 9)
 	for _, s := range sinks {
 		for _, sp := range s.spans {
 			if sp.End == job.NoEnd && (sp.Group != "0") {
-				t.Errorf("got open spans %+v", sp)
+				t.Errorf("open span %+v, want group 0", sp)
 			}
 		}
 	}
@@ -365,12 +365,12 @@ func TestLogFile(t *testing.T) {
 		pyrun.Output(t, cmd)
 		found, err := pyring.Rings(dir)
 		if err != nil || len(found) != want {
-			t.Fatalf("DFTRACER_ENABLE=%s: rings %v, error %v", enable, found, err)
+			t.Fatalf("DFTRACER_ENABLE=%s: rings %v, error %v; want %d", enable, found, err, want)
 		}
 		if want > 0 {
 			st, _ := importRings(t, pyring.Options{Out: filepath.Dir(found[0]), Attempt: -1}, dir)
 			if len(st.Files) != 1 || !strings.HasPrefix(st.Files[0], strings.TrimSuffix(log, ".pfw")+"-") {
-				t.Errorf("files %v", st.Files)
+				t.Errorf("files %v, want one with the name of DFTRACER_LOG_FILE", st.Files)
 			}
 			if err := os.RemoveAll(filepath.Dir(log)); err != nil {
 				t.Fatal(err)
@@ -385,14 +385,14 @@ func TestUnpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v, error %v", info.Mode(), err)
+		t.Errorf("mode %v, error %v; want 0700", info.Mode(), err)
 	}
 	rings := t.TempDir()
 	cmd := pyrun.Command(t, rings, "from trainspan.dftracer.python import ai\nwith ai.compute.forward: pass\n")
 	cmd.Env = append(cmd.Env, "PYTHONPATH="+dir)
 	pyrun.Output(t, cmd)
 	if found, err := pyring.Rings(rings); err != nil || len(found) != 1 {
-		t.Errorf("rings %v, error %v", found, err)
+		t.Errorf("rings %v, error %v; want one", found, err)
 	}
 }
 

@@ -105,7 +105,7 @@ open64 in/a flags=524288
 	}
 	for _, f := range accounts[0].Job.Processes[0].Files {
 		if strings.HasSuffix(f.Path, "/in/a") && (f.Read.Bytes != 4096+5000+10*many || f.Written.Bytes != 5000) {
-			t.Errorf("%+v", f)
+			t.Errorf("file is %+v, want %d bytes read, 5000 written", f, 4096+5000+10*many)
 		}
 	}
 }

@@ -164,16 +164,16 @@ func TestGuidedProgram(t *testing.T) {
 	}
 	accounts, err := account.Collect(set)
 	if err != nil || len(accounts) != 1 {
-		t.Fatalf("%d jobs, %v", len(accounts), err)
+		t.Fatalf("%d jobs, want 1: %v", len(accounts), err)
 	}
 	p := accounts[0].Job.Processes[0]
 	if p.Steps.Rule != vocab.StepBody || p.Steps.Count != epochs*batches {
-		t.Errorf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
+		t.Errorf("%d steps by rule %s, want %d by %s", p.Steps.Count, p.Steps.Rule, epochs*batches, vocab.StepBody)
 	}
 	// A sleep lasts at least as long as requested.
 	rep := accounts[0].Ledger.Report(account.Query{})
 	ms := func(c account.Category) int64 { return rep.Categories[c] / 1e6 }
 	if rep.Iterations.Kept != epochs*batches || ms(account.Productive)+ms(account.Warmup) < 6*epochs*batches || ms(account.DataWait) < 4*epochs*batches-1 {
-		t.Errorf("%d steps, %v", rep.Iterations.Kept, rep.Categories)
+		t.Errorf("%d steps, %v; want %d of 6 ms or more, with 4 ms or more of waiting for data", rep.Iterations.Kept, rep.Categories, epochs*batches)
 	}
 }

@@ -59,17 +59,17 @@ func TestTorchUnder(t *testing.T) {
 				j.readable(t)
 			}
 			if f := strings.Fields(j.run(t)); len(f) != 3 || f[0] != "plain" || f[2] != "0" {
-				t.Errorf("it printed %q", f)
+				t.Errorf("program printed %q, want plain, a result and 0", f)
 			}
 			rings, err := pyring.Rings(j.rings)
 			if err != nil || len(rings) == 0 != c.none {
-				t.Fatalf("rings %v, error %v", rings, err)
+				t.Fatalf("rings %v, error %v; want none: %v", rings, err, c.none)
 			}
 			if c.none {
 				return
 			}
 			if tr := only(t, j.traces(t), "pipeline/train"); tr.count["pipeline/train.iteration"] != 8 {
-				t.Errorf("it has %v", tr.count)
+				t.Errorf("counts %v, want 8 iterations", tr.count)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestTorchDepth(t *testing.T) {
 		depth[on] = n
 	}
 	if depth["0"] < 100 || depth["1"] < depth["0"]-1 {
-		t.Errorf("%d levels, and %d without", depth["1"], depth["0"])
+		t.Errorf("%d levels of recursion with the client, %d without; want at most one fewer", depth["1"], depth["0"])
 	}
 }
 
@@ -152,7 +152,7 @@ print(r.enabled())
 			text, err := os.ReadFile(used)
 			var kib int
 			if _, scanned := fmt.Sscan(string(text), &kib); err != nil || scanned != nil || kib > 8<<10 {
-				t.Errorf("it uses %q KiB, %v, %v", text, err, scanned)
+				t.Errorf("process uses %q KiB, %v, %v; want at most 8 MiB", text, err, scanned)
 			}
 		})
 	}

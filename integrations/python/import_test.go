@@ -28,7 +28,7 @@ func TestImportBesideTheRings(t *testing.T) {
 	}{{filepath.Join(both, "b"), "b", 1, 0}, {both, "a", 2, 1}} {
 		st, err := pyring.Import(t.Context(), []string{c.path}, pyring.Options{Attempt: -1})
 		if err != nil || st.Spans != c.spans || st.Again != c.again || filepath.Dir(st.Files[0]) != filepath.Join(both, c.dir) {
-			t.Errorf("%s: %+v, %v", c.path, st, err)
+			t.Errorf("%s: %+v, %v; want %d spans, %d again, in %s", c.path, st, err, c.spans, c.again, c.dir)
 		}
 	}
 }
@@ -48,11 +48,11 @@ for i in range(100):
 	first, _ := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 	second, files := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 	if first.Spans != 200 || first.Again != 0 || second.Spans != 200 || second.Again != 200 || second.Lost != 0 {
-		t.Errorf("%+v, then %+v", first, second)
+		t.Errorf("imports gave %+v, then %+v; want 200 spans each, all 200 again the second time", first, second)
 	}
 	for _, f := range files {
 		if strings.Contains(text(f), `"name":"item"`) {
-			t.Errorf("%s has spans again", f)
+			t.Errorf("%s has the spans a second time", f)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestInjected(t *testing.T) {
 				t.Errorf("the start prints\n%s\nwant %q", out, want)
 			}
 			if want := "\nInjected"; !strings.Contains(out, want) {
-				t.Errorf("the first screen has no line %q:\n%s", want, out)
+				t.Errorf("want a line %q on the first screen:\n%s", want, out)
 			}
 			r := injectedReport(t, command, dir)
 			if s := r.Verdict.Straggler; !slices.Equal(s.Ranks, []int{1}) || s.Cause != c.cause {
@@ -83,7 +83,7 @@ func TestInjectedRare(t *testing.T) {
 	command, dir := built.Command(t), filepath.Join(t.TempDir(), "run")
 	out := runInjected(t, interpreter, command, dir, "--inject", "rank=0,backward=2ms,jitter=1ms,every=2", "--inject", "rank=1,save=1ms,evaluate=1ms,every=2", "--inject", "rank=7,data=1s")
 	if want := "rank 7, data 1 s: not injected"; !strings.Contains(out, want) {
-		t.Errorf("the report does not have %q:\n%s", want, out)
+		t.Errorf("want %q in the report:\n%s", want, out)
 	}
 	got := make(map[string]int64)
 	for _, d := range injectedReport(t, command, dir).Injected {

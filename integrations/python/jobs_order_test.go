@@ -154,7 +154,7 @@ func orders(t *testing.T, text string) byRank {
 		}
 		words, left := unfold(t, strings.Fields(rest))
 		if len(left) > 0 {
-			t.Fatalf("one ) too many in %q", line)
+			t.Fatalf("%q has a ) without a (", line)
 		}
 		out[strings.TrimSpace(rank)] = words
 	}
@@ -176,7 +176,7 @@ func unfold(t *testing.T, words []string) (out, left []string) {
 			continue
 		}
 		if len(words) == 0 || words[0] != "(" {
-			t.Fatalf("no ( after %d", n)
+			t.Fatalf("no ( after word %d", n)
 		}
 		group, rest := unfold(t, words[1:])
 		if len(rest) == 0 {

@@ -131,7 +131,7 @@ func judge(t *testing.T, found []problem, f *fault) {
 		return
 	}
 	if len(found) == 0 {
-		t.Fatalf("it is seen rightly: it must no longer stand as a program that is not (%s)", f.what)
+		t.Fatalf("the program is recorded rightly now: remove its entry in the table of known faults (%s)", f.what)
 	}
 	want := strings.Fields(f.also)
 	if f.order != "" {
@@ -139,17 +139,17 @@ func judge(t *testing.T, found []problem, f *fault) {
 	}
 	for _, p := range found {
 		if !slices.Contains(want, p.kind) {
-			t.Errorf("%s: %s", p.kind, p.text)
+			t.Errorf("%s: %s; not one of the known faults %v", p.kind, p.text, want)
 		}
 		if p.kind == "order" {
 			if today := orders(t, f.order); !slices.Equal(p.seen, today.of(p.rank)) {
-				t.Errorf("got neither the right result nor the known wrong one: %s\nbefore: %s", p.text, fold(today.of(p.rank)))
+				t.Errorf("want either the right order or the known wrong one, got %s\nknown: %s", p.text, fold(today.of(p.rank)))
 			}
 		}
 	}
 	for _, kind := range want {
 		if !slices.ContainsFunc(found, func(p problem) bool { return p.kind == kind }) {
-			t.Errorf("it has no problem any more with its %s: take that out of the table", kind)
+			t.Errorf("the known fault in its %s is gone: remove it in the table", kind)
 		}
 	}
 	t.Logf("known: %s", f.what)
@@ -237,7 +237,7 @@ func (j *jobProgram) try(t *testing.T, command string) (found []problem) {
 	}
 	plain := j.start(t, "", "")
 	if plain.status != j.exit || plain.out == "" {
-		t.Fatalf("it does not run without the client: status %d\n%s%s", plain.status, plain.out, plain.errors)
+		t.Fatalf("without the client: status %d, want %d and some output\n%s%s", plain.status, j.exit, plain.out, plain.errors)
 	}
 	parent, err := os.MkdirTemp("", "jobs-")
 	if err != nil {

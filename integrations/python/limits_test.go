@@ -154,7 +154,7 @@ print(made + 30000)
 			}
 			st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 			if err != nil || st.Bad != 0 || st.Spans > made || st.Spans+st.Lost < made {
-				t.Errorf("%d spans were made: %d are there and %d counted as lost (%+v, error %v)", made, st.Spans, st.Lost, st, err)
+				t.Errorf("%d spans were made, %d recorded and %d lost, want them all accounted for (%+v, error %v)", made, st.Spans, st.Lost, st, err)
 			}
 		})
 	}

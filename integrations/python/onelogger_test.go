@@ -115,21 +115,21 @@ with application() as app, training_loop(train_iterations_start=5) as loop:
 `)
 	own := ended(lines, "own")
 	if len(own) != 1 || own[0].Attributes["k"] != "v" || own[0].Attributes["late"] != true || own[0].Attributes["big"] != float64(1<<70) {
-		t.Errorf("own: %v", own)
+		t.Errorf("own records %v, want one with k, late and big", own)
 	}
 	if l := ended(lines, "training_loop"); len(l) != 1 || len(l[0].Attributes["late"].([]any)) != 2 {
-		t.Errorf("training_loop: %v", l)
+		t.Errorf("records of training_loop %v, want one with a list of two in late", l)
 	}
 	if e := happened(lines, "happened"); len(e) != 1 || e[0].Event.Attributes["n"] != 1.0 {
-		t.Errorf("events: %v", e)
+		t.Errorf("events %v, want one with n 1", e)
 	}
 	errors := happened(lines, "error")
 	if i := slices.IndexFunc(errors, func(l line) bool { return l.Event.Attributes["error_message"] == "bad" }); i < 0 ||
 		errors[i].Event.Attributes["exception_type"] != "ValueError" || !strings.Contains(errors[i].Event.Attributes["exception_traceback"].(string), "ValueError: no") {
-		t.Errorf("errors: %v", errors)
+		t.Errorf(`errors %v, want "bad" with ValueError and its traceback`, errors)
 	}
 	if u := happened(lines, "training_metrics_update"); len(u) == 0 || u[0].Event.Attributes["current_iteration"] != 5.0 || u[0].Event.Attributes["failed_iterations"] != nil {
-		t.Errorf("the update after iteration 5 is %v", u)
+		t.Errorf("update after iteration 5 is %v, want current_iteration 5 and no failed_iterations", u)
 	}
 	want := map[string]func(map[string]any) bool{
 		"own":             func(a map[string]any) bool { return a["late"] != nil },
@@ -237,7 +237,7 @@ func TestOneLoggerGuides(t *testing.T) {
 			cmd := pyrun.Command(t, rings, strings.ReplaceAll(string(text), "from one_logger.", "from trainspan.onelogger."))
 			cmd.Dir = t.TempDir()
 			if out := pyrun.Output(t, cmd); !strings.HasPrefix(out, "done ") || out == "done 0\n" {
-				t.Errorf("it printed %q", out)
+				t.Errorf("program printed %q, want done and a number above 0", out)
 			}
 			_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 			set, err := job.Open(traces...)
@@ -246,7 +246,7 @@ func TestOneLoggerGuides(t *testing.T) {
 			}
 			accounts, err := account.Collect(set)
 			if err != nil || len(accounts) != 1 {
-				t.Fatalf("%d jobs, %v", len(accounts), err)
+				t.Fatalf("%d jobs, want 1: %v", len(accounts), err)
 			}
 			rep := accounts[0].Ledger.Report(account.Query{})
 			if rep.Iterations.Kept != 30 {

@@ -44,7 +44,7 @@ func TestVariablesOfThePlace(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("_PLACE of %s is not that of internal/platform/identity; run go test ./integrations/python -run %s -update:\n%s", file, t.Name(), want.String())
+		t.Fatalf("_PLACE of %s differs from internal/platform/identity; run go test ./integrations/python -run %s -update:\n%s", file, t.Name(), want.String())
 	}
 	if err := os.WriteFile(file, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
 		t.Fatal(err)

@@ -191,7 +191,7 @@ func TestTrackers(t *testing.T) {
 			k.run(t, "python track.py", "PYTHONPATH="+pyrun.Client())
 			files, err := filepath.Glob(filepath.Join(k.dir, c.files))
 			if err != nil || len(files) == 0 {
-				t.Fatalf("%s: %v, %v", c.files, files, err)
+				t.Fatalf("%s: files %v, %v; want one or more", c.files, files, err)
 			}
 			text := ""
 			for _, f := range files {
@@ -201,7 +201,7 @@ func TestTrackers(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(text, want) {
-					t.Errorf("%v have no %q", files, want)
+					t.Errorf("want %q in the files %v", want, files)
 				}
 			}
 		})
@@ -230,7 +230,7 @@ for cell in book.cells:
 	out := k.run(t, "python notebook.py", "PYTHONPATH="+pyrun.Client())
 	for _, want := range []string{"<pre>", "Steps      12", "<th>forward_ns</th>"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the notebook has no %q:\n%s", want, out)
+			t.Errorf("want %q in the notebook:\n%s", want, out)
 		}
 	}
 }

@@ -73,7 +73,7 @@ with ai.pipeline.train:
 	for _, s := range b.all() {
 		open := slices.Contains([]string{"training_loop", "app.outer", "comm.all_reduce"}, s.GetName())
 		if (s.attrs["truncated"] == "1") != open {
-			t.Errorf("%s has %v", s.GetName(), s.attrs)
+			t.Errorf("%s has %v, want truncated 1: %v", s.GetName(), s.attrs, open)
 		}
 	}
 }
@@ -156,7 +156,7 @@ on_app_end()
 		t.Fatal(err)
 	}
 	if st := d.Stats(); len(st.Files) != 4 || strings.Count(log.String(), "cannot open an output") != 1 || !strings.Contains(log.String(), "outputs.prometheus.address") {
-		t.Errorf("%+v; the log is %s", st, log.String())
+		t.Errorf("stats %+v, want 4 files and one failed output, outputs.prometheus.address; the log is %s", st, log.String())
 	}
 	if text := page(); text != "" {
 		t.Errorf("the port is still open: %s, want \"\"", text)
@@ -180,7 +180,7 @@ func TestSendsWhatWaitsTooLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st.Delivery.Sent != n || int64(len(b.all())) != n || strings.Count(log.String(), "wait for their parents") != 1 {
-		t.Errorf("%+v; the log is %q", st, log.String())
+		t.Errorf("stats %+v, want %d spans sent, and one line about waiting for parents; the log is %q", st, n, log.String())
 	}
 	growth.Allocated(t, 500, func(n int) {
 		m := ringtest.New(t, (n+ringtest.Slots-1)/ringtest.Slots)
@@ -214,7 +214,7 @@ with ai.pipeline.train:
 	compare(t, b.paths(t), map[string]int{"training_loop": 1, "training_loop > checkpoint_load": 1, "training_loop > checkpoint_save_sync": 1})
 	for _, s := range b.all() {
 		if s.GetName() == "checkpoint_save_sync" && (s.resource["training.rank"] != "3" || s.resource["training.world_size"] != "4") {
-			t.Errorf("%s has %v", s.GetName(), s.resource)
+			t.Errorf("%s has the resource %v, want rank 3 of 4", s.GetName(), s.resource)
 		}
 	}
 }
@@ -293,10 +293,10 @@ with ai.pipeline.train:
 	}
 	for _, s := range b.all() {
 		if s.GetName() != "training_loop" && !segments[string(s.GetParentSpanId())] {
-			t.Errorf("%s is below no segment of the loop", s.GetName())
+			t.Errorf("parent of %s is no segment of the loop", s.GetName())
 		}
 	}
 	if final != 1 || len(segments) < 3 {
-		t.Errorf("%d segments, %d of them the last one", len(segments), final)
+		t.Errorf("%d segments, %d of them final; want 3 or more, 1", len(segments), final)
 	}
 }

@@ -36,11 +36,11 @@ func TestSendsCallbacks(t *testing.T) {
 			}
 		}
 		if s.GetName() == "training_loop" && s.attrs["train_iterations_start"] != "10" || s.GetName() == "custom" && s.attrs["a"] != "1" {
-			t.Errorf("%s has %v", s.GetName(), s.attrs)
+			t.Errorf("%s has %v, want train_iterations_start 10 in the loop, a 1 in custom", s.GetName(), s.attrs)
 		}
 	}
 	if b.requests["/v1/logs"] == 0 || b.requests["/v1/metrics"] == 0 {
-		t.Errorf("requests %v", b.requests)
+		t.Errorf("requests %v, want logs and metrics", b.requests)
 	}
 	if st.Delivery.Sent != 10 || st.Delivery.Spans != 10 || st.Delivery.Lost != 0 || st.Calls == 0 {
 		t.Errorf("got %+v, want Delivery.Sent 10, Delivery.Spans 10, Delivery.Lost 0, Calls above 0", st)
@@ -54,7 +54,7 @@ func TestSendsAllOfCallbacks(t *testing.T) {
 	st := drained(t, pyring.Options{Config: b.config(export)}, nil, filepath.Join("testdata", "one_logger.py"))
 	compare(t, b.paths(t), traced(t, traces0(st), export))
 	if n := int64(len(b.all())); n == 0 || st.Delivery.Sent != n {
-		t.Errorf("%d spans; %+v", n, st)
+		t.Errorf("backend got %d spans, want as many as sent: %+v", n, st)
 	}
 }
 
@@ -124,11 +124,11 @@ func TestSendsWhatTheTraceHas(t *testing.T) {
 			for _, s := range b.all() {
 				switch failed := s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR; {
 				case failed != (s.GetName() == "data.preprocess"):
-					t.Errorf("%s: status %v", s.GetName(), s.GetStatus())
+					t.Errorf("%s has status %v, want an error only in data.preprocess", s.GetName(), s.GetStatus())
 				case s.GetName() == "math.matmul" && (s.attrs["dftracer.cat"] != "math" || s.attrs["dftracer.name"] != "matmul"):
-					t.Errorf("%s has %v", s.GetName(), s.attrs)
+					t.Errorf("%s has %v, want the names of DFTracer: math, matmul", s.GetName(), s.attrs)
 				case s.GetName() == "checkpoint_save_sync" && (s.attrs["step"] != "79" || s.attrs["epoch"] == ""):
-					t.Errorf("%s has %v", s.GetName(), s.attrs)
+					t.Errorf("%s has %v, want step 79 and an epoch", s.GetName(), s.attrs)
 				}
 			}
 		})
@@ -169,10 +169,10 @@ func TestSendsNothing(t *testing.T) {
 		var log lockedLog
 		st := drained(t, pyring.Options{Config: c.config, Log: slog.New(slog.NewTextHandler(&log, nil))}, nil, filepath.Join("testdata", "one_logger.py"))
 		if st.Delivery.Lost != c.lost || st.Delivery.Sent != 0 || st.Spans == 0 {
-			t.Errorf("%s: %+v", name, st)
+			t.Errorf("%s: %+v, want %d lost, none sent", name, st, c.lost)
 		}
 		if text := log.String(); !strings.Contains(text, c.log) || c.log == "" && text != "" || strings.Contains(text, "hunter2") {
-			t.Errorf("%s: the log is %q", name, text)
+			t.Errorf("%s: the log is %q, want %q and no password", name, text, c.log)
 		}
 		for path, n := range traced(t, traces0(st), config.Export{Mode: config.ExportAll}) {
 			files[name] = append(files[name], fmt.Sprint(n, " ", path))
@@ -190,7 +190,7 @@ func TestSendsNothing(t *testing.T) {
 	}
 	for name, list := range files {
 		if len(list) == 0 || len(list) != len(files["without"]) {
-			t.Errorf("%s: %d lines, without it %d:\n%s\n\n%s", name, len(list), len(files["without"]), strings.Join(list, "\n"), strings.Join(files["without"], "\n"))
+			t.Errorf("%s: %d lines, want %d as without it:\n%s\n\n%s", name, len(list), len(files["without"]), strings.Join(list, "\n"), strings.Join(files["without"], "\n"))
 		}
 	}
 	if len(b.requests) > 0 {
@@ -207,12 +207,12 @@ func TestSendsBelowAParent(t *testing.T) {
 		drained(t, pyring.Options{Config: b.config(config.Export{Mode: config.ExportAll}), Parent: parent}, nil, program)
 		for path := range maps.Keys(b.paths(t)) {
 			if !strings.HasPrefix(path, parent.SpanID().String()+" > ") {
-				t.Errorf("%s does not hang there", path)
+				t.Errorf("path %s, want it below the given parent", path)
 			}
 		}
 		for _, s := range b.all() {
 			if hex.EncodeToString(s.GetTraceId()) != parent.TraceID().String() {
-				t.Errorf("%s is in trace %x", s.GetName(), s.GetTraceId())
+				t.Errorf("%s is in trace %x, want %s", s.GetName(), s.GetTraceId(), parent.TraceID())
 			}
 		}
 		if len(b.all()) == 0 {

@@ -106,10 +106,10 @@ func TestSite(t *testing.T) {
 				t.Errorf("%q, want %q\n%s", got, c.want, &errs)
 			}
 			if c.err == "" && errs.Len() > 0 || !strings.Contains(errs.String(), c.err) {
-				t.Errorf("it wrote %q", &errs)
+				t.Errorf("stderr %q, want %q", &errs, c.err)
 			}
 			if left, err := pyring.Rings(rings); err != nil || len(left) > 0 {
-				t.Errorf("there are rings: %v, %v", left, err)
+				t.Errorf("rings %v, %v; want none", left, err)
 			}
 		})
 	}

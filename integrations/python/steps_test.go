@@ -57,15 +57,15 @@ _ring.end(outer)
 	tr := readTrace(t, traces[0])
 	steps, waits := tr.named("pipeline/step.iteration"), tr.named("test/wait")
 	if len(steps) != 10001 || len(waits) < 9990 || st.Bad != 0 || st.Lost != 0 || st.Open != 0 || tr.count["pipeline/other.iteration"] != 1 {
-		t.Errorf("%d steps, %d waits: %v, %+v", len(steps), len(waits), tr.count, st)
+		t.Errorf("%d steps, %d waits: %v, %+v; want 10001, 9990 or more, none bad, lost or open", len(steps), len(waits), tr.count, st)
 	}
 	for i, s := range steps[1:10000] {
 		if s.args["step"] != strconv.Itoa(i+1) {
-			t.Fatalf("step %d has the step %q", i+1, s.args["step"])
+			t.Fatalf("step %d has the step %q, want the same", i+1, s.args["step"])
 		}
 	}
 	if s := tr.named("pipeline/other.iteration")[0]; s.args["count"] != "5" {
-		t.Errorf("another name has %v", s.args)
+		t.Errorf("iteration of another name has %v, want count 5", s.args)
 	}
 	parents := make(map[string]int)
 	for _, s := range append(tr.named("test/inner"), append(tr.named("test/a"), tr.named("test/b")...)...) {
@@ -104,7 +104,7 @@ _ring.end(epoch, None, None, at)
 	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	parts := readTrace(t, traces[0]).named("test/part")
 	if len(parts) != 1 || !parts[0].below("pipeline/step.iteration") || !parts[0].below("test/epoch") || st.Lost != 0 || st.Open != 0 {
-		t.Errorf("%+v, %+v", parts, st)
+		t.Errorf("parts %+v, %+v; want one, inside a step of its epoch", parts, st)
 	}
 }
 
@@ -133,10 +133,10 @@ _ring.end_step(v, token, n, None, 2)
 	tr := readTrace(t, traces[0])
 	for _, s := range tr.named("test/inner") {
 		if s.up == nil || s.up.name != "test/part" {
-			t.Errorf("the parent of inner is %+v", s.up)
+			t.Errorf("parent of inner is %+v, want test/part", s.up)
 		}
 	}
 	if after := tr.named("test/after"); len(after) != 1 || after[0].up == nil || after[0].up.name != "pipeline/step.iteration" || tr.count["test/inner"] != 2 || tr.count["test/part"] != 2 || st.Lost != 0 {
-		t.Errorf("the parent of after is %+v; %v, %+v", after, tr.count, st)
+		t.Errorf("parent of after is %+v, counts %v, %+v; want a step, 2 of inner and part, none lost", after, tr.count, st)
 	}
 }

@@ -66,7 +66,7 @@ func (j *jobProgram) report(t *testing.T, env ...string) (r runReport, trainers 
 	}
 	out := j.start(t, command, dir)
 	if out.status != 0 {
-		t.Fatalf("status %d\n%s%s", out.status, out.out, out.errors)
+		t.Fatalf("report: status %d, want 0\n%s%s", out.status, out.out, out.errors)
 	}
 	text, err := exec.Command(command, "report", "--json", dir).Output()
 	if err != nil {
@@ -114,17 +114,17 @@ func TestTorchStranger(t *testing.T) {
 				}
 				for _, name := range c.comms {
 					if tr.count["comm/"+name] == 0 {
-						t.Errorf("rank %s: no %s", tr.rank(), name)
+						t.Errorf("rank %s: no collective %s on record", tr.rank(), name)
 					}
 				}
 				for _, s := range tr.spans {
 					if numbered(s) && s.args["seq"] == "" {
-						t.Errorf("rank %s: %s is of no group: %v", tr.rank(), s.name, s.args)
+						t.Errorf("rank %s: %s has no seq: %v", tr.rank(), s.name, s.args)
 					}
 				}
 				var packages map[string]float64
 				if err := json.Unmarshal([]byte(tr.meta["imports"]), &packages); err != nil || len(packages) != 5 || packages["torch"] <= 0 {
-					t.Errorf("rank %s: imports are %q: %v", tr.rank(), tr.meta["imports"], err)
+					t.Errorf("rank %s: imports %q: %v; want 5 packages, torch among them", tr.rank(), tr.meta["imports"], err)
 				}
 			}
 			if len(r.Checkpoints) != 2 {
@@ -133,24 +133,24 @@ func TestTorchStranger(t *testing.T) {
 			ledger := r.Ledger.Categories
 			for _, part := range []string{"interpreter", "imports", "rendezvous", "model", "first_batch"} {
 				if ledger["startup."+part] <= 0 {
-					t.Errorf("the start has no %s: %v", part, ledger)
+					t.Errorf("startup has no %s: %v", part, ledger)
 				}
 			}
 			if ledger["other"] > ledger["startup.imports"] {
-				t.Errorf("most of the start is other: %v", ledger)
+				t.Errorf("startup: more time in other than in imports, want less: %v", ledger)
 			}
 			table := r.Verdict.Straggler.Table
 			if len(table) != 2 || table[1].Rank != 1 && table[0].Rank != 1 {
-				t.Fatalf("the ranks are %+v", table)
+				t.Fatalf("ranks %+v, want 2", table)
 			}
 			for _, row := range table {
 				if late := row.Last > 0.8; late != (row.Rank == 1) {
-					t.Errorf("rank %d is the last in %.0f %% of the steps", row.Rank, row.Last*100)
+					t.Errorf("rank %d is last in %.0f %% of the steps, want rank 1 above 80 %%, rank 0 not", row.Rank, row.Last*100)
 				}
 			}
 			// With sharded parameters the verdict may be that all ranks wait for data.
 			if s := r.Verdict.Straggler; name != "fully_shard" && (s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1) {
-				t.Errorf("%+v", r.Verdict)
+				t.Errorf("verdict %+v, want slow rank 1, cause input", r.Verdict)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestTorchFilesOfCheckpoint(t *testing.T) {
 	}
 	folders, err := filepath.Glob(filepath.Join(work, "checkpoint-*"))
 	if err != nil || len(folders) != 2 {
-		t.Fatalf("folders %v: %v", folders, err)
+		t.Fatalf("folders %v: %v; want two", folders, err)
 	}
 	for _, folder := range folders {
 		n := 0
@@ -186,7 +186,7 @@ func TestTorchFilesOfCheckpoint(t *testing.T) {
 			n += len(files)
 		}
 		if n == 0 || len(saved[folder]) != n {
-			t.Errorf("%s has %d files, on record are %v", folder, n, saved[folder])
+			t.Errorf("%s has %d files, want one or more, all on record: %v", folder, n, saved[folder])
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestTorchDynamo(t *testing.T) {
 		}
 	}
 	if s := tr.named("dynamo/function.relu")[0]; backward == 0 || s.args["epoch"] != "1" || s.args["step"] != "100" {
-		t.Errorf("%d operations in backward, arguments %v", backward, s.args)
+		t.Errorf("%d operations in backward, arguments %v; want some, epoch 1, step 100", backward, s.args)
 	}
 	if tr.named("dynamo/method.tanh")[0].args["grad_enabled"] != "0" {
 		t.Errorf("grad_enabled = %s, want 0", tr.named("dynamo/method.tanh")[0].args["grad_enabled"])
@@ -83,7 +83,7 @@ func TestTorchGuides(t *testing.T) {
 			}
 			tr := only(t, j.traces(t), want)
 			if tr.count[want] == 0 {
-				t.Errorf("there is no %s: %v", want, tr.count)
+				t.Errorf("no %s on record: %v", want, tr.count)
 			}
 		})
 	}

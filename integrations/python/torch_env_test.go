@@ -74,7 +74,7 @@ func TestTorchEnv(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			if out, status := run("2.6", "hello"); status != 0 || !strings.Contains(out, "hello]") {
-				t.Errorf("status %d: %s", status, out)
+				t.Errorf("env.sh 2.6 hello: status %d, want 0 and the greeting: %s", status, out)
 			}
 		})
 	}
@@ -101,17 +101,17 @@ func TestTorchEnvInterrupted(t *testing.T) {
 			first := `[ "$(wc -l <"$(dirname "$(dirname "$folder")")/asked")" != 1 ] || { ` + kill + "; }"
 			run, cache := newTorchEnv(t, first)
 			if out, status := run("2.6", "hello"); status != 1 || !strings.Contains(out, "could not be made") {
-				t.Errorf("status %d: %s", status, out)
+				t.Errorf(`env.sh 2.6 hello: status %d, want 1 and "could not be made": %s`, status, out)
 			}
 			if out, status := run("2.6", "hello"); status != 0 || !strings.Contains(out, "hello]") {
-				t.Errorf("status %d: %s", status, out)
+				t.Errorf("env.sh 2.6 hello: status %d, want 0 and the greeting: %s", status, out)
 			}
 			if n := asked(t, cache); n != 2 {
 				t.Errorf("it was made %d times, want 2", n)
 			}
 			left, err := filepath.Glob(filepath.Join(cache, "trainspan", "*.new"))
 			if err != nil || len(left) > 0 {
-				t.Errorf("left: %v, %v", left, err)
+				t.Errorf("files left: %v, %v; want none", left, err)
 			}
 		})
 	}
@@ -129,6 +129,6 @@ func TestTorchEnvWithout(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
 	if !errors.As(err, &failed) || failed.ExitCode() != 75 || !strings.Contains(string(out), "PyTorch 2.6 is skipped: no ") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf(`env.sh without Python: %v, want status 75 and "PyTorch 2.6 is skipped": %s`, err, out)
 	}
 }

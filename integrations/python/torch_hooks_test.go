@@ -38,7 +38,7 @@ func TestTorchTracebacks(t *testing.T) {
 	}
 	got, want := printed("TRAINSPAN_TORCH=1"), printed("TRAINSPAN_TORCH=0")
 	if !strings.Contains(want, "ValueError KeyError('missing')") || strings.Contains(want, "nothing was raised") {
-		t.Fatalf("without the hooks it printed\n%s", want)
+		t.Fatalf("without the hooks it printed\n%s\nwant both exceptions", want)
 	}
 	for i, line := range strings.Split(want, "\n") {
 		if lines := strings.Split(got, "\n"); i >= len(lines) || lines[i] != line {
@@ -58,7 +58,7 @@ func TestTorchRanks(t *testing.T) {
 		if tr.meta["role"] == "dataloader_worker" {
 			workers++
 			if n := tr.count["dataloader/fetch"]; n != 2 || len(tr.spans) != n {
-				t.Errorf("a worker has %v", tr.count)
+				t.Errorf("counts %v, want 2 fetches and nothing else in a worker", tr.count)
 			}
 			continue
 		}
@@ -84,27 +84,27 @@ func TestTorchRanks(t *testing.T) {
 		}
 		for i, s := range tr.named("comm/all_reduce") {
 			if want := map[bool]string{true: "1"}[i == 1]; s.args["bytes"] != "1024" || s.args["async"] != want {
-				t.Errorf("all_reduce %d: %v", i, s.args)
+				t.Errorf("all_reduce %d: %v, want 1024 bytes, async %q", i, s.args, want)
 			}
 			if size := map[bool]string{true: "1", false: "2"}[i == 2]; s.args["pg"] == "" || s.args["group_size"] != size || s.args["dtype"] != "float32" || s.args["seq"] == "" {
-				t.Errorf("all_reduce %d: %v", i, s.args)
+				t.Errorf("all_reduce %d: %v, want a group of %s, float32 and a seq", i, s.args, size)
 			}
 		}
 		if s := tr.named("comm/all_gather")[0]; s.args["bytes"] != "2048" {
-			t.Errorf("all_gather: %v", s.args)
+			t.Errorf("all_gather: %v, want 2048 bytes", s.args)
 		}
 		for _, name := range []string{"checkpoint/capture", "checkpoint/restart"} {
 			s := tr.named(name)[0]
 			if n, err := strconv.Atoi(s.args["bytes"]); err != nil || n < 400 || filepath.Base(s.args["path"]) != "rank"+tr.meta["rank"]+".pt" {
-				t.Errorf("%s: %v", name, s.args)
+				t.Errorf("%s: %v, want 400 bytes or more and the file of the rank", name, s.args)
 			}
 		}
 		if tr.meta["world_size"] != "2" && tr.named("ai_root/ai_root")[0].args["world_size"] != "2" {
-			t.Errorf("no world size: %v", tr.meta)
+			t.Errorf("metadata %v, want world_size 2", tr.meta)
 		}
 	}
 	if ranks != 2 || workers != 2 {
-		t.Errorf("%d ranks, %d workers", ranks, workers)
+		t.Errorf("%d ranks, %d workers; want 2, 2", ranks, workers)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestTorchKilledInCollective(t *testing.T) {
 		}
 	}
 	if len(open) != 1 || !strings.Contains(open[0], `"seq":4,"pg":"0","group_size":2,"bytes":16,"dtype":"float32"`) {
-		t.Errorf("open all_reduces: %q", open)
+		t.Errorf("open all_reduces %q, want one with its arguments", open)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestTorchParallel(t *testing.T) {
 		}
 		for _, s := range waits {
 			if s.up == nil || s.up.name != "compute/backward" || s.Dur > s.up.Dur {
-				t.Errorf("the parent of a wait is %+v", s.up)
+				t.Errorf("parent of a wait is %+v, want compute/backward around it", s.up)
 			}
 		}
 	}
@@ -277,16 +277,16 @@ func TestTorchStandIns(t *testing.T) {
 			longer++
 		}
 		if s.Dur < 2900 || s.args["background"] != "1" || s.TID == hosts[0].TID {
-			t.Errorf("forward %d on the device: %d µs, %v", i, s.Dur, s.args)
+			t.Errorf("forward %d on the device: %d µs, %v; want 2900 or more, in the background on another lane", i, s.Dur, s.args)
 		}
 		if s.TS < last || i < len(hosts) && s.TS < hosts[i].TS-100 {
-			t.Errorf("forward %d on the device begins at %d, before the host's at %d or the one before ended", i, s.TS, hosts[i].TS)
+			t.Errorf("forward %d on the device starts at %d, want it after the one before and not before the host's at %d", i, s.TS, hosts[i].TS)
 		}
 		last = s.TS + s.Dur
 		// The trace has the time of the host's request, and its step.
 		lag, err := strconv.ParseFloat(s.args["lag_us"], 64)
 		if launch := s.TS - int64(lag); i < len(hosts) && (err != nil || launch < hosts[i].TS-1 || launch > hosts[i].TS+hosts[i].Dur+1 || s.args["step"] != hosts[i].args["step"]) {
-			t.Errorf("forward %d on the device of step %s was asked for %s us before %d: %+v", i, s.args["step"], s.args["lag_us"], s.TS, hosts[i])
+			t.Errorf("forward %d on the device of step %s: launched %s µs before %d, want a launch within the span of the host %+v", i, s.args["step"], s.args["lag_us"], s.TS, hosts[i])
 		}
 	}
 	if longer > 10 {
@@ -299,7 +299,7 @@ func TestTorchStandIns(t *testing.T) {
 	}
 	for _, name := range []string{"comm/wait", "device/wait"} {
 		if s := tr.named(name)[3]; s.args["pg"] != "4" || s.args["group_size"] != "2" {
-			t.Errorf("%s: %v", name, s.args)
+			t.Errorf("%s: %v, want group 4 of 2 ranks", name, s.args)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestTorchGPU(t *testing.T) {
 		seen := make(map[string]int) // by step
 		for _, s := range tr.named("device/" + phase) {
 			if s.Dur <= 0 || s.Dur > 10_000_000 {
-				t.Errorf("got %d µs for a %s on the device", s.Dur, phase)
+				t.Errorf("%d µs for a %s on the device, want more than 0, at most 10 s", s.Dur, phase)
 			}
 			seen[s.args["step"]]++
 		}

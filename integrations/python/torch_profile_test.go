@@ -52,7 +52,7 @@ func TestTorchProfile(t *testing.T) {
 		rows, spans := profiled.named(names[1]), hooks.named(names[0])
 		slices.SortFunc(rows, func(a, b *span) int { return cmp.Compare(a.TS, b.TS) })
 		if len(rows) != len(spans) || len(rows) < 20 {
-			t.Errorf("%d rows of %s, %d of %s", len(rows), names[1], len(spans), names[0])
+			t.Errorf("%d rows of %s, %d of %s; want as many, 20 or more", len(rows), names[1], len(spans), names[0])
 			continue
 		}
 		if i == 0 {
@@ -63,7 +63,7 @@ func TestTorchProfile(t *testing.T) {
 			slices.Sort(apart)
 			shift = apart[len(apart)/2]
 			if last := spans[len(spans)-1]; max(shift, -shift) > last.TS+last.Dur-spans[0].TS {
-				t.Errorf("the profile is %d µs from the job", shift)
+				t.Errorf("the profile is %d µs from the job, want less than its length", shift)
 			}
 		}
 		own := 0
@@ -78,7 +78,7 @@ func TestTorchProfile(t *testing.T) {
 			}
 		}
 		if own < len(rows)*3/4 {
-			t.Errorf("%d of %d rows of %s are nearest to their span", own, len(rows), names[1])
+			t.Errorf("%d of %d rows of %s are nearest to their span, want three quarters", own, len(rows), names[1])
 		}
 	}
 }
@@ -94,11 +94,11 @@ func TestTorchFullDisk(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = syscall.Unmount(j.rings, 0) })
 			if out := j.run(t); strings.Count(out, " 0\n") != 2 {
-				t.Errorf("it printed %q", out)
+				t.Errorf("program printed %q, want two lines that end in 0", out)
 			}
 			rings, err := filepath.Glob(filepath.Join(j.rings, "*.ring"))
 			if err != nil || (len(rings) > 0) != wants {
-				t.Errorf("rings: %v, %v", rings, err)
+				t.Errorf("rings %v, %v; want some: %v", rings, err, wants)
 			}
 			if wants && only(t, j.traces(t)[:1], "ai_root/ai_root").count["compute/step"] == 0 {
 				t.Error("no step was recorded, want some")

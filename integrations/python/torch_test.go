@@ -115,7 +115,7 @@ func (j *torchJob) traces(t *testing.T) []*trace {
 		t.Fatal(err)
 	}
 	if st.Bad != 0 || st.Lost != 0 {
-		t.Errorf("%d bad, %d lost", st.Bad, st.Lost)
+		t.Errorf("%d bad, %d lost; want 0, 0", st.Bad, st.Lost)
 	}
 	var all []*trace
 	for _, f := range st.Files {
@@ -132,7 +132,7 @@ func only(t *testing.T, all []*trace, name string) *trace {
 	for _, tr := range all {
 		if tr.count[name] > 0 {
 			if found != nil {
-				t.Fatalf("two processes have %s", name)
+				t.Fatalf("two processes have %s, want one", name)
 			}
 			found = tr
 		}
@@ -263,7 +263,7 @@ func TestTorchLoops(t *testing.T) {
 		f := strings.Fields(line)
 		c, known := loops[f[0]]
 		if !known || len(f) != 3 || f[2] != "0" {
-			t.Fatalf("it printed %q", line)
+			t.Fatalf("program printed %q, want a known loop and 0", line)
 		}
 		delete(loops, f[0])
 		t.Run(f[0], func(t *testing.T) {
@@ -288,16 +288,16 @@ func TestTorchLoops(t *testing.T) {
 			}
 			for i, s := range tr.named(iteration) {
 				if s.args["step"] != strconv.Itoa(i) {
-					t.Errorf("iteration %d has the step %s", i, s.args["step"])
+					t.Errorf("iteration %d has step %s, want the same", i, s.args["step"])
 				}
 				if !s.below("pipeline/train") {
-					t.Errorf("iteration %d is not in the training loop", i)
+					t.Errorf("iteration %d is not below pipeline/train", i)
 				}
 			}
 			if f[0] == "own_spans" { // from the first step on, and when no data is requested any more
 				for _, s := range slices.Concat(tr.named("compute/forward"), tr.named("compute/backward"), tr.named("compute/step"), tr.named("compute/step.zero_grad")) {
 					if !s.below("app/mine") {
-						t.Errorf("%s is not in the span of the program around it", s.name)
+						t.Errorf("%s is not below app/mine, the span of the program around it", s.name)
 					}
 				}
 			}
@@ -317,24 +317,24 @@ func TestTorchLoops(t *testing.T) {
 				}
 			}
 			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" || lost > 1 { // it ends between two steps of the first one
-				t.Errorf("%d backwards are in no iteration", lost)
+				t.Errorf("%d backwards are in no iteration, want none (two_optimizers: at most 1)", lost)
 			}
 			if strings.HasPrefix(f[0], "same_") {
 				for _, s := range tr.named("compute/forward") {
 					if s.below(iteration) == s.below(evaluate) {
-						t.Errorf("the forward at step %s: in an iteration %t, and in an evaluation", s.args["step"], s.below(iteration))
+						t.Errorf("forward at step %s: in an iteration %t, want it in either an iteration or an evaluation", s.args["step"], s.below(iteration))
 					}
 				}
 			}
 			for _, s := range tr.spans {
 				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") {
-					t.Errorf("%s is outside of the application", s.name)
+					t.Errorf("%s is not below ai_root/ai_root", s.name)
 				}
 			}
 		})
 	}
 	if len(loops) > 0 {
-		t.Errorf("not run: %v", slices.Sorted(maps.Keys(loops)))
+		t.Errorf("loops %v did not run", slices.Sorted(maps.Keys(loops)))
 	}
 }
 
@@ -346,7 +346,7 @@ func TestTorchForkedRank(t *testing.T) {
 	all := j.traces(t)
 	i := slices.IndexFunc(all, func(tr *trace) bool { return strconv.FormatInt(tr.spans[0].PID, 10) == pid })
 	if i < 0 || len(all) != 2 {
-		t.Fatalf("%d traces", len(all))
+		t.Fatalf("%d traces, want 2, one of them of the forked rank", len(all))
 	}
 	for name, want := range map[string]int{
 		"ai_root/ai_root": 1, "pipeline/train": 1, "pipeline/epoch.block": 1, "pipeline/train.iteration": 4, "dataloader/fetch.iter": 5,

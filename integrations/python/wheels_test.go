@@ -33,7 +33,7 @@ func TestWheelVersions(t *testing.T) {
 	}
 	for _, described := range []string{"", "devel", "1.2.3", "v1.2", "v1.2.3-final"} {
 		if got, err := version(described); err == nil || !strings.Contains(got, "is not a version of git describe") {
-			t.Errorf("%q is %s", described, got)
+			t.Errorf("version of %q = %s, %v; want that it is not a version of git describe", described, got, err)
 		}
 	}
 }

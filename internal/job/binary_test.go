@@ -17,7 +17,7 @@ func TestDamagedProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := new(job.Process).UnmarshalBinary(packed); err == nil {
-			t.Errorf("rank %d, attempt %d is taken", p.Rank, p.Attempt)
+			t.Errorf("UnmarshalBinary of a damaged process (rank %d, attempt %d): no error, want one", p.Rank, p.Attempt)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestProcessGoesThroughBytes(t *testing.T) {
 		}
 		for n := range packed {
 			if got.UnmarshalBinary(packed[:n]) == nil {
-				t.Fatalf("%d of %d bytes are a process", n, len(packed))
+				t.Fatalf("UnmarshalBinary of %d of %d bytes: no error, want one", n, len(packed))
 			}
 		}
 	}

@@ -64,7 +64,7 @@ func TestRecordsThatComeAgain(t *testing.T) {
 		r := readAll(t, files(t, map[string]string{name: text}))
 		p := r.jobs[0].Processes[0]
 		if p.Start != ms*1e6 || p.End != (ms+100)*1e6 || p.LastSeen != p.End {
-			t.Errorf("%s: the process is from %d to %d", name, p.Start, p.End)
+			t.Errorf("%s: process from %d to %d, want %d to %d", name, p.Start, p.End, int64(ms*1e6), int64((ms+100)*1e6))
 		}
 		var got []string
 		for _, s := range r.sinks[p].spans {

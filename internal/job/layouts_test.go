@@ -23,7 +23,7 @@ import (
 func TestEarlierLayouts(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/layouts/*")
 	if err != nil || len(dirs) != 6 {
-		t.Fatalf("fixtures: %v, %v", dirs, err)
+		t.Fatalf("directories %v, %v; want 6", dirs, err)
 	}
 	for _, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
@@ -36,15 +36,15 @@ func TestEarlierLayouts(t *testing.T) {
 			fromTrace, fromLines := standard(t, trace), standard(t, lines)
 			for _, name := range []string{spans.Application, spans.TrainingLoop} {
 				if fromTrace[name] != 1 || fromLines[name] != 1 {
-					t.Errorf("%s: %d in the trace, %d in the JSON lines", name, fromTrace[name], fromLines[name])
+					t.Errorf("%s: %d in the trace, %d in the JSON lines; want 1 each", name, fromTrace[name], fromLines[name])
 				}
 			}
 			if fromTrace[spans.TrainingIteration] < 10 || fromTrace[spans.ModelForward] < 10 {
-				t.Errorf("the trace has only %v", fromTrace)
+				t.Errorf("trace has %v, want 10 iterations and forwards or more", fromTrace)
 			}
 			both := readAll(t, trace, lines)
 			if len(both.jobs) != 1 || len(both.sinks) != 1 {
-				t.Errorf("trace and JSON lines are %d jobs of %d processes", len(both.jobs), len(both.sinks))
+				t.Errorf("trace and JSON lines together are %d jobs of %d processes, want one of one", len(both.jobs), len(both.sinks))
 			}
 
 			records, events := 0, int64(-1)
@@ -55,11 +55,11 @@ func TestEarlierLayouts(t *testing.T) {
 				}
 			}
 			if killed != (events < 0) || !killed && events != int64(records-1) {
-				t.Errorf("got %d records, the end record counts %d", records, events)
+				t.Errorf("%d records, the end record counts %d; want one less, or no end record after a kill", records, events)
 			}
 			report, err := recovery.File(trace, nil)
 			if err != nil || report.Clean == killed {
-				t.Errorf("recovered: %+v, %v", report, err)
+				t.Errorf("recovered: %+v, %v; want changes only after a kill", report, err)
 			}
 			dftest.Check(t, trace)
 		})

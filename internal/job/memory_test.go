@@ -63,7 +63,7 @@ func TestMemoryOfLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.n != n || s.heap > before+20<<20 {
-		t.Errorf("%d spans, %d MiB", s.n, (s.heap-before)>>20)
+		t.Errorf("%d spans, want %d; heap grew by %d MiB, want at most 20", s.n, n, (s.heap-before)>>20)
 	}
 	t.Logf("%d KiB", (s.heap-before)>>10)
 }
@@ -100,6 +100,6 @@ func TestOrderOfEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(ids) != n || !slices.IsSorted(ids) {
-		t.Errorf("%d events, in order: %v", len(ids), slices.IsSorted(ids))
+		t.Errorf("%d events, in order: %v; want %d in order", len(ids), slices.IsSorted(ids), n)
 	}
 }

@@ -108,7 +108,7 @@ func TestSpansOfOTLP(t *testing.T) {
 			continue
 		}
 		if p := procs[0]; p.Rank != 3 || !p.RankKnown || p.PID != 77 || p.Host != "n1" || p.JobID != "j" || len(p.Sources) != len(c.files) {
-			t.Errorf("%s: rank %d, pid %d, host %s, job %s, %d files", c.name, p.Rank, p.PID, p.Host, p.JobID, len(p.Sources))
+			t.Errorf("%s: rank %d, pid %d, host %s, job %s, %d files; want 3, 77, n1, j, %d", c.name, p.Rank, p.PID, p.Host, p.JobID, len(p.Sources), len(c.files))
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestDamagedOTLP(t *testing.T) {
 	} {
 		_, procs, spans := readOTLP(t, c.text)
 		if len(procs) != 1 || len(spans) != 1 {
-			t.Errorf("%s: %d processes, spans %s", c.name, len(procs), spans)
+			t.Errorf("%s: %d processes, spans %s; want one of each", c.name, len(procs), spans)
 			continue
 		}
 		if p := procs[0]; p.Bad != c.bad || p.Torn != c.torn || p.OtherSignals != c.logs || p.Cut != (c.torn || c.bad > 0) {
@@ -140,6 +140,6 @@ func TestDamagedOTLP(t *testing.T) {
 	}
 	set, procs, _ := readOTLP(t, good, `{"resourceLogs":[]}`+"\n"+`{"resourceLogs":[]}`+"\n")
 	if len(procs) != 1 || len(set.Skipped) != 1 || !errors.Is(set.Skipped[0], job.ErrForeign) || !strings.Contains(set.Skipped[0].Error(), "2 lines of OTLP log records or metrics") {
-		t.Errorf("%d processes, left out %v", len(procs), set.Skipped)
+		t.Errorf("%d processes, skipped %v; want 1 and a file with 2 lines of other OTLP data", len(procs), set.Skipped)
 	}
 }

@@ -120,7 +120,7 @@ func TestOutcome(t *testing.T) {
 	raised := own(8, "ValueError", "ValueError: x")
 	raised.Place, raised.Code = "train.py:7", "raise ValueError"
 	if o := job.OutcomeOf(starts{start(1, 9, bad)}, procs{proc(0, own(8.5, "RuntimeError", "RuntimeError: later")), proc(1, raised)}); o.ErrorAt != "train.py:7" || o.ErrorCode != "raise ValueError" {
-		t.Errorf("the error is at %q, %q", o.ErrorAt, o.ErrorCode)
+		t.Errorf("error at %q, code %q; want train.py:7, raise ValueError", o.ErrorAt, o.ErrorCode)
 	}
 	o := job.OutcomeOf(starts{start(-1, 9, bad)}, procs{proc(-1, own(8, "ValueError", "ValueError: x"))})
 	if got := o.Sentence(9e9); got != "Failed after 9.0 s: ValueError: x." {

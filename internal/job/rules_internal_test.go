@@ -143,7 +143,7 @@ func TestMark(t *testing.T) {
 		s := Span{Step: 3}
 		s.SetName(categoryName[0], categoryName[1])
 		if s.mark(); s.Background != want.Background || s.Step != want.Step {
-			t.Errorf("%v: %+v", categoryName, s)
+			t.Errorf("%v: %+v, want background %v, step %v", categoryName, s, want.Background, want.Step)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestLoopOfItsFirstStep(t *testing.T) {
 		}
 		all := s.All()
 		if loops := s.Loops(); len(loops) != 1 || len(all) != 2 || all[0].Loop != 0 || all[0].Number != 50 || all[1].Number != 51 {
-			t.Errorf("%d before: %+v, %+v", before, loops, all)
+			t.Errorf("%d before: loops %+v, steps %+v; want one loop with steps 50 and 51", before, loops, all)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestStepsAreFoundOnce(t *testing.T) {
 			s.Add(&sp)
 		}
 		if n := len(s.All()); n != 5 || s.Local != (first > 0) {
-			t.Errorf("from %d: %d steps, local %v", first, n, s.Local)
+			t.Errorf("from %d: %d steps, local %v; want 5, %v", first, n, s.Local, first > 0)
 		}
 		if !s.made {
 			t.Error("the result is not cached")

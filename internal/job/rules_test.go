@@ -18,7 +18,7 @@ func TestStopWithoutATime(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{"a.jsonl": strings.Join([]string{none, start, none, stop, none, ""}, "\n")}))
 	p := r.jobs[0].Processes[0]
 	if got := r.sinks[p].spans; len(got) != 1 || got[0].Start != ms*1e6 || got[0].End != (ms+7)*1e6 || p.Aside != 0 {
-		t.Errorf("%+v, %d aside", got, p.Aside)
+		t.Errorf("spans %+v, %d aside; want one of 7 ms from %d, none", got, p.Aside, int64(ms*1e6))
 	}
 }
 
@@ -61,7 +61,7 @@ func TestHostsAndFilesReadAgain(t *testing.T) {
 	} {
 		r := readAll2(t, files(t, map[string]string{"a.pfw": c.text}))
 		if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
-			t.Errorf("%s: %d jobs of %v", name, len(r.jobs), describe(r.jobs[0]))
+			t.Errorf("%s: %d jobs of %v, want one of one process", name, len(r.jobs), describe(r.jobs[0]))
 		} else if p := r.jobs[0].Processes[0]; p.Host != c.host {
 			t.Errorf("%s: the host is %q, want %q", name, p.Host, c.host)
 		}
@@ -72,7 +72,7 @@ func TestHostsAndFilesReadAgain(t *testing.T) {
 	}
 	procs, err := set.Processes(func(*job.Process) job.Sink { return nothing{} })
 	if err != nil || len(procs) != 1 {
-		t.Errorf("%d processes, %v", len(procs), err)
+		t.Errorf("%d processes, %v; want 1", len(procs), err)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestContradictionIsTold(t *testing.T) {
 		}
 		_, remarks := job.StepRules(procs)
 		if told := len(remarks) > 0; told != (odd < 2) {
-			t.Errorf("process %d: %q", odd, remarks)
+			t.Errorf("process %d: remarks %q, want some for 0 and 1 only", odd, remarks)
 		}
 	}
 }

@@ -158,10 +158,10 @@ func TestFileGoneBeforeItIsRead(t *testing.T) {
 		}
 		jobs, err := set.Read(func(*job.Process) job.Sink { return &sink{} })
 		if err != nil || len(jobs) != 1 || len(jobs[0].Processes) != 1 {
-			t.Errorf("%d: %d jobs, %v", n, len(jobs), err)
+			t.Errorf("%d: %d jobs, %v; want one of one process", n, len(jobs), err)
 		}
 		if len(set.Skipped) != 1 || !errors.Is(set.Skipped[0], os.ErrNotExist) || filepath.Base(set.Skipped[0].Path) != path {
-			t.Errorf("%d: skipped %v", n, set.Skipped)
+			t.Errorf("%d: skipped %v, want the file %s that does not exist", n, set.Skipped, path)
 		}
 		if err := os.Rename(filepath.Join(dir, "c"), filepath.Join(dir, path)); err != nil {
 			t.Fatal(err)
@@ -181,7 +181,7 @@ func TestJobs(t *testing.T) {
 		"readme":  "hello",
 	}))
 	if len(r.jobs) != 2 || len(r.set.Skipped) != 1 {
-		t.Fatalf("%d jobs, skipped %v", len(r.jobs), r.set.Skipped)
+		t.Fatalf("%d jobs, skipped %v; want 2 and one", len(r.jobs), r.set.Skipped)
 	}
 	slices.SortFunc(r.jobs, func(a, b *job.Job) int { return strings.Compare(b.SessionTag, a.SessionTag) })
 	x, y := r.jobs[0], r.jobs[1]
@@ -256,7 +256,7 @@ func TestTimes(t *testing.T) {
 		}
 		if end != c.end || p.LastSeen/1000-base != c.seen || p.Heartbeats != c.beats || p.Dropped != c.dropped ||
 			p.Bad != c.bad || len(r.sinks[p].spans) != c.spans || p.Torn != c.torn || p.Training != c.training || p.Start/1000 != base {
-			t.Errorf("%s: %+v", name, p)
+			t.Errorf("%s: process %+v, want from %d ms to %d, seen at %d, heartbeats %v, %d spans, torn %v, training %v", name, p, base, c.end, c.seen, c.beats, c.spans, c.torn, c.training)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func TestSavedCheckpoints(t *testing.T) {
 		strings.Replace(fmt.Sprintf(saved, `,"productive_train_iterations":31`), "save_checkpoint_success", "mine", 1))}))
 	ev := r.sinks[r.jobs[0].Processes[0]].events
 	if len(ev) != 3 || ev[2].Through != job.Unknown || ev[0].Step != 30 || ev[0].Through != 29 || ev[1].Through != 30 || ev[0].Span != 9 || ev[0].Time != (base+500)*1000 {
-		t.Errorf("%+v", ev)
+		t.Errorf("checkpoints %+v, want three: of step 30 through 29, through 30, through an unknown step", ev)
 	}
 }
 
@@ -346,11 +346,11 @@ func TestTraceAndLines(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	if _, err := job.Open(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
-		t.Errorf("no such folder: %v", err)
+		t.Errorf("Open of an absent directory: %v, want an error that names it", err)
 	}
 	dir := files(t, map[string]string{"a.txt": "hello"})
 	if _, err := job.Open(dir); err == nil || !strings.Contains(err.Error(), "no trace file") {
-		t.Errorf("nothing in it: %v", err)
+		t.Errorf(`Open of an empty directory: %v, want "no trace file"`, err)
 	}
 }
 
@@ -453,6 +453,6 @@ func TestLinesSayWhatTracesSay(t *testing.T) {
 		slices.SortFunc(list, func(a, b job.Span) int { return strings.Compare(a.Name, b.Name) })
 	}
 	if len(got[0]) != 2 || !slices.Equal(got[0], got[1]) {
-		t.Errorf("lines %+v\ntrace %+v", got[0], got[1])
+		t.Errorf("spans of the JSON lines are %+v, want two as of the trace: %+v", got[0], got[1])
 	}
 }

@@ -61,15 +61,15 @@ func TestSamples(t *testing.T) {
 	}
 	jobs, err := set.Read(func(*job.Process) job.Sink { return job.Sinks{} })
 	if err != nil || len(jobs) != 1 || len(jobs[0].Processes) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+		t.Fatalf("%d jobs, want one of one process: %v", len(jobs), err)
 	}
 	s := jobs[0].Processes[0].Samples
 	if s == nil || len(s.Rows) != 136 { // 128 after the last time that 256 became 128, then individual ones
-		t.Fatalf("the process has the samples %+v", s)
+		t.Fatalf("samples of the process are %+v, want 136 rows", s)
 	}
 	last := s.Rows[len(s.Rows)-1]
 	if last.Values[job.RunDelay] != 0.25 || last.Values[job.UserCores] != 0.5 || last.Values[job.AllowedCores] != 1 || !math.IsNaN(float64(last.Values[job.Steal])) {
-		t.Errorf("the last sample is %+v", last)
+		t.Errorf("last sample %+v, want run delay 0.25, user cores 0.5, 1 allowed core, no steal", last)
 	}
 	if want := start.Add((many - 1) * time.Millisecond).UnixNano(); last.At != want {
 		t.Errorf("the last sample is of %d, want %d", last.At, want)
@@ -85,7 +85,7 @@ func TestSamples(t *testing.T) {
 		}
 	}
 	if system == nil || len(system.Rows) != 2 || system.Rows[1].Values[job.Runnable] != 9 || len(system.GPUs["3"]) != 2 || system.GPUs["3"][0].Values[job.Clock] != 1230 {
-		t.Errorf("the system has the samples %+v", system)
+		t.Errorf("samples of the system are %+v, want 2 rows, 9 runnable, device 3 at 1230 MHz", system)
 	}
 	if want := map[int64]string{11: "3", 12: job.SeveralDevices, 13: job.SeveralDevices}; !maps.Equal(devices, want) {
 		t.Errorf("the devices are %v, want %v", devices, want)

@@ -47,15 +47,15 @@ func TestOneProcessRecordedTwice(t *testing.T) {
 	}
 	jobs, err := set.Read(func(*job.Process) job.Sink { return nothing{} })
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+		t.Fatalf("%d jobs, want 1: %v", len(jobs), err)
 	}
 	j := jobs[0]
 	if len(j.Processes) != 2 || len(j.Helpers) != 1 {
-		t.Fatalf("%d processes and %d helpers", len(j.Processes), len(j.Helpers))
+		t.Fatalf("%d processes, %d helpers; want 2, 1", len(j.Processes), len(j.Helpers))
 	}
 	for i, p := range j.Processes {
 		if p.Spans != 10 || p.Attempt != i+1 || p.Rank != 0 {
-			t.Errorf("process %d is %+v", i, p)
+			t.Errorf("process %d is %+v, want 10 spans, attempt %d, rank 0", i, p, i+1)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestSamplesAreOfTheirProcess(t *testing.T) {
 	}
 	for _, p := range r.jobs[0].Helpers {
 		if p.PID == 7 {
-			t.Errorf("its samples are a process by themselves: %v", p.Sources)
+			t.Errorf("samples are a process of their own: %v", p.Sources)
 		}
 	}
 }

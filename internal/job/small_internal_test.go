@@ -38,7 +38,7 @@ func TestSpanID(t *testing.T) {
 	for _, id := range []string{"0", "ff", "0000000000000000", "000000000000000g", "a text"} {
 		n := spanID(id)
 		if n == 0 || seen[n] != "" {
-			t.Errorf("%q is %d, as %q", id, n, seen[n])
+			t.Errorf("%q and %q have the same ID %d, want different ones above 0", id, seen[n], n)
 		}
 		seen[n] = id
 	}
@@ -149,15 +149,15 @@ func TestSameBytes(t *testing.T) {
 		b := bytes.Repeat([]byte{'x'}, size)
 		one, two := write("one", b), write("two", b)
 		if !sameBytes(one, two) {
-			t.Errorf("%d bytes are not the same", size)
+			t.Errorf("two files of the same %d bytes differ, want them equal", size)
 		}
 		if longer := write("longer", append(b, 'x')); sameBytes(one, longer) {
-			t.Errorf("%d bytes are the same as one more", size)
+			t.Errorf("file of %d bytes equals one with a byte more, want a difference", size)
 		}
 		if size > 0 {
 			b[size-1] = 'y'
 			if sameBytes(one, write("other", b)) {
-				t.Errorf("%d bytes are the same but for the last", size)
+				t.Errorf("file of %d bytes equals one with another last byte, want a difference", size)
 			}
 		}
 		if missing := filepath.Join(dir, "missing"); sameBytes(one, missing) || sameBytes(missing, one) {

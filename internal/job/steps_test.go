@@ -202,7 +202,7 @@ func TestStepRules(t *testing.T) {
 					numbers = append(numbers, fmt.Sprint(st.Number))
 				}
 				if st.Start < last || st.ID != 0 && steps.Find(st.Start, st.ID) != i {
-					t.Errorf("%s: step %d: %+v", c.name, i, st)
+					t.Errorf("%s: step %d: %+v, want rising starts and an ID that Find finds", c.name, i, st)
 				}
 				last = st.End
 			}

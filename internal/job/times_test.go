@@ -52,10 +52,10 @@ func TestTimesThatCannotBe(t *testing.T) {
 			}
 			p := r.jobs[0].Processes[0]
 			if n := len(r.sinks[p].spans); n != test.spans || p.Spans != int64(n) || p.Aside != test.aside || p.RelativeClock != test.relative || p.Bad != 0 {
-				t.Errorf("%d spans, %+v", n, p)
+				t.Errorf("%d spans, process %+v; want %d, %d aside, relative clock %v, none bad", n, p, test.spans, test.aside, test.relative)
 			}
 			if !test.relative && (p.Start < base*1000 || p.LastSeen > (base+21*dayMicros)*1000) {
-				t.Errorf("from %d to %d", p.Start, p.LastSeen)
+				t.Errorf("process from %d to %d, want within 21 days of the start", p.Start, p.LastSeen)
 			}
 		})
 	}

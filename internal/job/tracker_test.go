@@ -41,7 +41,7 @@ func TestTracker(t *testing.T) {
 					t.Fatal(err)
 				}
 				if p := of.Of(ev); p != of.Owner() {
-					t.Errorf("%s: an event of %+v in the file of %+v", name, p, of.Owner())
+					t.Errorf("%s: event of %+v in the file of %+v, want its owner", name, p, of.Owner())
 				}
 			}
 			if err := r.Close(); err != nil {

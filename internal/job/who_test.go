@@ -47,15 +47,15 @@ func TestWhereEvidenceIs(t *testing.T) {
 				}
 			}
 			if p == nil || p.RankKnown != (c.rank >= 0) || p.RankKnown && p.Rank != c.rank || p.WorldSize != c.world || p.Doubt != c.doubt {
-				t.Fatalf("got %+v", p)
+				t.Fatalf("process %+v, want rank %d of %d, doubt %q", p, c.rank, c.world, c.doubt)
 			}
 			if p.AttemptKnown != (c.attempt > 1) || p.AttemptKnown && p.Attempt != c.attempt {
-				t.Errorf("attempt %d, %v", p.Attempt, p.AttemptKnown)
+				t.Errorf("attempt %d, known %v; want %d, known only above 1", p.Attempt, p.AttemptKnown, c.attempt)
 			}
 			text, err := p.AppendBinary(nil)
 			var q job.Process
 			if err != nil || q.UnmarshalBinary(text) != nil || q.Doubt != c.doubt {
-				t.Errorf("the doubt %q is not in a digest: %v", c.doubt, err)
+				t.Errorf("doubt read back is not %q: %v", c.doubt, err)
 			}
 		})
 	}
@@ -104,7 +104,7 @@ func TestOrderOfFiles(t *testing.T) {
 			paths[j], paths[k] = paths[k], paths[j]
 		}
 		if got := told(1 + i%5); got != want {
-			t.Fatalf("with %d at a time:\n%s\nand not\n%s", 1+i%5, got, want)
+			t.Fatalf("with %d at a time:\n%s\nwant\n%s", 1+i%5, got, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestManyAttempts(t *testing.T) {
 	}
 	for _, s := range r.Series.Attempts {
 		if s.Attempt <= attempts-100 {
-			t.Errorf("the picture has attempt %d", s.Attempt)
+			t.Errorf("the picture has attempt %d, want only the last 100", s.Attempt)
 		}
 	}
 	var page bytes.Buffer

@@ -36,7 +36,7 @@ func benchReport(b *testing.B, dir string) {
 			b.Fatal(err)
 		}
 		if size = n.n; size > 1<<20 {
-			b.Fatalf("the page has %d bytes", size)
+			b.Fatalf("the page has %d bytes, want at most 1 MiB", size)
 		}
 		runtime.KeepAlive(jobs)
 	}

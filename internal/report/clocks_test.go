@@ -23,14 +23,14 @@ func TestClocksApart(t *testing.T) {
 	}
 	one, several := of(0), of(7_000_000)
 	if d := several.Ledger.Wall - one.Ledger.Wall; math.Abs(float64(d)) > 5e6 {
-		t.Errorf("wall %d, on one clock %d", several.Ledger.Wall, one.Ledger.Wall)
+		t.Errorf("Wall = %d on several clocks, want about %d as on one clock", several.Ledger.Wall, one.Ledger.Wall)
 	}
 	if a := several.Ledger.Categories[account.Absent]; float64(a) > 0.02*float64(several.Ledger.Wall) {
-		t.Errorf("%d ns absent of %d", a, several.Ledger.Wall)
+		t.Errorf("%d ns absent of %d, want at most 2 %%", a, several.Ledger.Wall)
 	}
 	for r, text := range map[*report.Report]bool{one: false, several: true} {
 		if got := strings.Contains(strings.Join(r.Quality.Remarks, " "), "clocks of ranks differ by up to 21"); got != text {
-			t.Errorf("remarks %q", r.Quality.Remarks)
+			t.Errorf("remarks %q, want that clocks differ: %v", r.Quality.Remarks, text)
 		}
 	}
 }

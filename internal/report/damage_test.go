@@ -76,10 +76,10 @@ func holdsAfterDamage(t *testing.T, dir string, rank int) {
 			known = known || p.Rank == rank && p.End != job.NoEnd
 		}
 		if r.Verdict.Outcome == "HUNG" || r.Verdict.Outcome == "COMPLETED" && !known {
-			t.Errorf("outcome %s, its end on record: %v", r.Verdict.Outcome, known)
+			t.Errorf("outcome %s, want neither HUNG nor, without a recorded end (%v), COMPLETED", r.Verdict.Outcome, known)
 		}
 		if slices.Contains(named(r), rank) {
-			t.Errorf("rank %d is named: %s", rank, r.Verdict.Rank.Sentence)
+			t.Errorf("rank %d is named after damage, want it not named: %s", rank, r.Verdict.Rank.Sentence)
 		}
 	}
 }
@@ -200,11 +200,11 @@ func TestDamagedFileOfSamples(t *testing.T) {
 					r := report.Build(jobs[0])
 					known := slices.ContainsFunc(jobs[0].Job.Processes, func(p *job.Process) bool { return p.Rank == 1 && p.End != job.NoEnd })
 					if r.Verdict.Outcome == "HUNG" || r.Verdict.Outcome == "COMPLETED" && !known {
-						t.Errorf("outcome %s, its end on record: %v", r.Verdict.Outcome, known)
+						t.Errorf("outcome %s, want neither HUNG nor, without a recorded end (%v), COMPLETED", r.Verdict.Outcome, known)
 					}
 					for _, rank := range named(r) {
 						if !slices.Contains(named(before), rank) {
-							t.Errorf("rank %d is named, undamaged %v are", rank, named(before))
+							t.Errorf("rank %d is named after damage, want one of %v as before", rank, named(before))
 						}
 					}
 				})

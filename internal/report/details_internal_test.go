@@ -31,7 +31,7 @@ func TestSlowestInAnyOrder(t *testing.T) {
 			d.Span(&list[i])
 		}
 		if n := d.names[spans.ModelForward]; len(d.names) != maxNames || n == nil || n.count != 2*topSpans {
-			t.Fatalf("%d names, forward %+v", len(d.names), n)
+			t.Fatalf("%d names, forward %+v; want %d names and %d spans of forward", len(d.names), n, maxNames, 2*topSpans)
 		}
 		got, err := d.AppendBinary(nil)
 		if err != nil {
@@ -41,7 +41,7 @@ func TestSlowestInAnyOrder(t *testing.T) {
 			want = got
 		}
 		if !bytes.Equal(got, want) {
-			t.Fatalf("order %d has other names or spans", seed)
+			t.Fatalf("order %d gives other names or spans, want the same in every order", seed)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func TestWitness(t *testing.T) {
 		}
 		var screen bytes.Buffer
 		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 is blocked there.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
-			t.Errorf("%v\n%s", err, &screen)
+			t.Errorf("Text() = %v, want the stack of rank 2, where to read, HUNG and HANG in\n%s", err, &screen)
 		}
 	})
 	t.Run("on the page", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestWitness(t *testing.T) {
 		stack(t, dir)
 		var page bytes.Buffer
 		if err := report.HTML(&page, build(t, dir), ""); err != nil || !strings.Contains(page.String(), "<p>Rank 2 was in train.py:5 (load) after 30.0 s, by faulthandler.</p>") {
-			t.Errorf("HTML() = %v, and the page has no stack of rank 2", err)
+			t.Errorf("HTML() = %v, want a page with the stack of rank 2", err)
 		}
 	})
 	t.Run("the dumps say who", func(t *testing.T) {

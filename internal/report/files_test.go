@@ -79,16 +79,16 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("got %+v, want io set, Files 5, Failed 3", io)
 	}
 	if g := io.Read; g.Calls != 14 || g.Bytes != 7_000_000 || g.Time != 504_012_000 || g.Longest != 400_000_000 || g.Most != 4_000_000 || g.Least != 0 {
-		t.Errorf("read %+v", g)
+		t.Errorf("read %+v, want 14 calls of 0 to 4,000,000 bytes, 7,000,000 bytes in 504.012 ms, the longest 400 ms", g)
 	}
 	if g := io.Written; g.Calls != 2 || g.Bytes != 570 || g.Least != 70 || g.Most != 500 {
-		t.Errorf("wrote %+v", g)
+		t.Errorf("written %+v, want 2 calls of 70 to 500 bytes, 570 in all", g)
 	}
 	if g := io.Other; g.Calls != 2 || g.Bytes != 0 || g.Time != 13_000 {
-		t.Errorf("others %+v", g)
+		t.Errorf("others %+v, want 2 calls, no bytes, 13 µs", g)
 	}
 	if io.Slowest[0].Path != "/data/d" || io.Slowest[1].Path != "/data/a" || len(io.Slowest) != 5 {
-		t.Errorf("slowest %+v", io.Slowest)
+		t.Errorf("slowest files %+v, want five, first /data/d, then /data/a", io.Slowest)
 	}
 	text := strings.Join(strings.Fields(strings.Join(screen(t, r), "\n")), " ")
 	for _, part := range []string{"FILES 5: read 7.0 MB in 14 calls of 500 kB at 13.9 MB/s, wrote 570 B in 2 calls", "/data/d"} {
@@ -171,7 +171,7 @@ func TestCheckpointRecordedTwice(t *testing.T) {
 		{"checkpoint", "capture", "", 10_000, nil, 0},
 	})
 	if n := len(r.Checkpoints); n != 2 || r.Checkpoints[0].Load || r.Checkpoints[1].Load {
-		t.Errorf("%d checkpoints: %+v", n, r.Checkpoints)
+		t.Errorf("%d checkpoints %+v, want 2, both saves", n, r.Checkpoints)
 	}
 }
 

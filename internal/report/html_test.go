@@ -27,14 +27,14 @@ func TestThirdParty(t *testing.T) {
 	for line := range strings.Lines(string(sums)) {
 		want, name, ok := strings.Cut(strings.TrimSpace(line), "  ")
 		if !ok {
-			t.Fatalf("SHA256SUMS: %q", line)
+			t.Fatalf("SHA256SUMS: line %q, want a checksum and a name", line)
 		}
 		text, err := os.ReadFile(filepath.Join("third_party", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if have := sha256.Sum256(text); hex.EncodeToString(have[:]) != want {
-			t.Errorf("%s was changed", name)
+			t.Errorf("%s: the checksum differs from SHA256SUMS", name)
 		}
 		known[name] = true
 	}
@@ -95,7 +95,7 @@ func TestNamesAreText(t *testing.T) {
 		}
 	}
 	if err := json.NewDecoder(strings.NewReader(data)).Decode(&page); err != nil || len(page.Series.Lanes.Parts) == 0 {
-		t.Fatalf("%v: %+v", err, page)
+		t.Fatalf("data of the page: %v, %+v; want parts of lanes", err, page)
 	}
 	if got, want := page.Series.Lanes.Parts[0].Name, "</script><script>alert(1)</script><b>·[31m·2J·····\ufffd\\u001b\\"; got != want {
 		t.Errorf("a picture has %q, want %q", got, want)
@@ -103,7 +103,7 @@ func TestNamesAreText(t *testing.T) {
 	r.Verdict.Sentence = "a\x1b[31mb\x00\nc"
 	var out bytes.Buffer
 	if err := report.Text(&out, r); err != nil || strings.ContainsAny(out.String(), "\x1b\x00") {
-		t.Errorf("%v: a name moves the cursor", err)
+		t.Errorf("Text() = %v, want no control characters of a name in the text", err)
 	}
 }
 
@@ -119,13 +119,13 @@ func TestSizes(t *testing.T) {
 				t.Errorf("%d bytes, want at most %d", n, 1<<20)
 			}
 			if s := r.Series.Steps; s != nil && len(s.Step) > 900 {
-				t.Errorf("%d points", len(s.Step))
+				t.Errorf("the series has %d steps, want at most 900", len(s.Step))
 			}
 			if h := r.Series.Heat; h != nil && (len(h.Ranks) > 128 || len(h.Steps) > 240) {
-				t.Errorf("%d rows, %d columns", len(h.Ranks), len(h.Steps))
+				t.Errorf("the heat map has %d rows and %d columns, want at most 128 and 240", len(h.Ranks), len(h.Steps))
 			}
 			if l := r.Series.Lanes; l != nil && len(l.Ranks) > 16 || len(r.Series.Time) > 151 {
-				t.Errorf("%d lanes, %d edges", len(l.Ranks), len(r.Series.Time))
+				t.Errorf("%d lanes, %d edges of time; want at most 16 and 151", len(l.Ranks), len(r.Series.Time))
 			}
 		})
 	}

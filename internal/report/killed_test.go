@@ -80,7 +80,7 @@ func TestKilledRank(t *testing.T) {
 			}
 			r := report.Build(jobs[0])
 			if !strings.Contains(r.Verdict.Sentence, tt.want) {
-				t.Errorf("%q is not in %q", tt.want, r.Verdict.Sentence)
+				t.Errorf("sentence %q, want one with %q", r.Verdict.Sentence, tt.want)
 			}
 			a := r.Attempts[0]
 			if got := max(a.Latest-a.Stop, 0) / 1e6; got != tt.latest {

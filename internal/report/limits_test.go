@@ -17,7 +17,7 @@ func TestLimits(t *testing.T) {
 	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 100, Seed: 3, Extra: [4]float64{0, 0, 12}})
 	j := read(t, dir)
 	if r := report.Build(j); r.Limits != nil {
-		t.Errorf("without operations and peak there is %+v", r.Limits)
+		t.Errorf("Limits = %+v without operations and peak, want nil", r.Limits)
 	}
 	j.Basis = account.Basis{ModelFLOPs: 2e12, PeakFLOPs: 20e12}
 	r := report.Build(j)
@@ -33,17 +33,17 @@ func TestLimits(t *testing.T) {
 	for i, w := range l.Without {
 		seen[w.Loss] = true
 		if math.Abs(w.MFU*(1-w.Share)-l.MFU) > 1e-9 || i > 0 && w.Share > l.Without[i-1].Share {
-			t.Errorf("%+v", w)
+			t.Errorf("Without[%d] = %+v, want shares that fall and MFU %v after the share is taken away", i, w, l.MFU)
 		}
 	}
 	if !seen["data wait"] || !seen["init"] {
 		t.Errorf(`got %+v, want seen["data wait"], seen["init"]`, l.Without)
 	}
 	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "MFU   ") || !strings.Contains(text, "% without slow ranks 0 (backward), ") {
-		t.Errorf("%s", text)
+		t.Errorf("screen has no MFU, or not the one without slow ranks 0 (backward):\n%s", text)
 	}
 	j.Basis.PeakFLOPs = 2e12
 	if r := report.Build(j); !strings.Contains(strings.Join(r.Quality.Remarks, " "), "above the peak") {
-		t.Errorf("%v of the peak: %q", r.Limits.MFU, r.Quality.Remarks)
+		t.Errorf(`MFU %v: remarks %q, want "above the peak"`, r.Limits.MFU, r.Quality.Remarks)
 	}
 }

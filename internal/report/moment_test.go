@@ -66,10 +66,10 @@ func TestMoment(t *testing.T) {
 			t.Errorf("%s: from %v to %v, want some steps between %v and %v: %s", name, from, to, at, end, command)
 		}
 		if strings.Contains(command, "' --rank 2,") != tc.one {
-			t.Errorf("%s: --rank is in the command where others are in the file, %v: %s", name, tc.one, command)
+			t.Errorf("%s: want --rank in the command only if no other rank is in the file (%v), got %s", name, tc.one, command)
 		}
 		if !strings.HasPrefix(command, "trainspan open '") || !strings.Contains(command, `a job'\''s/`) {
-			t.Errorf("%s: the files are not quoted: %s", name, command)
+			t.Errorf("%s: want quoted files in the command, got %s", name, command)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestMomentLinks(t *testing.T) {
 	r := report.Build(read(t, traces))
 	link := regexp.MustCompile(`<a href="([^"]*)" download>`)
 	if got := link.FindAllString(page(t, r), -1); got != nil {
-		t.Errorf("a page without a folder links to %q", got)
+		t.Errorf("a page without a directory links to %q, want no links", got)
 	}
 	for _, at := range []string{"report.html", "pages/report.html"} {
 		path := filepath.Join(dir, at)

@@ -79,12 +79,12 @@ func TestTold(t *testing.T) {
 					t.Errorf("the screen does not have %q:\n%s", want, screen)
 				}
 				if strings.HasPrefix(want, "Injected") && !strings.Contains(page.String(), strings.TrimPrefix(want, "Injected ")) {
-					t.Errorf("the page does not have %q", want)
+					t.Errorf("the page has no %q", want)
 				}
 			}
 			for _, text := range c.without {
 				if strings.Contains(screen, text) {
-					t.Errorf("the screen has %q:\n%s", text, screen)
+					t.Errorf("the screen has %q, want it absent:\n%s", text, screen)
 				}
 			}
 		})

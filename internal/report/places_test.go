@@ -54,17 +54,17 @@ func TestLinks(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, m := range links {
 		if seen[m[1]] = true; !ids[m[1]] {
-			t.Errorf("a sentence leads to #%s, which is not there", m[1])
+			t.Errorf("a sentence leads to #%s, which does not exist", m[1])
 		}
 	}
 	for _, want := range []string{"h-heat", "lost", "time", "data-behind"} {
 		if !seen[want] {
-			t.Errorf("no sentence leads to #%s: %v", want, links)
+			t.Errorf("no sentence leads to #%s; the links are %v", want, links)
 		}
 	}
 	for _, want := range []string{"node-a0, rank 0", "3.0 GB", "0: 61 % busy, 5.0 GB of 8.0 GB", "memory grows"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q of resources", want)
+			t.Errorf("the page has no %q about resources", want)
 		}
 	}
 }

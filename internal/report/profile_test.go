@@ -56,17 +56,17 @@ func TestProfileScreen(t *testing.T) {
 		"idle device", "RANKS a step",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(screen.String()), " "), want) {
-			t.Errorf("%q is not in\n%s", want, screen.String())
+			t.Errorf("want %q in\n%s", want, screen.String())
 		}
 	}
 	if strings.Contains(screen.String(), "trained") {
 		t.Errorf("got trained time for a window of steps, want none:\n%s", screen.String())
 	}
 	if err := report.HTML(&page, r, ""); err != nil || strings.Contains(page.String(), ">goodput<") && !strings.Contains(page.String(), "idle device") {
-		t.Errorf("%v\n%s", err, page.String())
+		t.Errorf("HTML() = %v, want no goodput without idle time of the device:\n%s", err, page.String())
 	}
 	if r.Goodput == nil || *r.Goodput < 0.99 {
-		t.Errorf("goodput %v", r.Goodput)
+		t.Errorf("goodput %v, want 0.99 or more", r.Goodput)
 	}
 	if err := report.JSON(&text, r); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestProfileScreen(t *testing.T) {
 		sum += ns
 	}
 	if sum != back.Profile.Time || sum != 4e6 {
-		t.Errorf("the parts add up to %d of %d ns", sum, back.Profile.Time)
+		t.Errorf("the parts sum to %d ns, the profile is %d ns; want 4 ms for both", sum, back.Profile.Time)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestUnknown(t *testing.T) {
 		}
 		zero, unknown := strings.Contains(screen.String(), "in steps 0.0 %:"), strings.Contains(strings.Join(strings.Fields(screen.String()), " "), "is unknown: no training step")
 		if zero != alive || unknown == alive || (r.Goodput != nil) != alive || (r.Attempts[0].Goodput != nil) != alive {
-			t.Errorf("alive %v: goodput %v\n%s", alive, r.Goodput, screen.String())
+			t.Errorf("alive %v: want goodput %v only if it is alive, and \"unknown\" otherwise:\n%s", alive, r.Goodput, screen.String())
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestRecompilation(t *testing.T) {
 			t.Fatalf("%s: finding %+v, want recompilations of 4 s:\n%s", name, f, screen)
 		}
 		if bad := findingtest.Check(f); len(bad) > 0 {
-			t.Errorf("%s: %q", name, bad)
+			t.Errorf("%s: the finding breaks the rules: %q", name, bad)
 		}
 		if e := f.Evidence; !slices.Equal(e.Steps, []int64{20, 30}) || e.Affected != 2 || e.Excess < 1990 || e.Excess > 2010 {
 			t.Errorf("%s: evidence %+v, want 2000 ms in steps 20 and 30", name, e)

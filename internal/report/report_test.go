@@ -40,7 +40,7 @@ func read(t testing.TB, dir string) *report.Job {
 	}
 	jobs, err := report.Read(set)
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+		t.Fatalf("read %d jobs, want 1: %v", len(jobs), err)
 	}
 	return jobs[0]
 }
@@ -83,30 +83,30 @@ func TestFaultyJob(t *testing.T) {
 		"39 steps redone", "Compare the data loader", "200 … 499", "no proper end", "10 saved", "1 loaded",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
-			t.Errorf("%q is not in\n%s", want, text)
+			t.Errorf("want %q in\n%s", want, text)
 		}
 	}
 	if v := r.Verdict; v.Attempt != 2 || v.Rank.Kind != finding.SlowRanks || !slices.Equal(v.Rank.Ranks, []int{3}) || r.ExitCode() != 3 {
-		t.Errorf("%+v, exit code %d", v, r.ExitCode())
+		t.Errorf("verdict %+v, exit code %d; want slow rank 3 in attempt 2 and exit code 3", v, r.ExitCode())
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].LastStep != 238 || r.Attempts[0].Straggler.FromStep < 40 || r.Attempts[1].FirstStep != 200 {
-		t.Errorf("attempts %+v", r.Attempts)
+		t.Errorf("attempts %+v, want two: steps to 238, slow from step 40 or later, then from step 200", r.Attempts)
 	}
 	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations != 39 || d[0].Down/8 < 29e8 {
-		t.Errorf("disruptions %+v", d)
+		t.Errorf("disruptions %+v, want one of 39 steps, 2.9 s or more down", d)
 	}
 	var mean float64
 	for _, k := range r.Ranks {
 		mean += *k.Goodput / 8
 	}
 	if math.Abs(mean-*r.Goodput) > 0.01 {
-		t.Errorf("the ranks' goodput is %v, the job's %v", mean, *r.Goodput)
+		t.Errorf("mean goodput of the ranks is %v, want %v as of the job", mean, *r.Goodput)
 	}
 	if len(r.Ranks) != 8 || r.Ranks[3].Excess < 12 || r.Ranks[3].Wait > 2 || r.Ranks[2].Wait < 12 {
-		t.Errorf("ranks %+v", r.Ranks)
+		t.Errorf("ranks %+v, want 8; rank 3 slow by 12 %% or more, rank 2 waiting", r.Ranks)
 	}
 	if s := r.Steps; s.Count < 530 || math.Abs(s.Median-67) > 3 || s.Transfer == nil || math.Abs(*s.Transfer-6) > 1 || math.Abs(s.Phases["backward"]-26) > 1 {
-		t.Errorf("steps %+v", s)
+		t.Errorf("steps %+v, want 530 or more of about 67 ms, transfer 6 ms, backward 26 ms", s)
 	}
 	saves, async := 0, 0
 	for _, c := range r.Checkpoints {
@@ -118,11 +118,11 @@ func TestFaultyJob(t *testing.T) {
 		}
 	}
 	if saves != 10 || async != 6 {
-		t.Errorf("%d saves, %d in the background: %+v", saves, async, r.Checkpoints)
+		t.Errorf("%d saves, %d in the background, want 10 and 6: %+v", saves, async, r.Checkpoints)
 	}
 	for _, s := range r.Slowest {
 		if s.Duration <= s.Usual || s.Usual <= 0 || s.Alike > 7 {
-			t.Errorf("not slow: %+v", s)
+			t.Errorf("slowest step %+v, want it longer than usual, with at most 7 alike", s)
 		}
 	}
 	last := r.Ledger.Attempts[1].Categories // the finding costs a share of the time in steps
@@ -141,11 +141,11 @@ func TestSeries(t *testing.T) {
 			sum += x[i]
 		}
 		if math.Abs(sum-1) > 1e-9 {
-			t.Fatalf("bin %d: %v", i, sum)
+			t.Fatalf("shares of bin %d sum to %v, want 1", i, sum)
 		}
 	}
 	if s.Heat == nil || len(s.Heat.Cells) != len(s.Heat.Ranks)*len(s.Heat.Steps) || len(s.Heat.Ranks) != 8 {
-		t.Fatalf("heat %+v", s.Heat)
+		t.Fatalf("heat map %+v, want 8 ranks and a cell for each rank and step", s.Heat)
 	}
 	row := func(rank int) (sum int) {
 		n := len(s.Heat.Steps)
@@ -155,10 +155,10 @@ func TestSeries(t *testing.T) {
 		return sum / n
 	}
 	if row(3) < 150 || row(2) > 40 {
-		t.Errorf("rank 3 %d, rank 2 %d", row(3), row(2))
+		t.Errorf("cell of rank 3 is %d, of rank 2 %d; want at least 150 and at most 40", row(3), row(2))
 	}
 	if s.Lanes == nil || s.Lanes.Ranks[0] != 3 {
-		t.Fatalf("lanes %+v", s.Lanes)
+		t.Fatalf("lanes %+v, want rank 3 first", s.Lanes)
 	}
 	// The parts of each rank in one step add up to the step: own time, wait, transfer.
 	for i := range s.Lanes.Ranks {
@@ -167,11 +167,11 @@ func TestSeries(t *testing.T) {
 			sum += p.Time[i]
 		}
 		if math.Abs(sum-s.Lanes.Period) > 0.5 {
-			t.Errorf("rank %d: %v of %v ms", s.Lanes.Ranks[i], sum, s.Lanes.Period)
+			t.Errorf("rank %d: parts of %v ms, want %v ms", s.Lanes.Ranks[i], sum, s.Lanes.Period)
 		}
 	}
 	if n := len(s.Steps.Median); n != r.Steps.Compared || len(s.Steps.Wait) != n || len(s.Steps.Phases["forward"]) != n {
-		t.Errorf("%d points of %d steps", n, r.Steps.Compared)
+		t.Errorf("%d points of %d compared steps, want equally many in every line", n, r.Steps.Compared)
 	}
 }
 
@@ -186,19 +186,19 @@ func TestScreen(t *testing.T) {
 		lines := r.Screen(columns)
 		for _, l := range lines {
 			if n := utf8.RuneCountInString(l); n > min(max(columns, 40), 100) {
-				t.Errorf("%d columns: %d letters: %s", columns, n, l)
+				t.Errorf("%d columns: a line has %d letters, want at most %d: %s", columns, n, min(max(columns, 40), 100), l)
 			}
 		}
 		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
 		if v := &r.Verdict; !strings.Contains(text, v.Outcome) || !strings.Contains(text, v.Why) || !strings.Contains(strings.ToLower(text), v.Next[0]) {
-			t.Errorf("%d columns: the verdict is cut:\n%s", columns, text)
+			t.Errorf("%d columns: want the outcome, why and what to do next in full:\n%s", columns, text)
 		}
 		first := r.First(columns)
 		if !slices.Equal(first, lines[:len(first)]) || columns >= 72 && strings.Contains(strings.Join(first, ""), "…") || columns >= 80 && len(first) > 20 {
-			t.Errorf("%d columns: the first screen has %d lines:\n%s", columns, len(first), strings.Join(first, "\n"))
+			t.Errorf("%d columns: want at most 20 lines of the first screen, uncut, as at the start of the full screen; got %d:\n%s", columns, len(first), strings.Join(first, "\n"))
 		}
 		if columns >= 72 && strings.Contains(text, "…") != strings.Contains(full, "…") {
-			t.Errorf("%d columns: something is cut:\n%s", columns, strings.Join(lines, "\n"))
+			t.Errorf("%d columns: text is cut on one screen only:\n%s", columns, strings.Join(lines, "\n"))
 		}
 	}
 }
@@ -223,10 +223,10 @@ func TestDevice(t *testing.T) {
 		r := report.Build(s.Jobs()[0])
 		v := r.Verdict.Rank
 		if !r.Steps.Device || v.Kind != finding.SlowRanks || v.Cause != "backward" || !slices.Equal(v.Ranks, []int{2}) {
-			t.Errorf("%s: %+v, %s", name, r.Steps, r.Verdict.Sentence)
+			t.Errorf("%s: steps %+v, %s; want device times and rank 2 slow in backward", name, r.Steps, r.Verdict.Sentence)
 		}
 		if f, b := r.Steps.Phases["forward"], r.Steps.Phases["backward"]; f < 13 || f > 15 || b < 27 || b > 31 || *r.Steps.Wait < 8 || *r.Steps.Wait > 10 {
-			t.Errorf("%s: forward %.1f, backward %.1f, wait %.1f ms", name, f, b, *r.Steps.Wait)
+			t.Errorf("%s: forward %.1f, backward %.1f, wait %.1f ms; want 13 to 15, 27 to 31, 8 to 10", name, f, b, *r.Steps.Wait)
 		}
 		if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "times of the device") {
 			t.Errorf("%s: nothing says so:\n%s, want \"times of the device\" in it", name, text)
@@ -259,15 +259,15 @@ func TestLive(t *testing.T) {
 		live := report.Live(read(t, dir), end.Add(5*time.Second).UnixNano())
 		a := live.Attempts[0]
 		if !a.Running || a.Ended || a.Straggler.Kind != finding.Fine || live.Verdict.Confidence != "high" || live.Series != nil {
-			t.Errorf("%d times shorter: %+v, %s", cut, a, live.Verdict.Sentence)
+			t.Errorf("cut to 1/%d: attempt %+v, %s; want it running, without a finding, confidence high", cut, a, live.Verdict.Sentence)
 		}
 		if text := strings.Join(screen(t, live), "\n"); !strings.Contains(text, "running") || strings.Contains(text, "no proper end") || strings.Contains(text, "goodbye") {
-			t.Errorf("%d times shorter:\n%s", cut, text)
+			t.Errorf("cut to 1/%d: want \"running\" and no end on the screen, got\n%s", cut, text)
 		}
 	}
 	later := report.Live(read(t, dir), end.Add(report.Alive+time.Second).UnixNano())
 	if text := strings.Join(screen(t, later), "\n"); later.Attempts[0].Running || !strings.Contains(text, "no proper end") || later.Verdict.Confidence != "medium" {
-		t.Errorf("long after its last heartbeat:\n%s", text)
+		t.Errorf("long after the last heartbeat: want \"no proper end\" and confidence medium, got\n%s", text)
 	}
 	// An attempt that is not the last one has ended, even if it is recent.
 	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
@@ -305,7 +305,7 @@ func TestJSON(t *testing.T) {
 		sum += ns
 	}
 	if back.Version != report.Version || sum != 8*back.Ledger.Wall || back.Verdict.Confidence != "medium" || !slices.Equal(back.Verdict.Straggler.Ranks, []int{3}) || back.Goodput < 0.5 {
-		t.Errorf("%+v", back)
+		t.Errorf("report read back: %+v, want version %d, rank 3, confidence medium, categories that sum to the time of 8 ranks", back, report.Version)
 	}
 }
 
@@ -321,11 +321,11 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 	q := report.Build(read(t, dir)).Quality
 	if q.Foreign != 1 || len(q.Skipped) != 2 {
-		t.Fatalf("%d foreign files, skipped %q", q.Foreign, q.Skipped)
+		t.Fatalf("%d foreign files, skipped %q; want 1 and two", q.Foreign, q.Skipped)
 	}
 	for i, name := range []string{"trace-8.pfw", "trace-9.pfw.gz"} {
 		if !strings.Contains(q.Skipped[i], name) {
-			t.Errorf("%q does not name %s", q.Skipped[i], name)
+			t.Errorf("skipped file: %q, want %s named", q.Skipped[i], name)
 		}
 	}
 }
@@ -338,7 +338,7 @@ func TestOneRank(t *testing.T) {
 	r := report.Build(read(t, dir))
 	text := strings.Join(screen(t, r), "\n")
 	if strings.Contains(text, "insufficient") || strings.Contains(text, "RANKS") || r.ExitCode() != 0 || r.Series.Heat != nil {
-		t.Errorf("exit code %d\n%s", r.ExitCode(), text)
+		t.Errorf("one rank: want exit code 0 and neither ranks nor \"insufficient\", got %d\n%s", r.ExitCode(), text)
 	}
 	if r.Verdict.Confidence != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
 		t.Errorf(`got %+v %+v, want r.Verdict.Confidence "high", at least 50 r.Steps.Count, at most 1 math.Abs(r.Steps.Phases["backward"] - 26)`, r.Verdict, r.Steps)
@@ -361,7 +361,7 @@ func TestComparable(t *testing.T) {
 	}
 	base := runOf("base", simjob.Attempt{Ranks: 4, Steps: 150, Seed: 1})
 	if base.WorldSize != 4 || base.Tokens != 4*2048 || len(base.Periods) < 140 || len(base.Phases["input"]) != len(base.Periods) || base.Goodput < 0.5 {
-		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
+		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v; want 4, 8192, 140 or more, 0.5 or more", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
 	}
 	for name, c := range map[string]struct {
 		a    simjob.Attempt
@@ -374,7 +374,7 @@ func TestComparable(t *testing.T) {
 		"short":  {simjob.Attempt{Ranks: 4, Steps: 20, Seed: 6}, compare.NotComparable},
 	} {
 		if r := compareRuns(base, runOf(name, c.a), nil); r.Kind != c.want {
-			t.Errorf("%s: %s", name, r.Sentence)
+			t.Errorf("%s: kind %s, want %s: %s", name, r.Kind, c.want, r.Sentence)
 		}
 	}
 }
@@ -411,7 +411,7 @@ func TestSlowStart(t *testing.T) {
 		next := report.Comparable(read(t, dir), "new")
 		const kept = 2 * (60 - 6)
 		if r := compareRuns(next, next, nil); len(next.Periods) != kept || r.Steps != [2]int{kept, kept} {
-			t.Errorf("bare %v: %d periods, compared %v", bare, len(next.Periods), r.Steps)
+			t.Errorf("bare %v: %d periods, compared %v; want %d in all", bare, len(next.Periods), r.Steps, kept)
 		}
 	}
 }
@@ -433,7 +433,7 @@ func TestTablesOfTheScreen(t *testing.T) {
 		}
 	}
 	if len(ranks) != 7 || ranks[0] != "3" || ranks[3] != "…" || slices.Index(ranks[1:], "3") >= 0 {
-		t.Errorf("the table of ranks has %q in\n%s", ranks, strings.Join(lines, "\n"))
+		t.Errorf("the table of ranks has %q, want 3 first, 7 rows, the fourth \"…\":\n%s", ranks, strings.Join(lines, "\n"))
 	}
 	want := fmt.Sprintf("in steps %.1f %%:", *r.Goodput*100)
 	if !slices.ContainsFunc(lines, func(l string) bool {

@@ -42,7 +42,7 @@ func TestConfidence(t *testing.T) {
 			[]string{"several processes have the same rank", "1 line unreadable", "3 spans out of order"}},
 	} {
 		if got, says := c.r.confidence(); got != c.want || !slices.Equal(says, c.says) {
-			t.Errorf("%s: %s, %q", c.name, got, says)
+			t.Errorf("%s: confidence %s, %q; want %s, %q", c.name, got, says, c.want, c.says)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestNothingToImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := LoadWith(nil, func(profiles []string) ([]Imported, []*job.FileError, error) {
-		t.Errorf("%q are imported", profiles)
+		t.Errorf("%q are offered for import, want none", profiles)
 		return nil, nil, nil
 	}, dir)
 	if !errors.Is(err, job.ErrNoTelemetry) {
@@ -232,7 +232,7 @@ func TestResourcesOfStarts(t *testing.T) {
 		hosts = append(hosts, u.Host)
 	}
 	if !slices.Equal(hosts, []string{"processor", "memory", "devices"}) || r.Resources[0].Cores != 2 || r.Resources[1].Memory != 7 || r.Resources[0].Stop-r.Resources[0].Start != 2e9 {
-		t.Errorf("%+v", r.Resources)
+		t.Errorf("resources %+v, want 2 cores over 2 s, 7 bytes of memory, and devices", r.Resources)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestOneDetail(t *testing.T) {
 		s := &screen{columns: maxColumns}
 		s.details(&Report{Ledger: &account.Report{}, Verdict: Verdict{Confidence: "medium", Doubts: doubts}})
 		if len(s.lines) != 2*len(doubts) {
-			t.Errorf("of %q: %q", doubts, s.lines)
+			t.Errorf("doubts %q: lines %q, want two for each", doubts, s.lines)
 		}
 	}
 }
@@ -266,17 +266,17 @@ func TestDisruptionsAreSaid(t *testing.T) {
 	r := Report{Ranks: make([]Rank, 2), Ledger: &account.Report{Wall: 100e9}}
 	r.conclude()
 	if strings.Contains(r.Verdict.Sentence, "disruption") {
-		t.Errorf("it says %q", r.Verdict.Sentence)
+		t.Errorf("sentence %q, want no disruption in it", r.Verdict.Sentence)
 	}
 	r.Ledger.Disruptions = []account.Disruption{{Total: 8e9, Down: 6e9, Iterations: 5}, {Proper: true, Total: 1e9}}
 	r.conclude()
 	if want := "5 steps repeated, 3.0 s down; 4.0 s of each rank's time in all."; !strings.Contains(r.Verdict.Sentence, want) {
-		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+		t.Errorf("sentence %q, want one with %q", r.Verdict.Sentence, want)
 	}
 	r.Ledger.Disruptions[0] = account.Disruption{Total: 8e9, Down: 2e9, DownMost: 3e9, Unrecorded: 1e9, Iterations: 26, IterationsMost: 41}
 	r.conclude()
 	if want := "26 to 41 steps repeated, 1.0 to 1.5 s down; 4.0 s of each rank's time in all: up to 500 ms before a kill are not on record."; !strings.Contains(r.Verdict.Sentence, want) {
-		t.Errorf("%q is not in %q", want, r.Verdict.Sentence)
+		t.Errorf("sentence %q, want one with %q", r.Verdict.Sentence, want)
 	}
 	if got, want := partsOf(&r.Ledger.Disruptions[0], 2), "26 to 41 steps redone (0 s), 1.0 to 1.5 s down, 500 ms not on record before the kill"; got != want {
 		t.Errorf("partsOf() = %q, want %q", got, want)
@@ -351,7 +351,7 @@ func TestPartsOfAProfile(t *testing.T) {
 	want := []string{"0 3.0 s 50.0 % 0.0 % 0.0 % 0.0 % 0.0 %", "1 0 s 0.0 % 0.0 % 0.0 % 0.0 % 0.0 %"}
 	for _, w := range want {
 		if !slices.Contains(rows, w) {
-			t.Errorf("%q is not in %q", w, rows)
+			t.Errorf("want %q in %q", w, rows)
 		}
 	}
 }
@@ -368,7 +368,7 @@ func TestPartsFitTheScreen(t *testing.T) {
 		s.steps(&Report{Steps: Steps{Count: 9, Compared: 9, Phases: phases}})
 		for _, l := range s.lines {
 			if len([]rune(l)) > columns || strings.Contains(l, "1234") && !whole.MatchString(l) {
-				t.Errorf("of %d columns: %q", columns, l)
+				t.Errorf("a line for %d columns is too long or cuts a number: %q", columns, l)
 			}
 		}
 	}
@@ -413,7 +413,7 @@ func TestBoundsOfDetails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(d.names) != maxNames || d.saves[7].step != job.Unknown {
-		t.Errorf("%d names, %+v", len(d.names), d.saves)
+		t.Errorf("%d names, saves %+v; want %d names and an unknown step of save 7", len(d.names), d.saves, maxNames)
 	}
 	for count, fits := range map[int64]bool{-1: false, 0: false, 1: true, 1 << 40: true, 1<<40 + 1: false} {
 		d.names["name0"].count = count
@@ -422,7 +422,7 @@ func TestBoundsOfDetails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := new(detailSink).UnmarshalBinary(body); (err == nil) != fits {
-			t.Errorf("%d of a name: %v", count, err)
+			t.Errorf("a name counted %d times: UnmarshalBinary() = %v, want an error: %v", count, err, !fits)
 		}
 	}
 }
@@ -459,7 +459,7 @@ func TestPartThatHidesItsSize(t *testing.T) {
 		text = append(text, digest.Bytes()[start+1+n+int(size0):]...)
 		got, err := readDigest(bytes.NewReader(text), nil)
 		if (err == nil) != fits || err != nil && !errors.Is(err, errDamagedDigest) || fits && !slices.Equal(got.names, s.names) {
-			t.Errorf("%d bytes: %v", size, err)
+			t.Errorf("a part of %d bytes: %v; want an error: %v", size, err, !fits)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestRuns(t *testing.T) {
 				}
 				got = append(got, list)
 				if len(j.Ledger.Report(account.Query{}).Attempts) != len(list) {
-					t.Errorf("the ledger has other attempts than %v", list)
+					t.Errorf("the attempts of the ledger differ from %v", list)
 				}
 			}
 			if fmt.Sprint(got) != c.want {
@@ -222,7 +222,7 @@ func TestSilentStarts(t *testing.T) {
 				}
 				got += fmt.Sprintf("[%v %.1f %.1f]", list, float64(r.Ledger.Wall)/1e9, float64(r.Ledger.Categories[account.Downtime])/1e9)
 				if sum := r.Ledger.Categories.Sum(); sum != r.Ledger.Wall*int64(len(r.Ranks)) {
-					t.Errorf("the categories are %d ns of %d", sum, r.Ledger.Wall)
+					t.Errorf("the categories sum to %d ns, want %d as the ranks times wall", sum, r.Ledger.Wall*int64(len(r.Ranks)))
 				}
 				accounts, err := job.Open(dir)
 				if err != nil {
@@ -236,7 +236,7 @@ func TestSilentStarts(t *testing.T) {
 					return a.Job.Label == j.Job.Label && a.Ledger.Report(account.Query{}).Wall == r.Ledger.Wall
 				}
 				if !slices.ContainsFunc(all, same) {
-					t.Errorf("%s has another ledger elsewhere", j.Job.Label)
+					t.Errorf("%s: no report has the same ledger", j.Job.Label)
 				}
 			}
 			if got != c.want {

@@ -72,7 +72,7 @@ func TestCondensedSharesAddUp(t *testing.T) {
 			}
 		}
 		if sum != 100 || ns != all || len(out) > 6 {
-			t.Fatalf("condense(%v) = %v: %d %%, %d of %d ns", list, out, sum, ns, all)
+			t.Fatalf("condense(%v) = %v: %d %%, %d of %d ns; want 100 %% and all of it in six parts or fewer", list, out, sum, ns, all)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestWaitsBesideCollectives(t *testing.T) {
 	}
 	r.Ledger.WaitedFor[0].InInit = 400
 	if got := r.loss(finding.StartUp, 1300).Sentence(); strings.Contains(got, "waiting for") {
-		t.Errorf("loss().Sentence() = %q: less than half of the start waits for the rank", got)
+		t.Errorf(`loss().Sentence() = %q, want no "waiting for": less than half of the start waits for the rank`, got)
 	}
 }
 

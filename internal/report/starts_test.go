@@ -74,23 +74,23 @@ func TestStarts(t *testing.T) {
 	}
 	jobs, err := report.Read(set)
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+		t.Fatalf("read %d jobs, want 1: %v", len(jobs), err)
 	}
 	r := report.Build(jobs[0])
 	if through := report.Build(digested(t, dir)); !reflect.DeepEqual(through.Evidence, r.Evidence) || !reflect.DeepEqual(through.Attempts[0].Outcome, r.Attempts[0].Outcome) {
-		t.Errorf("a digest says %q, %+v", through.Evidence, through.Attempts)
+		t.Errorf("report through a digest: evidence %q, attempts %+v; want those of the report without", through.Evidence, through.Attempts)
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].Outcome.Text != "out of memory: rank 0" || r.Attempts[1].Outcome.How != job.Completed || r.Outcome != r.Attempts[1].Outcome {
-		t.Errorf("attempts are %+v", r.Attempts)
+		t.Errorf("attempts %+v, want rank 0 out of memory, then completed", r.Attempts)
 	}
 	if next := r.Verdict.Next; len(next) == 0 || strings.HasPrefix(next[0], "give the job more memory") { // the run continued
-		t.Errorf("next is %q", next)
+		t.Errorf("Next = %q, want advice, first not to give the job more memory", next)
 	}
 	if len(r.Evidence) != 1 || !strings.HasPrefix(r.Evidence[0], "b, rank 0, ") {
-		t.Errorf("evidence is %q", r.Evidence)
+		t.Errorf(`evidence %q, want one that begins with "b, rank 0, "`, r.Evidence)
 	}
 	if first := strings.Join(r.First(80), "\n"); !strings.Contains(first, "Resources  b, rank 0") || !strings.Contains(strings.Join(strings.Fields(first), " "), "memory grows 40 MB a minute") {
-		t.Errorf("the first screen has no line of the growing memory:\n%s", first)
+		t.Errorf("the first screen has no line about the growing memory:\n%s", first)
 	}
 	var screen bytes.Buffer
 	if err := report.Full(&screen, r); err != nil {
@@ -186,7 +186,7 @@ func TestFrameworkWithoutSteps(t *testing.T) {
 		}
 		jobs, err := report.Read(set)
 		if err != nil || len(jobs) != 1 {
-			t.Fatalf("%d jobs, %v", len(jobs), err)
+			t.Fatalf("read %d jobs, want 1: %v", len(jobs), err)
 		}
 		for _, j := range []*report.Job{jobs[0], digested(t, dir)} {
 			if got := report.Build(j).Verdict.Next; len(got) == 0 || got[0] != want {

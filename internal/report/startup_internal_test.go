@@ -85,7 +85,7 @@ func TestStartIsNotCompared(t *testing.T) {
 			}
 			screen := strings.Join(r.First(80), "\n")
 			if long := c.spent[account.StartupImports]*10 > c.wall; long && c.want != finding.StartUp && !strings.Contains(screen, "\nStart      ") {
-				t.Errorf("no line has the start:\n%s", screen)
+				t.Errorf("no line of the screen shows the long start:\n%s", screen)
 			}
 			if c.want == finding.Fine && c.wall == 100 && !strings.Contains(r.Verdict.Why, "after the start") {
 				t.Errorf("got %q, want the share of the time after the start", r.Verdict.Why)

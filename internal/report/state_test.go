@@ -138,7 +138,7 @@ func TestReportOfTheUnion(t *testing.T) {
 			all := collect(t, files...)
 			want := asJSON(t, all)
 			if got := asJSON(t, throughFile(t, all)); got != want {
-				t.Errorf("a digest of all: %s", firstDifference(got, want))
+				t.Errorf("report through a digest of all differs: %s", firstDifference(got, want))
 			}
 			seeds := uint64(5)
 			if testing.Short() {
@@ -184,10 +184,10 @@ func TestReportOfTheUnion(t *testing.T) {
 				}
 				merged := states[0]
 				if got := asJSON(t, merged); got != want {
-					t.Errorf("%d parts, seed %d: %s", len(parts), seed, firstDifference(got, want))
+					t.Errorf("report of %d merged parts (seed %d) differs: %s", len(parts), seed, firstDifference(got, want))
 				}
 				if again := asJSON(t, merged); again != want {
-					t.Errorf("asked again: %s", firstDifference(again, want))
+					t.Errorf("second report of the same state differs: %s", firstDifference(again, want))
 				}
 			}
 		})
@@ -205,7 +205,7 @@ func TestDamagedDigest(t *testing.T) {
 	text, want := file.Bytes(), asJSON(t, collect(t, dir))
 	for n := 0; n < len(text); n += 1 + n/50 {
 		if _, err := report.ReadDigest(bytes.NewReader(text[:n])); err == nil {
-			t.Fatalf("%d of %d bytes are a digest", n, len(text))
+			t.Fatalf("ReadDigest of %d of %d bytes: no error, want one", n, len(text))
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -215,12 +215,12 @@ func TestDamagedDigest(t *testing.T) {
 		broken[at] ^= 1 << rng.IntN(8)
 		// A few bits have no meaning: the digest must then have the same contents.
 		if s, err := report.ReadDigest(bytes.NewReader(broken)); err == nil && asJSON(t, s) != want {
-			t.Fatalf("a digest with another bit in byte %d of %d says something else", at, len(text))
+			t.Fatalf("ReadDigest with one bit of byte %d of %d changed: no error and another report, want an error or the same report", at, len(text))
 		}
 	}
 	text[len("trspdig\n")] = 99
 	if _, err := report.ReadDigest(bytes.NewReader(text)); err == nil || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "trainspan trace digest") {
-		t.Errorf("another version: %v", err)
+		t.Errorf("ReadDigest of version 99: error %v, want one with the version and the command that writes a new digest", err)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestDigestIsSmall(t *testing.T) {
 	}
 	procs, steps := s.Size()
 	if steps != int64(l.Ranks*l.Steps) || procs != l.Ranks {
-		t.Fatalf("%d steps of %d processes", steps, procs)
+		t.Fatalf("%d steps of %d processes, want %d of %d", steps, procs, l.Ranks*l.Steps, l.Ranks)
 	}
 	each := float64(file.Len()) / float64(steps)
 	t.Logf("%.1f bytes for a step of a rank with %d spans", each, simjob.SpansPerStep)
@@ -270,7 +270,7 @@ func TestWindowedDigest(t *testing.T) {
 	each := float64(file.Len()) / float64(l.Ranks*l.Steps)
 	t.Logf("%.2f bytes for a step of a rank", each)
 	if each > 4 && !testing.Short() {
-		t.Errorf("%.2f bytes for a step of a rank", each)
+		t.Errorf("%.2f bytes for a step of a rank, want at most 4", each)
 	}
 	read, err := report.ReadDigest(&file)
 	if err != nil {
@@ -290,7 +290,7 @@ func TestWindowedDigest(t *testing.T) {
 		t.Errorf("steps %+v\nwant %+v", a, b)
 	}
 	if text := strings.Join(have.Quality.Remarks, " "); !strings.Contains(text, "windows of 100 steps") {
-		t.Errorf("remarks %q", have.Quality.Remarks)
+		t.Errorf(`remarks %q, want "windows of 100 steps"`, have.Quality.Remarks)
 	}
 	screen(t, have)
 	if err := report.HTML(io.Discard, have, ""); err != nil {
@@ -315,7 +315,7 @@ func TestDigestWithoutTimes(t *testing.T) {
 		}
 		s := collect(t, filepath.Join(dir, name+".pfw"))
 		if got, want := asJSON(t, throughFile(t, s)), asJSON(t, s); got != want {
-			t.Errorf("%s: %s", name, firstDifference(got, want))
+			t.Errorf("%s: report through a digest differs: %s", name, firstDifference(got, want))
 		}
 	}
 }

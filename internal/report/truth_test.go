@@ -260,7 +260,7 @@ func TestTruthOfProfiles(t *testing.T) {
 			near("busy", int64(*p.Busy*float64(p.Window)), want.busy, want.busy)
 			if want.steps == 0 { // other rules may find steps
 				if p.Steps == 0 && r.Goodput != nil {
-					t.Errorf("goodput %v without steps", *r.Goodput)
+					t.Errorf("goodput is %v without steps, want none", *r.Goodput)
 				}
 				return
 			}
@@ -305,7 +305,7 @@ func imported(t *testing.T, path string) *report.Report {
 	}
 	jobs, err := report.Read(set)
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs: %v", len(jobs), err)
+		t.Fatalf("read %d jobs, want 1: %v", len(jobs), err)
 	}
 	return report.Build(jobs[0])
 }
@@ -364,12 +364,12 @@ func TestTruthOfOneLogger(t *testing.T) {
 			}
 			jobs, err := report.Read(set)
 			if err != nil || len(jobs) != 1 {
-				t.Fatalf("%d jobs: %v", len(jobs), err)
+				t.Fatalf("read %d jobs, want 1: %v", len(jobs), err)
 			}
 			r := report.Build(jobs[0])
 			if iterations == 0 {
 				if r.Goodput != nil {
-					t.Errorf("%v trained, which nothing says", *r.Goodput)
+					t.Errorf("goodput is %v, want none: no record tells what trained", *r.Goodput)
 				}
 				return
 			}

@@ -34,7 +34,7 @@ func rawTraces(t *testing.T, folder string) (out rawJob) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.pfw*"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: %v", folder, err)
+		t.Fatalf("%s: no trace files: %v", folder, err)
 	}
 	out.from, out.to = math.MaxInt64, math.MinInt64
 	for _, path := range files {
@@ -165,7 +165,7 @@ func TestTruthOfTraces(t *testing.T) {
 			}
 			near("trained", c[account.Productive]+c[account.Warmup], want.trained, want.open)
 			if got := c[account.DataWait] / 1000; float64(got) < 0.99*float64(want.waited) {
-				t.Errorf("%d µs waited for data, at least %d", got, want.waited)
+				t.Errorf("waited %d µs for data, want at least 99 %% of %d", got, want.waited)
 			}
 			if g := float64(c[account.Productive]) / float64(int64(want.ranks)*r.Ledger.Wall); r.Goodput == nil || math.Abs(*r.Goodput-g) > 1e-9 {
 				t.Errorf("goodput %v, want %v", r.Goodput, g)

@@ -58,11 +58,11 @@ func TestDoubts(t *testing.T) {
 			r := report.Build(read(t, dir))
 			for _, doubt := range c.want {
 				if !slices.Contains(r.Verdict.Doubts, doubt) {
-					t.Errorf("%q is not among %q", doubt, r.Verdict.Doubts)
+					t.Errorf("doubts %q, want one of them %q", r.Verdict.Doubts, doubt)
 				}
 			}
 			if len(c.want) == 0 && len(r.Verdict.Doubts) > 0 {
-				t.Errorf("doubts %q", r.Verdict.Doubts)
+				t.Errorf("doubts %q, want none", r.Verdict.Doubts)
 			}
 		})
 	}

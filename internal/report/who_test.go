@@ -48,10 +48,10 @@ func TestMissingRanks(t *testing.T) {
 				return f.Kind == account.MissingRank && f.Rank == 1 && f.Count == 1
 			})
 			if missing != (key != "") {
-				t.Errorf("%q: flags %+v", key, r.Ledger.Flags)
+				t.Errorf("%q: flags %+v, want missing ranks flagged: %v", key, r.Ledger.Flags, key != "")
 			}
 			if r.Quality.Disagree != 1 || r.Quality.DisagreeOn != "rank" { // the name of a file contains rank3
-				t.Errorf("%q: %+v", key, r.Quality)
+				t.Errorf("%q: quality %+v, want one disagreement on rank", key, r.Quality)
 			}
 			var text bytes.Buffer
 			if err := report.Full(&text, r); err != nil {
@@ -59,7 +59,7 @@ func TestMissingRanks(t *testing.T) {
 			}
 			flat := strings.Join(strings.Fields(text.String()), " ")
 			if !strings.Contains(flat, "rank contradictory in records and file names, 1 time") || strings.Contains(flat, "The files of ranks 1, 3 are missing") != missing {
-				t.Errorf("%q: the screen says\n%s", key, text.String())
+				t.Errorf("%q: want that the rank is contradictory, and the missing ranks if they are missing, got\n%s", key, text.String())
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestOutlineTellsNoValue(t *testing.T) {
 	}
 	long := append([]string{"train"}, slices.Repeat([]string{"--flag"}, 2000)...)
 	if got := len(strings.Join(outline(long), ";")); got > 4096+len("train") {
-		t.Errorf("%d bytes", got)
+		t.Errorf("outline of a long command has %d bytes, want at most 4096 after the name", got)
 	}
 }
 

@@ -63,13 +63,13 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if !json.Valid(line) {
-			t.Fatalf("the fast parser took invalid JSON %q", line)
+			t.Fatalf("the fast parser accepted invalid JSON %q, want an error", line)
 		}
 		general := Event{Parent: NoParent}
 		err := p.general(line, &general)
 		if fast.Phase == PhaseUnknown {
 			if err == nil {
-				t.Fatalf("only the general parser found a phase in %q", line)
+				t.Fatalf("only the general parser found a phase in %q, want none or both", line)
 			}
 			return
 		}
@@ -77,14 +77,14 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("the general parser refuses %q: %v", line, err)
 		}
 		if a, b := plainText(&fast), plainText(&general); a != b {
-			t.Fatalf("%q\nfast    %s\ngeneral %s", line, a, b)
+			t.Fatalf("%q\nfast parser: %s\nwant as the general one: %s", line, a, b)
 		}
 		// What a parser remembers of earlier lines must not change the result.
 		for _, before := range append(neighbours, line) {
 			var other Event
 			_ = p.Parse([]byte(before), &other)
 			if err := p.Parse(line, &other); err != nil || plainText(&other) != plainText(&general) {
-				t.Fatalf("%q behind %q\nread    %s, %v\ngeneral %s", line, before, plainText(&other), err, plainText(&general))
+				t.Fatalf("%q behind %q\nread as %s, %v\nwant %s", line, before, plainText(&other), err, plainText(&general))
 			}
 		}
 	})

@@ -90,7 +90,7 @@ func TestAccess(t *testing.T) {
 		text := eval[string](t, ctx, `document.body.innerText`)
 		for _, want := range []string{"COMPLETED", "Where the time went", "Attempts", "wall time", "charts need JavaScript"} {
 			if !strings.Contains(text, want) {
-				t.Errorf("%d ranks: without JavaScript %q is not on the page", tc.ranks, want)
+				t.Errorf("%d ranks: without JavaScript the page has no %q", tc.ranks, want)
 			}
 		}
 		script(t, ctx, false)

@@ -60,12 +60,12 @@ func TestLargePage(t *testing.T) {
 	r := readReport(t, filepath.Join(dir, "job"), "1,024 ranks and 100,000 steps")
 	stretch(r)
 	if len(r.Series.Heat.Ranks) != 128 || len(r.Ranks) != 1024 {
-		t.Fatalf("%d rows, %d ranks", len(r.Series.Heat.Ranks), len(r.Ranks))
+		t.Fatalf("%d rows of the heat map, %d ranks; want 128, 1024", len(r.Series.Heat.Ranks), len(r.Ranks))
 	}
 	address := save(t, dir, r)
 	info, err := os.Stat(filepath.Join(dir, "report.html"))
 	if err != nil || info.Size() > 1<<20 {
-		t.Errorf("%d bytes, %v", info.Size(), err)
+		t.Errorf("page has %d bytes, want at most 1 MiB: %v", info.Size(), err)
 	}
 	ctx := browser(t)
 	bad := watch(t, ctx)

@@ -193,7 +193,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 		if background := eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); (name == "dark") == strings.Contains(background, "255") {
-			t.Errorf("%s: background %s", name, background)
+			t.Errorf("%s: background %s, want white only in the light theme", name, background)
 		}
 		if title := eval[string](t, ctx, `document.title`); !strings.Contains(title, "SLOW RANK") {
 			t.Errorf("title %q, want \"SLOW RANK\" in it", title)
@@ -293,7 +293,7 @@ func TestReading(t *testing.T) {
 		"charts without a name":                                      ".chart:not([aria-labelledby])",
 	} {
 		if n := eval[int](t, ctx, fmt.Sprintf("document.querySelectorAll(%q).length", query)); n > 0 {
-			t.Errorf("%d %s", n, what)
+			t.Errorf("%d elements: %s, want none", n, what)
 		}
 	}
 	press(t, ctx, "steps", kb.ArrowRight, kb.ArrowRight)
@@ -303,13 +303,13 @@ func TestReading(t *testing.T) {
 	}
 	press(t, ctx, "heat", kb.ArrowDown, kb.ArrowDown, kb.ArrowDown)
 	if heat := status("heat"); !strings.Contains(heat, "Rank 3, step") || !strings.Contains(heat, "more work than usual") {
-		t.Errorf("heat map: %q", heat)
+		t.Errorf(`heat map: status %q, want rank 3 and "more work than usual"`, heat)
 	}
 	eval[bool](t, ctx, `document.querySelector("[data-chart=steps] details").open = true`)
 	row := eval[string](t, ctx, `new Promise(done => { const look = () => { const r = document.querySelector("[data-chart=steps] tbody tr:nth-child(2)"); r ? done(r.textContent) : setTimeout(look, 20); }; look(); })`)
 	_, took, _ := strings.Cut(keyed, ": ")
 	if took, _, _ = strings.Cut(took, " ="); took == "" || !strings.Contains(row, took) {
-		t.Errorf("the chart says %q, the table %q", keyed, row)
+		t.Errorf("chart shows %q, want the time of the table row %q", keyed, row)
 	}
 	// The axis has finer ticks after zooming in, so the picture differs.
 	before := eval[string](t, ctx, `document.querySelector("[data-chart=steps] canvas").toDataURL()`)
@@ -318,7 +318,7 @@ func TestReading(t *testing.T) {
 	press(t, ctx, "steps", "0")
 	back := eval[string](t, ctx, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(document.querySelector("[data-chart=steps] canvas").toDataURL()))))`)
 	if before == after || before != back {
-		t.Errorf("zoomed in: another picture %v; zoomed out: the first one %v", before != after, before == back)
+		t.Errorf("zoomed in: changed %v, want true; zoomed out: as at first %v, want true", before != after, before == back)
 	}
 	for _, b := range bad() {
 		t.Error(b)
@@ -336,11 +336,11 @@ func TestNarrow(t *testing.T) {
 		}
 		open(t, ctx, address)
 		if wide := eval[int64](t, ctx, `document.documentElement.scrollWidth`); wide > width {
-			t.Errorf("the page is %d wide on a screen of %d: %s", wide, width, eval[string](t, ctx, `Array.from(document.querySelectorAll("body *")).filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("table")).map(e => e.tagName + "." + e.className).slice(0, 8).join(" ")`))
+			t.Errorf("page is %d wide, want at most %d: %s", wide, width, eval[string](t, ctx, `Array.from(document.querySelectorAll("body *")).filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest("table")).map(e => e.tagName + "." + e.className).slice(0, 8).join(" ")`))
 		}
 		for chart, colours := range eval[map[string]int](t, ctx, pictures) {
 			if colours < 2 {
-				t.Errorf("%d: %s has not drawn", width, chart)
+				t.Errorf("width %d: %s shows no lines", width, chart)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func TestPictures(t *testing.T) {
 	bad := watch(t, ctx)
 	slow := readReport(t, faults, "runs/demo-faults")
 	if slow.ExitCode() != 3 || len(slow.Attempts) != 2 {
-		t.Fatalf("the machine was too busy for pictures of this run: %s", slow.Verdict.Sentence)
+		t.Fatalf("the machine was too busy for the pictures: want exit code 3 and two attempts, got %s", slow.Verdict.Sentence)
 	}
 	faulty := save(t, dir, slow)
 	screen := terminal(t, dir, "trainspan report runs/demo-faults", readReport(t, faults, "runs/demo-faults"))
@@ -71,7 +71,7 @@ func TestPictures(t *testing.T) {
 		total += p.take(t, ctx, out)
 	}
 	if total > maxPictures {
-		t.Errorf("the pictures have %d bytes, more than %d", total, maxPictures)
+		t.Errorf("the pictures have %d bytes, want at most %d", total, maxPictures)
 	}
 	t.Logf("%d bytes in all", total)
 	for _, b := range bad() {
@@ -89,7 +89,7 @@ func (p *picture) take(t *testing.T, ctx context.Context, dir string) int64 {
 	}
 	open(t, ctx, p.address)
 	if high := eval[int64](t, ctx, `document.documentElement.scrollHeight`); p.theme == "" && high > p.height {
-		t.Errorf("%s is cut: the text is %d units high", p.name, high)
+		t.Errorf("%s is cut: the text is %d high, want at most %d", p.name, high, p.height)
 	}
 	top := 0.0
 	if p.from != "" {
@@ -110,7 +110,7 @@ func (p *picture) take(t *testing.T, ctx context.Context, dir string) int64 {
 	// The same as PNG, for programs without the other format.
 	size, _, err := image.DecodeConfig(bytes.NewReader(shoot(page.CaptureScreenshotFormatPng, t.ArtifactDir())))
 	if err != nil || size.Width != int(p.width) || size.Height != int(p.height) {
-		t.Errorf("%s: %d x %d, %v", p.name, size.Width, size.Height, err)
+		t.Errorf("%s: %d x %d, %v; want %d x %d", p.name, size.Width, size.Height, err, p.width, p.height)
 	}
 	n := len(shoot(page.CaptureScreenshotFormatWebp, dir))
 	t.Logf("%s: %d x %d, %d bytes", p.name, size.Width, size.Height, n)

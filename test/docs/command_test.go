@@ -148,7 +148,7 @@ func (p *program) check(t *testing.T, where, line string) {
 	}
 	flags, ok := p.flags[cmd]
 	if !ok {
-		t.Errorf("%s: %q: there is no command %s", where, line, cmd)
+		t.Errorf("%s: %q: unknown command %s", where, line, cmd)
 		return
 	}
 	for _, w := range args[i+1:] {

@@ -35,7 +35,7 @@ func TestContainerFiles(t *testing.T) {
 				continue
 			}
 			if !known.MatchString(line) {
-				t.Errorf("%s: no instruction: %s", path, line)
+				t.Errorf("%s: not an instruction: %s", path, line)
 			}
 			words := strings.Fields(line)
 			if words[0] == "COPY" && strings.HasPrefix(words[1], "--from=build") && !made[words[len(words)-2]] {
@@ -54,6 +54,6 @@ func TestContainerFiles(t *testing.T) {
 	stamp := regexp.MustCompile(`-X main\.(\w+)=`)
 	m := stamp.FindStringSubmatch(textOf(t, filepath.Join(root, "tools", "release")))
 	if m == nil || !strings.Contains(textOf(t, filepath.Join(root, "cmd", "trainspan", "root.go")), "var "+m[1]+" string") {
-		t.Errorf("tools/release stamps no variable of the command: %v", m)
+		t.Errorf("tools/release sets no variable of the command: %v", m)
 	}
 }

@@ -173,7 +173,7 @@ func TestMakeTargets(t *testing.T) {
 			n++
 			for name := range strings.FieldsSeq(m[1]) {
 				if !slices.Contains(targets, name) {
-					t.Errorf("%s: %s: no target %s in %v", p.name, m[0], name, targets)
+					t.Errorf("%s: %s: target %s is not in %v", p.name, m[0], name, targets)
 				}
 			}
 		}
@@ -235,11 +235,11 @@ func TestMakeStartsNothing(t *testing.T) {
 		dry := exec.Command(program, "-n", "GO=go", name)
 		dry.Dir, dry.Env = root, []string{"PATH=" + bin}
 		if out, err := dry.CombinedOutput(); err != nil || len(out) == 0 {
-			t.Errorf("make -n %s: %v\n%s", name, err, out)
+			t.Errorf("make -n %s: %v, want its commands\n%s", name, err, out)
 		}
 		started, err := os.ReadDir(marks)
 		if err != nil || len(started) != 0 {
-			t.Errorf("make -n %s started %v, %v", name, started, err)
+			t.Errorf("make -n %s started %v, %v; want nothing started", name, started, err)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestFilesAndFolders(t *testing.T) {
 			found, err := filepath.Glob(filepath.Join(root, name))
 			beside, _ := filepath.Glob(filepath.Join(root, filepath.Dir(p.name), name))
 			if err != nil || len(found)+len(beside) == 0 {
-				t.Errorf("%s names %s, which is not there", p.name, m[1])
+				t.Errorf("%s names %s, which does not exist", p.name, m[1])
 			}
 		}
 	}

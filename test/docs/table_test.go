@@ -19,7 +19,7 @@ func TestTableOfNames(t *testing.T) {
 	}
 	rows := row.FindAllStringSubmatch(string(text), -1)
 	if len(rows) != spans.Count {
-		t.Fatalf("%d rows, package spans has %d", len(rows), spans.Count)
+		t.Fatalf("%d rows, want %d as in package spans", len(rows), spans.Count)
 	}
 	for i, info := range spans.All() {
 		if got := rows[i]; got[1] != info.Name || got[2] != info.Category || got[3] != info.Event {

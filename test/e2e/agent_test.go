@@ -65,6 +65,6 @@ func TestAgentUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(verify, "verify", path).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("systemd-analyze verify: %v, want no error and no output\n%s", err, out)
 	}
 }

@@ -34,7 +34,7 @@ func TestCharlm(t *testing.T) {
 		}
 		counts := sentLine.FindSubmatch(out)
 		if counts == nil || string(counts[2]) != "0" {
-			t.Fatalf("run %d lost spans:\n%s", i, out)
+			t.Fatalf("run %d: want 0 spans lost\n%s", i, out)
 		}
 		sent, err := strconv.Atoi(string(counts[1]))
 		if err != nil {
@@ -43,7 +43,7 @@ func TestCharlm(t *testing.T) {
 		total += sent
 		found := spansOf(t, j.Query, "charlm", total)
 		if n := len(named(found, spans.TrainingLoop)); n != i+1 {
-			t.Errorf("%d training loops after %d runs", n, i+1)
+			t.Errorf("%d training loops after %d runs, want one of each", n, i+1)
 		}
 		ids := byID(found)
 		for _, s := range found {

@@ -138,7 +138,7 @@ func watched(t *testing.T, service string, o config.OTLP, w *witness, logs strin
 		t.Error(err)
 	}
 	if s := tel.Stats(); s.ExportedSpans != int64(len(w.spans)) || s.EndedSpans != s.ExportedSpans {
-		t.Errorf("%d spans ended, %+v", len(w.spans), s)
+		t.Errorf("%d spans ended, want them all exported: %+v", len(w.spans), s)
 	}
 }
 
@@ -212,7 +212,7 @@ func traceIn(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("trace files %q: %v", files, err)
+		t.Fatalf("trace files %q, want one: %v", files, err)
 	}
 	return files[0]
 }
@@ -258,7 +258,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 	c.Stop()
 	path := traceIn(t, dir)
 	if report, err := dftracer.ValidateFile(path, nil); err != nil || !report.OK() {
-		t.Errorf("%v %v", err, report.Err())
+		t.Errorf("%v %v; want a valid trace", err, report.Err())
 	}
 	r, err := dftracer.OpenReader(path, nil)
 	if err != nil {
@@ -287,11 +287,11 @@ func TestCollectorJoinsTraces(t *testing.T) {
 		long++
 		// Each end of a segment is rounded to a microsecond.
 		if off := total[name] - s.EndTime().Sub(s.StartTime()).Microseconds(); pieces[name] != 1+5 || off > 6 || off < -6 {
-			t.Errorf("%d segments of %s are off by %d us", pieces[name], name, off)
+			t.Errorf("%d segments of %s, together %d µs off; want 6, at most 6 µs", pieces[name], name, off)
 		}
 	}
 	if long != 2 || pieces["forward"] != 20 || len(updates) == 0 {
-		t.Errorf("%d long spans, %d forward passes, updates %v", long, pieces["forward"], updates)
+		t.Errorf("%d long spans, %d forward passes, updates %v; want 2, 20, some", long, pieces["forward"], updates)
 	}
 	for at, n := range updates {
 		if n != 1 {
@@ -320,7 +320,7 @@ func checkTrace(t *testing.T, dir string, w *witness) {
 	for _, s := range w.spans {
 		info, ok := spans.Lookup(s.Name())
 		if !ok {
-			t.Fatalf("the job has a span %s", s.Name())
+			t.Fatalf("span %s of the job is not in the trace", s.Name())
 		}
 		counts[key{info.Category, info.Event, s.EndTime().UnixMicro() - s.StartTime().UnixMicro()}]++
 	}
@@ -339,7 +339,7 @@ func checkTrace(t *testing.T, dir string, w *witness) {
 	}
 	for k, n := range counts {
 		if n != 0 {
-			t.Errorf("the trace file has %d too few of %+v", n, k)
+			t.Errorf("trace has %d too few of %+v", n, k)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestDask(t *testing.T) {
 	}
 	parts, err := filepath.Glob(filepath.Join(job, "*"))
 	if err != nil || len(parts) < 8 {
-		t.Fatalf("%d parts, %v", len(parts), err)
+		t.Fatalf("%d parts, want 8 or more: %v", len(parts), err)
 	}
 	whole := exec.CommandContext(ctx, program, append([]string{"report", "--json"}, parts...)...)
 	want, err := whole.Output()
@@ -80,7 +80,7 @@ func TestDask(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 		t.Log(lines[len(lines)-1])
 		if strings.Contains(how, "kill") && !strings.Contains(said.String(), "one of them killed") {
-			t.Errorf("no worker was killed\n%s", said.String())
+			t.Errorf("no worker was killed: want \"one of them killed\" in\n%s", said.String())
 		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: the report differs from that of one command", how)
@@ -107,7 +107,7 @@ func TestDask(t *testing.T) {
 	}
 	for _, c := range sum.Categories {
 		if byCategory[c.Category] != c.Total {
-			t.Errorf("%s: %d us, the summary says %d", c.Category, byCategory[c.Category], c.Total)
+			t.Errorf("%s: %d µs, want %d as in the summary", c.Category, byCategory[c.Category], c.Total)
 		}
 	}
 	// The error of a worker contains the command's message.

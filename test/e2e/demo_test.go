@@ -143,7 +143,7 @@ func TestDemo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s := tel.Stats(); s.EndedSpans != int64(len(w.spans)) || s.ExportedSpans != s.EndedSpans || s.PendingSpans != 0 {
-				t.Errorf("%d spans ended, %+v", len(w.spans), s)
+				t.Errorf("%d spans ended, want them all exported: %+v", len(w.spans), s)
 			}
 			found := spansOf(t, j.Query, name, len(w.spans))
 			compare(t, found, w.spans)
@@ -242,10 +242,10 @@ func checkDemo(t *testing.T, found []servers.Span) {
 			t.Errorf("%s is below %q, want one of %q", s.Name, got, parents)
 		}
 		if s.TraceID != found[0].TraceID {
-			t.Errorf("%s is in another trace", s.Name)
+			t.Errorf("%s is in another trace, want one for the job", s.Name)
 		}
 		if parent, ok := ids[s.ParentID]; ok && (s.Start < parent.Start || s.End > parent.End) {
-			t.Errorf("%s is not within its parent", s.Name)
+			t.Errorf("%s is not inside its parent", s.Name)
 		}
 	}
 	for name, n := range counts {
@@ -277,7 +277,7 @@ func checkDemo(t *testing.T, found []servers.Span) {
 		if s.Failed {
 			failed++
 			if err := hasEvent([]servers.Span{s}, spans.EventError, onelogger.ErrorMessage, nil); err != nil || !strings.Contains(s.Status, errOddBatch.Error()) {
-				t.Errorf("the failed iteration says %q: %v", s.Status, err)
+				t.Errorf("failed iteration has %q, want the error of the batch: %v", s.Status, err)
 			}
 		}
 	}

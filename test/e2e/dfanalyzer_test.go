@@ -46,7 +46,7 @@ func TestDFAnalyzer(t *testing.T) {
 			out, err := cmd.Output()
 			_, text, found := strings.Cut(string(out), "layers ")
 			if err != nil || !found {
-				t.Fatalf("%v: %s%s", err, out, said.String())
+				t.Fatalf("%v: want the totals in %s%s", err, out, said.String())
 			}
 			var theirs map[string]layer
 			if err := json.NewDecoder(strings.NewReader(text)).Decode(&theirs); err != nil {
@@ -60,7 +60,7 @@ func TestDFAnalyzer(t *testing.T) {
 				got := theirs[name]
 				t.Logf("%-12s %7d of %7d events, %12.6f of %12.6f s", name, got.Count, ours.Count, got.Time, ours.Time)
 				if got.Count != ours.Count && name != "posix" || math.Abs(got.Time-ours.Time) > ours.Time/100 {
-					t.Errorf("%s: %+v, the summary says %+v", name, got, ours)
+					t.Errorf("%s: %+v, want %+v as in the summary", name, got, ours)
 				}
 			}
 		})

@@ -90,7 +90,7 @@ func TestDoors(t *testing.T) {
 	torch := n.venv()
 
 	if out := n.paste("make install", blocks[0]); !strings.Contains(out, "2/2 installing the command and the Python client into "+n.dir) {
-		t.Errorf("make install:\n%s", out)
+		t.Errorf("make install: want 2/2 in\n%s", out)
 	}
 	n.paste("the client is there", `python -c 'import trainspan, trainspan.dftracer, trainspan_torch'; command -v trainspan | grep -F "$PWD/.venv"`)
 
@@ -106,14 +106,14 @@ func TestDoors(t *testing.T) {
 
 	n.put("first/main.go", blocks[2])
 	if out := n.paste("Go", blocks[3]); !strings.Contains(out, "COMPLETED") || !strings.Contains(out, "200 steps of ") {
-		t.Errorf("Go:\n%s", out)
+		t.Errorf("Go: want COMPLETED and 200 steps in\n%s", out)
 	}
 
 	n.samples()
 	out := n.paste("files", blocks[4])
 	for _, want := range []string{"SLOW RANK", "PROFILE", "in steps"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("files: no %q in\n%s", want, out)
+			t.Errorf("files: want %q in\n%s", want, out)
 		}
 	}
 }

@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 			r := &row{fault: f.name}
 			for range runs {
 				if loss := r.run(t, f, pairs); loss != want {
-					t.Errorf("the loss is %v with telemetry and %v without", loss, want)
+					t.Errorf("loss is %v with telemetry, want %v as without", loss, want)
 				}
 			}
 			rows = append(rows, r)
@@ -133,7 +133,7 @@ func setting(t *testing.T, variable string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		t.Fatalf("%s=%q is not a number above zero", variable, s)
+		t.Fatalf("%s=%q is not a number above 0", variable, s)
 	}
 	return n
 }
@@ -253,15 +253,15 @@ func (r *row) run(t *testing.T, f fault, pairs int) (loss float64) {
 func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, log *reports) {
 	t.Helper()
 	if s.EndedSpans != ended || s.PendingSpans != 0 || s.EndedSpans != s.ExportedSpans+s.SpilledSpans+s.DroppedSpans {
-		t.Errorf("%d spans ended; the sums are wrong: %+v", ended, s)
+		t.Errorf("%d spans ended, want exported + spilled + dropped: %+v", ended, s)
 	}
 	if delivered != s.ExportedSpans {
-		t.Errorf("the backend has %d spans, telemetry says %d", delivered, s.ExportedSpans)
+		t.Errorf("the backend has %d spans, want %d as exported", delivered, s.ExportedSpans)
 	}
 	dropped := ended - delivered - s.SpilledSpans
 	single, atEnd := log.lost()
 	if single != dropped || atEnd != dropped {
-		t.Errorf("%d spans were dropped; the log has %d, and %d at the end", dropped, single, atEnd)
+		t.Errorf("%d spans were dropped; the log has %d one by one and %d at the end, want the same", dropped, single, atEnd)
 	}
 	r.ended += ended
 	r.delivered += delivered
@@ -273,13 +273,13 @@ func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, l
 func (r *row) accountLogs(t *testing.T, s otlp.LogStats, delivered int64, log *reports) {
 	t.Helper()
 	if s.Pending != 0 || s.Recorded != s.Exported+s.Dropped {
-		t.Errorf("the sums of log records are wrong: %+v", s)
+		t.Errorf("log stats %+v, want recorded = exported + dropped, none pending", s)
 	}
 	if delivered != s.Exported {
-		t.Errorf("the backend has %d log records, telemetry says %d", delivered, s.Exported)
+		t.Errorf("the backend has %d log records, want %d as exported", delivered, s.Exported)
 	}
 	if told := log.lostRecords(); told != s.Recorded-delivered {
-		t.Errorf("%d log records were dropped, the log has %d", s.Recorded-delivered, told)
+		t.Errorf("the log has %d lost log records, want %d", told, s.Recorded-delivered)
 	}
 	r.logs += s.Recorded
 	r.logsDelivered += delivered

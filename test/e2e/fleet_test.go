@@ -103,11 +103,11 @@ func TestFleet(t *testing.T) {
 	}
 	f.gateway.Stop()
 	if n := f.backend.seen.total(); n != f.spans() {
-		t.Errorf("%d of %d spans reached the backend", n, f.spans())
+		t.Errorf("%d spans reached the backend, want %d", n, f.spans())
 	}
 	files := f.inFiles(t)
 	if n := files.total(); n != f.spans() {
-		t.Errorf("%d of %d spans are in trace files", n, f.spans())
+		t.Errorf("%d spans are in trace files, want %d", n, f.spans())
 	}
 	t.Logf("%d ranks, %d agents: %d spans in %v, %d batches sent again, spans there twice: %d at the backend, %d in files",
 		f.ranks, len(f.agents), f.spans(), took.Round(time.Millisecond), f.retries.Load(), f.backend.seen.twice.Load(), files.twice.Load())
@@ -126,7 +126,7 @@ func TestFleet(t *testing.T) {
 	t.Logf("gateway: %.1f us of CPU a span, at most %d MB, %d KB for each of %d resources", perSpan(cpu), gatewayMemory>>20, gatewayMemory>>10/int64(f.ranks), f.ranks)
 	// The limits of the configurations, which are for the processes of a node.
 	if memory > 1024<<20 && each <= 128 || gatewayMemory > 4096<<20 {
-		t.Errorf("an agent took %d MB, the gateway %d", memory>>20, gatewayMemory>>20)
+		t.Errorf("an agent took %d MB, the gateway %d; want at most 1024, 4096", memory>>20, gatewayMemory>>20)
 	}
 	if t.Failed() {
 		t.Log(f.agents[0].Log(), f.gateway.Log())
@@ -139,7 +139,7 @@ func fleetSetting(t *testing.T, name string, n int) int {
 	if text := os.Getenv(name); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			t.Fatalf("%s=%s is no number above 0", name, text)
+			t.Fatalf("%s=%s is not a number above 0", name, text)
 		}
 	}
 	return n
@@ -341,7 +341,7 @@ func (f *fleet) inFiles(t *testing.T) *fleetSeen {
 	for _, dir := range f.dirs {
 		files, err := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("no trace files in %s: %v", dir, err)
+			t.Fatalf("%s: no trace files: %v", dir, err)
 		}
 		for _, path := range files {
 			_, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error {

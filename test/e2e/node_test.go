@@ -70,11 +70,11 @@ func TestNodeSendsToRun(t *testing.T) {
 			}
 			out, err := cmd.CombinedOutput()
 			if err != nil || !bytes.Contains(out, []byte("sent")) {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("import: %v, want \"sent\"\n%s", err, out)
 			}
 			paths, err := filepath.Glob(filepath.Join(at, "otlp-*.pfw.gz"))
 			if err != nil || len(paths) != 1 {
-				t.Fatalf("the files are %v, %v", paths, err)
+				t.Fatalf("files %v, want one: %v", paths, err)
 			}
 			if got := strings.Join(iterations(t, paths[0]), " "); got != "0 1 2 3 4 5 6" {
 				t.Errorf("the steps are %s, want \"0 1 2 3 4 5 6\"", got)
@@ -107,7 +107,7 @@ func iterations(t *testing.T, path string) (steps []string) {
 		}
 	}
 	if updates != len(steps) {
-		t.Errorf("%d steps have %d of the optimizer", len(steps), updates)
+		t.Errorf("%d steps have %d of the optimizer, want as many", len(steps), updates)
 	}
 	slices.Sort(steps)
 	return steps

@@ -81,7 +81,7 @@ func (o *outage) end(t *testing.T) telemetry.Stats {
 	_ = o.tel.Shutdown(context.Background()) // the counts have more detail
 	s := o.tel.Stats()
 	if s.EndedSpans != int64(len(o.all.spans)) || s.PendingSpans != 0 || s.EndedSpans != s.ExportedSpans+s.SpilledSpans+s.DroppedSpans {
-		t.Errorf("%d spans ended, %+v", len(o.all.spans), s)
+		t.Errorf("%d spans ended, want exported + spilled + dropped: %+v", len(o.all.spans), s)
 	}
 	if single, sum := o.log.lost(); single != s.DroppedSpans || sum != s.DroppedSpans {
 		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, s.DroppedSpans)
@@ -96,7 +96,7 @@ func TestBackendComesBack(t *testing.T) {
 	o.steps(t, 50)
 	o.refuse(t, 2)
 	if s := o.tel.Stats(); s.ExportedSpans != int64(o.before) || s.PendingSpans != 50*spansPerStep {
-		t.Errorf("while Jaeger is away: %+v", s)
+		t.Errorf("while Jaeger is away: %+v, want %d exported, %d pending", s, o.before, 50*spansPerStep)
 	}
 	if err := o.jaeger.Start(untilDeadline(t)); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestBackendComesBack(t *testing.T) {
 	}
 	after := len(byID(spansOf(t, o.jaeger.Query, o.name, int(s.EndedSpans)-o.before)))
 	if o.before+after != len(o.all.spans) {
-		t.Errorf("Jaeger had %d spans before and %d after, of %d", o.before, after, len(o.all.spans))
+		t.Errorf("Jaeger had %d spans before and %d after, want %d together", o.before, after, len(o.all.spans))
 	}
 }
 
@@ -121,7 +121,7 @@ func TestBackendStaysAway(t *testing.T) {
 	o.steps(t, 200)
 	s := o.end(t)
 	if s.ExportedSpans != int64(o.before) || s.DroppedSpans != int64(len(o.all.spans)-o.before) || s.Drops["queue full"] == 0 {
-		t.Errorf("%d spans ended, %d before the end of Jaeger, %+v", len(o.all.spans), o.before, s)
+		t.Errorf("%d spans ended, %d before the end of Jaeger, %+v; want the rest dropped", len(o.all.spans), o.before, s)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestSpill(t *testing.T) {
 	o.steps(t, 500)
 	s := o.end(t)
 	if s.DroppedSpans != 0 || s.SpilledSpans != int64(len(o.all.spans)-o.before) {
-		t.Errorf("%d spans ended, %d before the end of Jaeger, %+v", len(o.all.spans), o.before, s)
+		t.Errorf("%d spans ended, %d before the end of Jaeger, %+v; want the rest spilled", len(o.all.spans), o.before, s)
 	}
 	if err := o.jaeger.Start(untilDeadline(t)); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestSpill(t *testing.T) {
 	}
 	got, err := otlp.Replay(t.Context(), c.SpillDir, exporter)
 	if err != nil || int64(got.Sent) != s.SpilledSpans || got.Left != 0 || got.Broken != 0 {
-		t.Errorf("replay: %+v, %v", got, err)
+		t.Errorf("replay: %+v, %v; want all %d spilled spans sent", got, err, s.SpilledSpans)
 	}
 	if err := exporter.Shutdown(t.Context()); err != nil {
 		t.Error(err)
@@ -157,7 +157,7 @@ func TestSpill(t *testing.T) {
 		after = append(after, id)
 	}
 	if o.before+len(after) != len(o.all.spans) {
-		t.Errorf("Jaeger had %d spans before and %d after, of %d", o.before, len(after), len(o.all.spans))
+		t.Errorf("Jaeger had %d spans before and %d after, want %d together", o.before, len(after), len(o.all.spans))
 	}
 }
 

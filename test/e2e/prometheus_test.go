@@ -109,7 +109,7 @@ func readDashboard(t *testing.T, file string) (board dashboard) {
 		err = json.Unmarshal(text, &board)
 	}
 	if err != nil || len(board.Panels) < 5 {
-		t.Fatalf("%s: %v, %d panels", file, err, len(board.Panels))
+		t.Fatalf("%s: %v, %d panels; want 5 or more", file, err, len(board.Panels))
 	}
 	return board
 }
@@ -208,7 +208,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	var values []string
 	if err := p.Ask(ctx, "/api/v1/label/job/values", url.Values{"match[]": {"training_iterations_total"}}, &values); err != nil || !slices.Equal(values, jobs) {
-		t.Errorf("the jobs to choose from are %v, %v", values, err)
+		t.Errorf("jobs to choose from are %v, %v; want %v", values, err, jobs)
 	}
 
 	var evaluated struct {

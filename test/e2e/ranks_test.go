@@ -82,7 +82,7 @@ func TestRanks(t *testing.T) {
 	ids, pids, roots, counts := byID(found), map[any]any{}, map[any]int{}, map[any]int{}
 	for _, s := range found {
 		if s.TraceID != found[0].TraceID {
-			t.Fatalf("%s is in another trace", s.Name)
+			t.Fatalf("%s is in another trace, want one for the job", s.Name)
 		}
 		rank := s.Resource["training.rank"]
 		counts[rank]++
@@ -93,17 +93,17 @@ func TestRanks(t *testing.T) {
 				t.Errorf("%s is a root, want %s", s.Name, spans.Application)
 			}
 		} else if ids[s.ParentID].Resource["training.rank"] != rank {
-			t.Errorf("%s of rank %v is below a span of another rank", s.Name, rank)
+			t.Errorf("parent of %s of rank %v is a span of another rank", s.Name, rank)
 		}
 	}
 	for i, r := range ranks {
 		key := any(int64(i))
 		if roots[key] != 1 || counts[key] != r.sent || pids[key] != int64(r.cmd.Process.Pid) {
-			t.Errorf("rank %d: %d roots, %d spans of %d, process %v of %d", i, roots[key], counts[key], r.sent, pids[key], r.cmd.Process.Pid)
+			t.Errorf("rank %d: %d roots, %d spans of %d, process %v of %d; want 1 root, all spans, its process", i, roots[key], counts[key], r.sent, pids[key], r.cmd.Process.Pid)
 		}
 	}
 	if len(ids) != len(found) {
-		t.Errorf("%d spans have %d ids", len(found), len(ids))
+		t.Errorf("%d spans have %d different IDs, want one each", len(found), len(ids))
 	}
 	trace, err := j.Query.Trace(t.Context(), found[0].TraceID)
 	if err != nil || len(trace) != len(found) {

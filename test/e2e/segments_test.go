@@ -37,7 +37,7 @@ func TestSegments(t *testing.T) {
 	})
 	for _, s := range open {
 		if s.Attributes["segment.final"] != nil {
-			t.Errorf("a segment of %s is final while it is open", s.Name)
+			t.Errorf("segment of %s is final while the span is open", s.Name)
 		}
 	}
 	if len(named(open, spans.ModelForward)) == 0 {
@@ -47,7 +47,7 @@ func TestSegments(t *testing.T) {
 	cb.OnAppEnd(ctx)
 	stats := tel.Stats()
 	if stats.ExportedSpans != stats.EndedSpans {
-		t.Fatalf("not all was delivered: %+v", stats)
+		t.Fatalf("stats %+v, want every span exported", stats)
 	}
 	found := spansOf(t, j.Query, name, int(stats.ExportedSpans))
 	for _, long := range []string{spans.Application, spans.TrainingLoop} {
@@ -56,7 +56,7 @@ func TestSegments(t *testing.T) {
 	ids := byID(found)
 	for _, s := range found {
 		if _, ok := ids[s.ParentID]; s.ParentID != "" && !ok {
-			t.Errorf("the parent of %s is nowhere", s.Name)
+			t.Errorf("parent of %s was not exported", s.Name)
 		}
 	}
 }
@@ -86,10 +86,10 @@ func TestTracesOfWindows(t *testing.T) {
 	for _, s := range found {
 		traces[s.TraceID]++
 		if up, ok := ids[s.ParentID]; s.ParentID != "" && (!ok || up.TraceID != s.TraceID) {
-			t.Errorf("the parent of %s is not in its trace", s.Name)
+			t.Errorf("parent of %s is not in its trace", s.Name)
 		}
 		if s.ParentID == "" && s.Name != spans.Application {
-			t.Errorf("%s is a root", s.Name)
+			t.Errorf("%s is a root, want only the application", s.Name)
 		}
 		if s.Name == spans.Application && s.Attributes["segment.index"] != int64(0) {
 			begins = append(begins, s)
@@ -101,12 +101,12 @@ func TestTracesOfWindows(t *testing.T) {
 		}
 	}
 	if most := 1 + 2*(steps+window-1)/window; len(traces) < 1+2*(steps/window) || len(traces) > most || len(begins) != len(traces)-1 {
-		t.Errorf("%d traces, %d segments", len(traces), len(begins))
+		t.Errorf("%d traces, %d segments; want %d to %d traces, one segment less", len(traces), len(begins), 1+2*(steps/window), most)
 	}
 	for _, s := range begins {
 		if before := s.Links[len(s.Links)-1]; ids[before.SpanID].TraceID != before.TraceID || before.TraceID == s.TraceID ||
 			before.Attributes["link.kind"] != "segment.previous" {
-			t.Errorf("the links of a segment: %v", s.Links)
+			t.Errorf("links of a segment %v, want one to the segment before, in another trace", s.Links)
 		}
 	}
 	for _, long := range []string{spans.Application, spans.TrainingLoop} {
@@ -127,14 +127,14 @@ func checkSegments(t *testing.T, segments []servers.Span, w *witness, name strin
 		sum += s.End - s.Start
 		last := i == len(segments)-1
 		if s.Attributes["segment.index"] != int64(i) || (s.Attributes["segment.final"] == true) != last {
-			t.Errorf("%s: segment %d of %d says %v", name, i, len(segments), s.Attributes)
+			t.Errorf("%s: segment %d of %d has %v, want its index, final only in the last", name, i, len(segments), s.Attributes)
 		}
 		if i == 0 {
 			continue
 		}
 		before := segments[i-1]
 		if s.Start != before.End {
-			t.Errorf("%s: %d ns lie between segments %d and %d", name, s.Start-before.End, i-1, i)
+			t.Errorf("%s: gap of %d ns between segments %d and %d, want none", name, s.Start-before.End, i-1, i)
 		}
 		if len(s.Links) == 0 || s.Links[len(s.Links)-1].SpanID != before.SpanID {
 			t.Errorf("%s: segment %d has the links %v, want one to %s", name, i, s.Links, before.SpanID)

@@ -102,7 +102,7 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprintf("%s %+v", report.Outcome.How, report.Attempts); len(report.Attempts) != 2 || report.Outcome.How != "completed" {
-		t.Fatalf("the run is %s", got)
+		t.Fatalf("run is %s, want two attempts, completed", got)
 	}
 	for i, want := range []struct {
 		how, text   string
@@ -110,7 +110,7 @@ func TestSlurm(t *testing.T) {
 	}{{"stopped", "job of Slurm", 0, 14}, {"completed", "completed", 10, 19}} {
 		a := report.Attempts[i]
 		if a.Attempt != i+1 || a.Ranks != 4 || a.Outcome.How != want.how || !strings.Contains(a.Outcome.Text, want.text) || a.First != want.first || a.Last != want.last {
-			t.Errorf("attempt %d is %+v", i+1, a)
+			t.Errorf("attempt %d is %+v, want 4 ranks, %s, %q, steps %d to %d", i+1, a, want.how, want.text, want.first, want.last)
 		}
 	}
 }
@@ -174,10 +174,10 @@ func TestSlurmArray(t *testing.T) {
 	args := append([]string{filepath.Join(dir, "out")}, parts...)
 	out, err := s.Run(ctx, dir, script, args...)
 	if err == nil || !strings.Contains(out, "no digest of "+parts[3]) || !strings.Contains(out, "1 of 6 parts are missing") {
-		t.Fatalf("%v: %s\n%s", err, out, s.Log())
+		t.Fatalf("%v, want that 1 of 6 parts is missing: %s\n%s", err, out, s.Log())
 	}
 	if out, err = s.Run(ctx, dir, script, args...); err != nil || !strings.Contains(out, "12 ranks") {
-		t.Fatalf("%v: %s\n%s", err, out, s.Log())
+		t.Fatalf("%v, want a report of 12 ranks: %s\n%s", err, out, s.Log())
 	}
 	want, err := exec.CommandContext(ctx, program, append([]string{"report", "--json"}, parts...)...).Output()
 	if err != nil {
@@ -188,9 +188,9 @@ func TestSlurmArray(t *testing.T) {
 	}
 	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
 	if err != nil || strings.Count(string(calls), "trace digest ") != 7 || strings.Count(string(calls), parts[3]) != 2 {
-		t.Errorf("%v\n%s", err, calls)
+		t.Errorf("%v, want 7 digests, two of part 3\n%s", err, calls)
 	}
 	if out, err := s.Run(ctx, dir, script, args[:3]...); err == nil || !strings.Contains(out, "has digests of other parts") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf(`%v, want "has digests of other parts": %s`, err, out)
 	}
 }

@@ -140,7 +140,7 @@ func deliverDemo(t *testing.T, q *servers.Query, cfg otlp.Config) {
 		t.Fatal(err)
 	}
 	if s := tel.Stats(); s.ExportedSpans != int64(len(w.spans)) || s.DroppedSpans != 0 {
-		t.Fatalf("%d spans ended, %+v", len(w.spans), s)
+		t.Fatalf("%d spans ended, want them all exported: %+v", len(w.spans), s)
 	}
 	compare(t, spansOf(t, q, name, len(w.spans)), w.spans)
 }
@@ -194,7 +194,7 @@ func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 	_ = tel.Shutdown(context.Background()) // the error repeats the counts
 	s, all := tel.Stats(), int64(len(w.spans))
 	if s.EndedSpans != all || s.DroppedSpans != all || s.ExportedSpans != 0 || s.PendingSpans != 0 {
-		t.Errorf("%d spans ended, %+v", all, s)
+		t.Errorf("%d spans ended, want them all dropped: %+v", all, s)
 	}
 	if single, sum := r.lost(); single != all || sum != all {
 		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, all)
@@ -216,7 +216,7 @@ func TestRequiredHeader(t *testing.T) {
 			cfg.Headers = config.Headers{keyHeader: secret}
 			deliverDemo(t, j.Query, cfg)
 			if r.refused != 0 || r.zipped == 0 {
-				t.Errorf("%d requests were refused, %d compressed", r.refused, r.zipped)
+				t.Errorf("%d requests were refused, %d compressed; want 0, some", r.refused, r.zipped)
 			}
 		})
 		t.Run(name+"-wrong", func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestRequiredHeader(t *testing.T) {
 			cfg.Headers = config.Headers{keyHeader: secret + " of another"}
 			drops := loseDemo(t, cfg)
 			if len(drops) != 1 || drops["refused by the backend"] == 0 || r.refused == 0 {
-				t.Errorf("dropped %v, %d requests refused", drops, r.refused)
+				t.Errorf("dropped %v, %d requests refused; want spans refused by the backend only", drops, r.refused)
 			}
 		})
 	}
@@ -244,7 +244,7 @@ func TestPartialSuccess(t *testing.T) {
 	_ = tel.Shutdown(context.Background()) // the counts have more detail
 	s, all := tel.Stats(), int64(len(w.spans))
 	if s.EndedSpans != all || s.ExportedSpans != all-rejected || s.DroppedSpans != rejected || s.Drops["refused by the backend"] != rejected {
-		t.Errorf("%d spans ended, %+v", all, s)
+		t.Errorf("%d spans ended, %+v; want %d rejected, the rest exported", all, s, rejected)
 	}
 	if single, sum := r.lost(); single != rejected || sum != rejected {
 		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, rejected)

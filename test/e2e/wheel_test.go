@@ -74,7 +74,7 @@ func TestWheelTools(t *testing.T) {
 	for _, wheel := range wheels {
 		info, err := os.Stat(wheel)
 		if err != nil || info.Size() > 15<<20 {
-			t.Errorf("%s has %d bytes, %v", wheel, info.Size(), err)
+			t.Errorf("%s has %d bytes, want at most 15 MiB: %v", wheel, info.Size(), err)
 		}
 		if strings.Contains(wheel, "x86_64") {
 			mine = wheel
@@ -85,7 +85,7 @@ func TestWheelTools(t *testing.T) {
 	}
 	for _, wheel := range wheels { // nothing is linked, so there is nothing to repair
 		if out, err := do(in("auditwheel"), "show", wheel); err != nil || !strings.Contains(out, "requires no external shared libraries") {
-			t.Errorf("auditwheel: %v\n%s", err, out)
+			t.Errorf("auditwheel: %v, want no external shared libraries\n%s", err, out)
 		}
 	}
 	if out, err := do(in("pip"), "install", "--no-index", "--disable-pip-version-check", mine); err != nil {
@@ -116,7 +116,7 @@ func TestWheelTools(t *testing.T) {
 	}
 	for _, check := range [][]string{{in("mypy"), "wrong.py"}, {in("pyright"), "--pythonpath", in("python"), "wrong.py"}} {
 		if out, err := do(check[0], check[1:]...); err == nil || !strings.Contains(out, "global_step") && !strings.Contains(out, "int") {
-			t.Errorf("%s: %v\n%s", filepath.Base(check[0]), err, out)
+			t.Errorf("%s: %v, want an error of type\n%s", filepath.Base(check[0]), err, out)
 		}
 	}
 }

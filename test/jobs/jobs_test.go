@@ -251,7 +251,7 @@ func TestEachRecordingIsReplayed(t *testing.T) {
 	}
 	for _, f := range folders {
 		if f.Name() != "programs" && !slices.ContainsFunc(jobs, func(j job) bool { return j.name == f.Name() }) {
-			t.Errorf("testdata/%s is a recording of no job", f.Name())
+			t.Errorf("testdata/%s is a recording without a job", f.Name())
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestSleepsSayWhy(t *testing.T) {
 			for _, pos := range sleeps {
 				n++
 				if at := src.fset.Position(pos); !bubble && !said[at.Line] {
-					t.Errorf("%s:%d sleeps and does not say why: wait for a condition (internal/testkit/until), or use testing/synctest", src.path, at.Line)
+					t.Errorf("%s:%d sleeps without a reason: wait for a condition (internal/testkit/until), use testing/synctest, or write why", src.path, at.Line)
 				}
 			}
 		}

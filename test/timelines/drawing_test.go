@@ -60,7 +60,7 @@ func calls(t *testing.T, spans []span, order string) (all []call) {
 	for word := range strings.FieldsSeq(order) {
 		s := find(spans, word[1:])
 		if s == nil {
-			t.Fatalf("%q is not drawn", word)
+			t.Fatalf("%q is not in the drawing", word)
 		}
 		all = append(all, call{s, word[0] == '-'})
 	}

@@ -144,7 +144,7 @@ func stack(t *testing.T, spans []span, order []call) string {
 	o := pyring.Options{Out: t.TempDir(), Attempt: -1, Log: slog.New(slog.DiscardHandler)}
 	st, err := pyring.Import(t.Context(), []string{m.Write()}, o)
 	if err != nil || len(st.Files) != 1 {
-		t.Fatalf("%+v, error %v", st, err)
+		t.Fatalf("stats %+v, error %v; want one file", st, err)
 	}
 	return st.Files[0]
 }

@@ -50,22 +50,22 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 	jobs, err := report.Read(set)
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+		t.Fatalf("%d jobs, want 1: %v", len(jobs), err)
 	}
 	r := report.Build(jobs[0])
 	v := r.Verdict.Rank
 	if v == nil || v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "input" || r.ExitCode() != 3 {
-		t.Errorf("the slow rank: %+v", v)
+		t.Errorf("verdict %+v, want slow rank 2, cause input, exit code 3", v)
 	}
 	if len(r.Attempts) != 2 || r.Attempts[0].Ended || !r.Attempts[1].Ended || r.Attempts[1].FirstStep != 20 || r.Attempts[1].LastStep != 51 {
-		t.Errorf("attempts: %+v", r.Attempts)
+		t.Errorf("attempts %+v, want two, the first killed, the second steps 20 to 51 with a proper end", r.Attempts)
 	}
 	if d := r.Ledger.Disruptions; len(d) != 1 || d[0].Iterations == 0 || d[0].Iterations > 14 || d[0].LostWork <= 0 || d[0].Down <= 0 {
-		t.Errorf("disruptions: %+v", d)
+		t.Errorf("disruptions %+v, want one of 1 to 14 steps with lost and down time", d)
 	}
 	for _, want := range []string{"Rank 2", "data loading", "steps repeated"} {
 		if !strings.Contains(r.Verdict.Sentence, want) {
-			t.Errorf("%q is not in: %s", want, r.Verdict.Sentence)
+			t.Errorf("sentence %q, want one with %q", r.Verdict.Sentence, want)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestSum(t *testing.T) {
 			for round := range 3 {
 				x := []float32{float32(rank), 1, float32(round)}
 				if err := r.sum(x); err != nil || !slices.Equal(x, []float32{3, 3, float32(3 * round)}) {
-					t.Errorf("rank %d: %v, %v", rank, x, err)
+					t.Errorf("rank %d: sum is %v, %v; want 3, 3, %d", rank, x, err, 3*round)
 				}
 			}
 		})

@@ -111,7 +111,7 @@ func memory(b *testing.B, resources, rounds int) {
 		}
 		r.stop()
 		if n := r.counter("otelcol_dftracer_spans_written"); n != int64(50*rounds*resources) {
-			b.Fatalf("%d spans are written", n)
+			b.Fatalf("%d spans are written, want %d", n, 50*rounds*resources)
 		}
 		most.Report(b)
 		b.ReportMetric(most.Heap()/float64(resources)/1e3, "heap-kB/resource")

@@ -36,7 +36,7 @@ func TestDefaultConfig(t *testing.T) {
 		t.Error(err)
 	}
 	if err := confmap.Validate(cfg); err == nil || !strings.Contains(err.Error(), "directory is required") {
-		t.Errorf("the default configuration lacks a directory, Validate says %v", err)
+		t.Errorf(`Validate of the default configuration = %v, want "directory is required"`, err)
 	}
 	cfg = load(t, "dftracer")
 	if err := confmap.Validate(cfg); err != nil {
@@ -44,7 +44,7 @@ func TestDefaultConfig(t *testing.T) {
 	}
 	got := cfg.(*Config).options()
 	if got.Dialect != dftracer.V2 || got.Compression != dftracer.CompressAuto || got.FlushInterval != time.Second {
-		t.Errorf("options are %+v", got)
+		t.Errorf("options %+v, want dialect 2, compression auto, a flush each second", got)
 	}
 }
 
@@ -65,10 +65,10 @@ func TestFullConfig(t *testing.T) {
 	}
 	if cfg.MaxOpenFiles != 16 || cfg.IdleTimeout != time.Hour || cfg.OrderWindow != 10*time.Second ||
 		cfg.MaxWaitingSpans != 100 || cfg.MaxParents != 200 || !cfg.TraceIDs || cfg.Retry.Enabled || !cfg.Queue.HasValue() {
-		t.Errorf("configuration is %+v", cfg)
+		t.Errorf("configuration %+v is not the one of testdata", cfg)
 	}
 	if plain := load(t, "dftracer/plain"); plain.Validate() != nil || plain.options().Compression != dftracer.CompressNone {
-		t.Errorf("plain text: %v", plain.Validate())
+		t.Errorf("Validate of plain text = %v, want no error and no compression", plain.Validate())
 	}
 }
 
@@ -83,7 +83,7 @@ func TestEveryMistakeIsNamed(t *testing.T) {
 		"idle_timeout 1s is shorter than order_window 2s", "max_waiting_spans is 0", "max_parents is 0",
 	} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("missing %s in %v", part, err)
+			t.Errorf("want %s in the error %v", part, err)
 		}
 	}
 }
@@ -107,14 +107,14 @@ func TestFileNames(t *testing.T) {
 		err := cfg.validateFileName()
 		switch {
 		case part == "" && err != nil:
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("file name %q: %v, want no error", name, err)
 		case part != "" && (err == nil || !strings.Contains(err.Error(), part)):
 			t.Errorf("%q: %v, want a word of %q", name, err, part)
 		}
 	}
 	for _, c := range []Config{{FileName: "t.pfw.gz", Compression: "none"}, {FileName: "t.pfw", Compression: "members"}} {
 		if err := c.validateFileName(); err == nil {
-			t.Errorf("%s with compression %s is accepted", c.FileName, c.Compression)
+			t.Errorf("file name %s with compression %s is accepted, want an error", c.FileName, c.Compression)
 		}
 	}
 }
@@ -123,6 +123,6 @@ func TestPlainTextDoesNotRotate(t *testing.T) {
 	cfg := load(t, "dftracer/plain")
 	cfg.RotateSize = 1 << 20
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "rotate_size needs compression") {
-		t.Errorf("error is %v", err)
+		t.Errorf(`Validate() = %v, want "rotate_size needs compression"`, err)
 	}
 }

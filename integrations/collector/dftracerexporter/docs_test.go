@@ -36,13 +36,13 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	all := metrics.FindAllStringSubmatch(read("metadata.yaml"), -1)
 	for _, m := range all {
 		if !strings.Contains(code, `"otelcol_`+m[1]+`"`) || !strings.Contains(code, m[2]) {
-			t.Errorf("the code does not have %s: %s", m[1], m[2])
+			t.Errorf("the code has no metric %s: %s", m[1], m[2])
 		}
 		if !strings.Contains(doc, "### otelcol_"+m[1]+"\n\n"+m[2]) {
-			t.Errorf("documentation.md does not have %s: %s", m[1], m[2])
+			t.Errorf("documentation.md has no metric %s: %s", m[1], m[2])
 		}
 	}
 	if n := strings.Count(doc, "### otelcol_"); n != len(all) || n == 0 {
-		t.Errorf("documentation.md has %d metrics, metadata.yaml %d", n, len(all))
+		t.Errorf("documentation.md has %d metrics, want %d as metadata.yaml", n, len(all))
 	}
 }

@@ -42,11 +42,11 @@ func TestOneBatch(t *testing.T) {
 	}
 	fw := ev["forward"]
 	if fw.Cat != "compute" || fw.PID != 42 || fw.TID != 42 || fw.TS != base+30 || fw.Dur != 30 {
-		t.Errorf("forward is %+v", fw)
+		t.Errorf("forward is %+v, want compute on process and thread 42, 30 µs, 30 µs after the start", fw)
 	}
 	for key, want := range map[string]int64{"epoch": 2, "step": 7} {
 		if a, ok := ev["train.iteration"].Arg(key); !ok || tracefile.KindOf(a) != tracefile.KindInt || a.Int64() != want {
-			t.Errorf("%s is %v", key, a.Text())
+			t.Errorf("%s is %v, want the integer %d", key, a.Text(), want)
 		}
 	}
 	if _, value := ev["CM:service.name"].Meta(); value != "charlm" {
@@ -76,7 +76,7 @@ func TestParentsInLaterBatches(t *testing.T) {
 	wantParent(t, ev, "train.iteration", "train")
 	wantParent(t, ev, "forward", "train.iteration")
 	if report.Lanes != 1 || report.Orphans != 0 {
-		t.Errorf("%d lanes, %d orphans", report.Lanes, report.Orphans)
+		t.Errorf("%d lanes, %d orphans; want 1, 0", report.Lanes, report.Orphans)
 	}
 	if report.Events != 20*4+2+2 {
 		t.Errorf("%d events, want %d", report.Events, 20*4+2+2)
@@ -200,12 +200,12 @@ func TestEverythingOfASpan(t *testing.T) {
 	}
 	for _, key := range []string{"dftracer.cat", "dftracer.name", "parent_span_id"} {
 		if _, ok := got.Arg(key); ok {
-			t.Errorf("%s is an argument", key)
+			t.Errorf("%s is an argument, want it as a field only", key)
 		}
 	}
 	checked := ev["CM:checked"]
 	if checked.Parent != int64(got.ID) {
-		t.Errorf("the event belongs to %d", checked.Parent)
+		t.Errorf("event record has parent %d, want %d", checked.Parent, got.ID)
 	}
 	for key, want := range map[string]string{"value": "1700000000000050", "n": "3", "event.name": "mine"} {
 		if a, ok := checked.Arg(key); !ok || a.Text() != want {
@@ -240,7 +240,7 @@ func TestOneFilePerProcess(t *testing.T) {
 	names := strings.Join(files, " ")
 	for _, want := range []string{"trace-3-node7-42.pfw.gz", "trace-3-node7-42.1.pfw.gz", "trace-3-node7-43.pfw.gz", "trace-0-_.._etc_passwd-1"} {
 		if !strings.Contains(names, want) {
-			t.Errorf("no %s in %s", want, names)
+			t.Errorf("want %s in %s", want, names)
 		}
 	}
 }

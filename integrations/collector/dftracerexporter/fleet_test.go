@@ -46,12 +46,12 @@ func takeTurns(t *testing.T, r *harness, processes, rounds int) {
 	r.stop()
 	files := r.files()
 	if len(files) != processes {
-		t.Fatalf("%d files for %d processes", len(files), processes)
+		t.Fatalf("%d files, want %d, one of each process", len(files), processes)
 	}
 	for _, f := range files {
 		report := dftest.Check(t, f)
 		if report.Events != 4*(rounds-1)+2+2 || report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 0 || report.Lanes != 1 {
-			t.Fatalf("%s has %d events, %d orphans, %d lanes: %v", f, report.Events, report.Orphans, report.Lanes, report.Counts)
+			t.Fatalf("%s has %d events, %d orphans, %d lanes: %v; want %d, 0, 1 and no open span", f, report.Events, report.Orphans, report.Lanes, report.Counts, 4*(rounds-1)+2+2)
 		}
 	}
 	for name, want := range map[string]int64{"files_created": int64(processes), "open_files": 0, "unfinished_spans": 0, "lost_lines": 0, "duplicate_spans": 0} {
@@ -68,7 +68,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	const rounds = 20
 	takeTurns(t, r, 17, rounds)
 	if n := r.counter("otelcol_dftracer_files_resumed"); n > 17*rounds/2 {
-		t.Errorf("files were opened again %d times for %d batches", n, 17*rounds)
+		t.Errorf("files were reopened %d times for %d batches, want half as often at most", n, 17*rounds)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestSilentProcessMakesRoom(t *testing.T) {
 	r.send(turn(2000, 0, false))
 	for _, f := range r.inner.store.Files() {
 		if open := f.Key.PID != 1007; f.Open() != open {
-			t.Errorf("process %d: open is %v", f.Key.PID, !open)
+			t.Errorf("process %d: file open is %v, want %v", f.Key.PID, !open, open)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestResourceThatChangesWithEachBatch(t *testing.T) {
 		t.Errorf("%d spans, want %d", spans, batches)
 	}
 	if n := r.counter("otelcol_dftracer_shared_file_spans"); n != 4*(batches-8) {
-		t.Errorf("%d spans are counted in the shared file", n)
+		t.Errorf("%d spans are in the shared file, want %d", n, 4*(batches-8))
 	}
 }
 
@@ -170,7 +170,7 @@ func TestKilledWithFilesPutAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report := dftest.Check(t, out); report.Orphans != 0 || report.Counts["pipeline/train.iteration/X"] != 1 {
-		t.Errorf("%d orphans, %v", report.Orphans, report.Counts)
+		t.Errorf("%d orphans, counts %v; want 0 and 1 iteration", report.Orphans, report.Counts)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestShutdownInTime(t *testing.T) {
 	cancel()
 	err := r.inner.Shutdown(ctx)
 	if err == nil || !strings.Contains(err.Error(), "4 files were left without their end") {
-		t.Fatalf("error is %v", err)
+		t.Fatalf(`error %v, want "4 files were left without their end"`, err)
 	}
 	if n := r.counter("otelcol_dftracer_open_files"); n != 0 {
 		t.Errorf("%d files are open, want 0", n)
@@ -254,11 +254,11 @@ func TestNoFileCanBePutAside(t *testing.T) {
 	r.send(turn(2, 2, true))
 	r.stop()
 	if n := r.counter("otelcol_dftracer_lost_lines"); n != 0 || len(r.files()) != 2 {
-		t.Errorf("%d lines are lost, files are %v", n, r.files())
+		t.Errorf("%d lines are lost, files %v; want 0 and two files", n, r.files())
 	}
 	for _, f := range r.files() {
 		if report := dftest.Check(t, f); report.Counts["otel/unfinished/X"] != 0 || report.Counts["pipeline/train/X"] != 1 {
-			t.Errorf("%s has %v", f, report.Counts)
+			t.Errorf("%s has %v, want 1 train and no open span", f, report.Counts)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestTimesOfTheJob(t *testing.T) {
 	}
 	// The start is the earliest known when the file was created.
 	if start != base+20 || end != base+9999 {
-		t.Errorf("the trace lasts from %d to %d", start-base, end-base)
+		t.Errorf("trace lasts from %d to %d, want 20 to 9999", start-base, end-base)
 	}
 }
 
@@ -295,12 +295,12 @@ func TestAcknowledgeWritten(t *testing.T) {
 	path := r.files()[0]
 	report, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowUnfinished: true})
 	if err != nil || report.Counts["pipeline/train.iteration/X"] != 1 {
-		t.Errorf("counts are %v, %v", report.Counts, err)
+		t.Errorf("counts %v, %v; want 1 iteration", report.Counts, err)
 	}
 	r.send(turn(1, 0, false)) // as a queue sends after a restart
 	r.send(turn(1, 0, true))
 	if _, report := r.finished(); report.Events != 6+2 || report.Counts["otel/unfinished/X"] != 0 {
-		t.Errorf("%d events, %v", report.Events, report.Counts)
+		t.Errorf("%d events, counts %v; want 8 and no open span", report.Events, report.Counts)
 	}
 }
 
@@ -392,7 +392,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 		}
 		live := named(t, r.files()[0])
 		if _, name := live["CM:span.begin"].Meta(); live["CM:error"] == nil || name != "capture" && name != "train" {
-			t.Errorf("the file does not know of the open span: %q", name)
+			t.Errorf("file has no error record, or the begin of %q instead of capture or train", name)
 		}
 		for _, ss := range whole.ResourceSpans().At(0).ScopeSpans().All() {
 			ss.Spans().RemoveIf(func(s ptrace.Span) bool { return strings.Contains(s.Name(), "_for_") })
@@ -400,7 +400,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 		r.send(whole)
 		ev, report := r.finished()
 		if report.Events != 2+2 || report.Open != 0 {
-			t.Errorf("%d events, %d open: %v", report.Events, report.Open, report.Counts)
+			t.Errorf("%d events, %d open: %v; want 4, 0", report.Events, report.Open, report.Counts)
 		}
 		wantParent(t, ev, "capture", "train")
 		if got := r.counter("otelcol_dftracer_events_written"); got != 4+3 {
@@ -433,7 +433,7 @@ func TestOneLoggerEventsAreFolded(t *testing.T) {
 				s.SetParentSpanID(pcommon.SpanID{})
 			}
 			if _, ok := foldable(s, c.scope); ok {
-				t.Errorf("%s of %s is folded", c.name, c.scope)
+				t.Errorf("%s of %s is folded, want it kept as a record of its own", c.name, c.scope)
 			}
 		}
 	})

@@ -77,7 +77,7 @@ func FuzzBatches(f *testing.F) {
 		}
 		written, twice := r.counter("otelcol_dftracer_spans_written"), r.counter("otelcol_dftracer_duplicate_spans")
 		if written+twice != sent {
-			t.Errorf("%d spans written and %d left out of %d", written, twice, sent)
+			t.Errorf("%d spans written and %d duplicates left out, want %d together", written, twice, sent)
 		}
 	})
 }

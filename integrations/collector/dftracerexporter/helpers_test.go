@@ -221,9 +221,9 @@ func wantParent(t testing.TB, ev map[string]*dftracer.Event, child, parent strin
 	t.Helper()
 	c, p := ev[child], ev[parent]
 	if c == nil || p == nil {
-		t.Errorf("there is no %s below %s", child, parent)
+		t.Errorf("there is no %s, or no %s for its parent", child, parent)
 	} else if c.Parent != int64(p.ID) {
-		t.Errorf("%s (parent %d) is not below %s (id %d)", child, c.Parent, parent, p.ID)
+		t.Errorf("%s has parent %d, want %s (ID %d)", child, c.Parent, parent, p.ID)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 		wantParent(t, ev, name, "train")
 	}
 	if a, _ := live.Arg("loss"); a.Float64() != 1.5 {
-		t.Errorf("the event has %v", live.Args)
+		t.Errorf("event has %v, want loss 1.5", live.Args)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestStartOfASpan(t *testing.T) {
 			testSpan{id: 1, name: "application", start: 0, end: 6000}))
 		ev, report := r.finished()
 		if report.Open != 0 || report.Counts["dftracer/CM/M"] != 4+2 {
-			t.Errorf("%d open spans, counts %v", report.Open, report.Counts)
+			t.Errorf("%d open spans, counts %v; want 0 and 6 metadata records", report.Open, report.Counts)
 		}
 		wantParent(t, ev, "train", "ai_root")
 		wantParent(t, ev, "train.iteration", "train")

@@ -66,7 +66,7 @@ func TestIdleFileIsCompleted(t *testing.T) {
 	r.stop()
 	files := r.files()
 	if len(files) != 2 || !strings.HasSuffix(files[0], "trace-3-node7-42.1.pfw.gz") {
-		t.Fatalf("files are %v", files)
+		t.Fatalf("files %v, want two, first trace-3-node7-42.1.pfw.gz", files)
 	}
 	dftest.Check(t, files[0])
 	ev := named(t, files[0])
@@ -166,7 +166,7 @@ func TestFilesAreReadableOnTheirOwn(t *testing.T) {
 	r.stop()
 	b, err := os.ReadFile(filepath.Join(r.dir, "charlm", "trace-3.pfw"))
 	if err != nil || !strings.HasPrefix(string(b), "[\n{") || !strings.HasSuffix(string(b), "\n]") {
-		t.Errorf("the file is %.60q, %v", b, err)
+		t.Errorf("file is %.60q, %v; want a whole JSON array", b, err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestCollectorIsKilled(t *testing.T) {
 	}
 	report := dftest.Check(t, path)
 	if report.Orphans != 0 || report.Events != 20*4+1+2+1 {
-		t.Errorf("%d orphans, %d events", report.Orphans, report.Events)
+		t.Errorf("%d orphans, %d events; want 0, %d", report.Orphans, report.Events, 20*4+1+2+1)
 	}
 	wantParent(t, named(t, path), "train.iteration", "unfinished")
 	wantParent(t, named(t, path), "dataloader.init", "unfinished")

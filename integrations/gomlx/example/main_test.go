@@ -48,7 +48,7 @@ func readReport(t *testing.T, dir string) *report.Report {
 	}
 	found, err := report.Read(set)
 	if err != nil || len(found) != 1 {
-		t.Fatalf("%d jobs, %v", len(found), err)
+		t.Fatalf("%d jobs, want 1: %v", len(found), err)
 	}
 	return report.Build(found[0])
 }
@@ -64,7 +64,7 @@ func TestRunAndResume(t *testing.T) {
 			second := runOK(t, append(args, "80")...)
 			if !strings.Contains(first, "step 20: validation loss") || !strings.HasSuffix(first, "step 40\n") ||
 				!strings.HasPrefix(second, "step 40: validation loss") || !strings.HasSuffix(second, "step 80\n") {
-				t.Errorf("first\n%ssecond\n%s", first, second)
+				t.Errorf("first run printed\n%ssecond\n%swant steps 20 to 40, then 40 to 80", first, second)
 			}
 			for i, name := range []string{"trace.pfw.gz", "trace.run2.pfw.gz"} {
 				checkTrace(t, filepath.Join(out, "telemetry", name), i, text != "no-such-folder")
@@ -90,7 +90,7 @@ func checkTrace(t *testing.T, path string, attempt int, files bool) {
 		}
 	}
 	if (counts["POSIX/read/X"] > 0) != files {
-		t.Errorf("%d reads", counts["POSIX/read/X"])
+		t.Errorf("%d reads on record, want some: %v", counts["POSIX/read/X"], files)
 	}
 	sum := spanstats.New(nil)
 	events := dftest.Events(t, path)
@@ -98,14 +98,14 @@ func checkTrace(t *testing.T, path string, attempt int, files bool) {
 		sum.Add(&events[i])
 	}
 	if p := sum.Result().Processes[0]; p.Compute == 0 || p.Compute > p.Wall {
-		t.Errorf("computed for %d of %d µs", p.Compute, p.Wall)
+		t.Errorf("computed for %d of %d µs, want more than 0 and at most the wall time", p.Compute, p.Wall)
 	}
 }
 
 func checkReport(t *testing.T, r *report.Report, files bool) {
 	t.Helper()
 	if len(r.Attempts) != 2 || r.Attempts[0].LastStep != 39 || r.Attempts[1].FirstStep != 30 || r.Attempts[1].LastStep != 79 || !r.Attempts[1].Ended {
-		t.Errorf("attempts %+v", r.Attempts)
+		t.Errorf("attempts %+v, want steps to 39, then 30 to 79 with a proper end", r.Attempts)
 	}
 	var sum int64
 	for _, ns := range r.Ledger.Categories {
@@ -114,21 +114,21 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 	c := r.Ledger.Categories
 	if sum != r.Ledger.Wall || c[account.Productive] == 0 || c[account.Warmup] == 0 || c[account.Validation] == 0 ||
 		c[account.CheckpointSave] == 0 || c[account.CheckpointLoad] == 0 || c[account.LostWork] == 0 || c[account.Downtime] == 0 {
-		t.Errorf("the ledger of %d ns is %v", r.Ledger.Wall, c)
+		t.Errorf("ledger of %d ns is %v, want every category above 0 and the sum of wall", r.Ledger.Wall, c)
 	}
 	for category := range c {
 		if category.IsCustom() {
-			t.Errorf("category %s", category)
+			t.Errorf("category %s is not one of the predefined", category)
 		}
 	}
 	if len(r.Ledger.Disruptions) != 1 || r.Ledger.Disruptions[0].Iterations != 10 {
-		t.Errorf("lost %+v", r.Ledger.Disruptions)
+		t.Errorf("disruptions %+v, want one of 10 steps", r.Ledger.Disruptions)
 	}
 	if saved := slices.DeleteFunc(slices.Clone(r.Checkpoints), func(c report.Checkpoint) bool { return c.Load }); len(saved) != 5 {
 		t.Errorf("%d checkpoints, want 5", len(saved))
 	}
 	if (r.IO != nil && r.IO.Read.Bytes > 0) != files {
-		t.Errorf("files %+v", r.IO)
+		t.Errorf("I/O %+v, want reads on record: %v", r.IO, files)
 	}
 	if r.Verdict.Confidence != "high" {
 		t.Errorf(`got %+v, want r.Verdict.Confidence "high"`, r.Verdict)
@@ -148,7 +148,7 @@ func TestEarlyStop(t *testing.T) {
 	}
 	for _, e := range dftest.Events(t, path) {
 		if status, ok := e.Arg("otel.status_code"); ok {
-			t.Errorf("%s has the status %s", e.Name, status.Text())
+			t.Errorf("%s has the status %s, want none", e.Name, status.Text())
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 				}
 				if got != want {
 					if wrong++; wrong <= 3 {
-						t.Errorf("attempt %d, rank %d, step %d: the diagnosis has a wait of %d ns, the ledger %d", at.Number, rank, number, got, want)
+						t.Errorf("attempt %d, rank %d, step %d: the diagnosis has a wait of %d ns, want %d as in the ledger", at.Number, rank, number, got, want)
 					}
 				}
 			}

@@ -293,7 +293,7 @@ func TestMixedFiles(t *testing.T) {
 		}
 		a := s.replay(t, dir)
 		if rep := a.Ledger.Report(account.Query{}); flag(rep, account.TwoWriters) != nil || len(a.Job.Processes) != 3 {
-			t.Errorf("%d processes, flags %+v", len(a.Job.Processes), rep.Flags)
+			t.Errorf("%d processes, flags %+v; want 3 and no flag two_writers", len(a.Job.Processes), rep.Flags)
 		}
 	})
 	t.Run("a trace and lines of the same process", func(t *testing.T) {

@@ -165,10 +165,10 @@ func TestIterationsOfAnAttempt(t *testing.T) {
 	for attempt, first := range map[int]int64{1: 7, 2: 0, 3: 0} {
 		its := j.ledger.Iterations(attempt)
 		if len(its) != 3 || its[0].First != first || its[2].Last != first+2 || its[2].End-its[1].End != ns(10) {
-			t.Errorf("attempt %d: %+v", attempt, its)
+			t.Errorf("attempt %d: iterations %+v, want three from step %d, the last 10 ns long", attempt, its, first)
 		}
 	}
 	if its := j.ledger.Iterations(4); its != nil {
-		t.Errorf("no attempt: %+v", its)
+		t.Errorf("Iterations(4) = %+v, want nil: there is no such attempt", its)
 	}
 }

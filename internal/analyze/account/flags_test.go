@@ -23,7 +23,7 @@ func TestMissingEnds(t *testing.T) {
 	rep := j.report(account.Query{})
 	want(t, "sum", rep.Categories, account.Totals{account.Init: 10 * sec, account.Productive: 15 * sec, account.LostWork: 5 * sec})
 	if f := flag(rep, account.MissingEnds); f == nil || f.Value != 3 {
-		t.Errorf("flags %+v", rep.Flags)
+		t.Errorf("flags %+v, want missing_ends of 3", rep.Flags)
 	}
 }
 
@@ -35,10 +35,10 @@ func TestClockSkew(t *testing.T) {
 	j.step(j.loop(j.span(0, "application", 40, 80), 1, 40, 80), 1, 40, 80)
 	rep := j.report(account.Query{})
 	if rep.Wall != 80*sec || rep.Categories.Sum() != 80*sec {
-		t.Errorf("wall %d, sum %d", rep.Wall, rep.Categories.Sum())
+		t.Errorf("wall %d, categories sum to %d; want %d for both", rep.Wall, rep.Categories.Sum(), 80*sec)
 	}
 	if f := flag(rep, account.ClockSkew); f == nil || f.Value != 10*sec || f.Attempt != 2 {
-		t.Errorf("flags %+v", rep.Flags)
+		t.Errorf("flags %+v, want clock_skew of 10 s in attempt 2", rep.Flags)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestEndBeforeItsStart(t *testing.T) {
 	j.b = &stored
 	rep := j.report(account.Query{})
 	if rep.Wall != 40*sec || len(rep.Ranks) != 1 || rep.Ranks[0].Categories[account.Productive] != 40*sec {
-		t.Errorf("%d: %+v", rep.Wall, rep.Ranks)
+		t.Errorf("wall %d, ranks %+v; want one rank with %d ns, all productive", rep.Wall, rep.Ranks, 40*sec)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestUsualTimeAsOf(t *testing.T) {
 		rep := j.report(account.Query{To: ns(asOf), AsOf: ns(asOf)})
 		f, unknown := flag(rep, account.Provisional), flag(rep, account.WarmupUnknown) != nil
 		if unknown != (counted == 0) || (f != nil) != (counted == 2) || f != nil && f.Value != counted {
-			t.Errorf("as of %v: %+v", asOf, rep.Flags)
+			t.Errorf("as of %v: flags %+v, want %d iterations counted: provisional if 2, warmup_unknown if 0", asOf, rep.Flags, counted)
 		}
 	}
 }
@@ -99,11 +99,11 @@ func TestHonesty(t *testing.T) {
 		{Kind: account.NoEnd, Rank: 1, Attempt: 1},
 	} {
 		if !slices.Contains(rep.Flags, w) {
-			t.Errorf("%+v is missing in %+v", w, rep.Flags)
+			t.Errorf("flags %+v, want %+v among them", rep.Flags, w)
 		}
 	}
 	if flag(rep, account.NoHeartbeat) != nil || flag(rep, account.TwoWriters) != nil {
-		t.Errorf("flags %+v", rep.Flags)
+		t.Errorf("flags %+v, want neither no_heartbeat nor two_writers", rep.Flags)
 	}
 }
 
@@ -120,10 +120,10 @@ func TestTwoWriters(t *testing.T) {
 	for _, order := range [][]float64{{10, 20}, {20, 10}, {20, 20, 10, 10, 20}} {
 		rep := make(order...)
 		if rep.Wall != 20*sec || rep.Categories[account.Productive] != 20*sec {
-			t.Errorf("%v: wall %d", order, rep.Wall)
+			t.Errorf("%v: wall %d, want %d, all productive", order, rep.Wall, 20*sec)
 		}
 		if f := flag(rep, account.TwoWriters); f == nil || f.Value != 1 {
-			t.Errorf("%v: %+v", order, rep.Flags)
+			t.Errorf("%v: flags %+v, want two_writers of 1", order, rep.Flags)
 		}
 	}
 	if f := flag(make(10, 10), account.TwoWriters); f != nil {

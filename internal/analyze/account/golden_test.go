@@ -262,7 +262,7 @@ func (s *scenario) check(t *testing.T) (figures int) {
 		queries = make([]query, len(s.Right))
 	}
 	if len(queries) != len(s.Right) {
-		t.Fatalf("%d questions and %d answers", len(queries), len(s.Right))
+		t.Fatalf("%d questions, want %d as many as answers", len(queries), len(s.Right))
 	}
 	for i := range s.Right {
 		want := &s.Right[i]
@@ -276,7 +276,7 @@ func (s *scenario) check(t *testing.T) (figures int) {
 			}
 			figures++
 			for _, d := range diff(l.Report(s.query(queries[i], want, w.live)), w.want) {
-				t.Errorf("question %d %s (%s): %s", i+1, w.name, queries[i].Call, d)
+				t.Errorf("question %d %s (%s) differs: %s", i+1, w.name, queries[i].Call, d)
 			}
 		}
 	}
@@ -360,7 +360,7 @@ func TestDiffNotices(t *testing.T) {
 			t.Fatal(d)
 		}
 		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
-			t.Errorf("%s: the change was not detected", name)
+			t.Errorf("%s: diff found no difference, want one", name)
 		}
 	}
 	for name, change := range map[string]func(r *right){
@@ -373,7 +373,7 @@ func TestDiffNotices(t *testing.T) {
 		s := readScenario(t, "testdata/scenarios/52_two_ranks_skew.json")
 		rep := s.ledger().Report(s.query(query{}, &s.Right[0], false))
 		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
-			t.Errorf("%s: the change was not detected", name)
+			t.Errorf("%s: diff found no difference, want one", name)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestKindsOfRecords(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, r := range tt.rows {
 				if !strings.Contains(string(page), "\n"+r.line+" ") {
-					t.Errorf("docs/explain/goodput.md does not show %q", r.line)
+					t.Errorf("docs/explain/goodput.md has no row %q", r.line)
 				}
 			}
 			end := 1 + float64(len(tt.rows[0].line))
@@ -212,7 +212,7 @@ func TestKindsOfRecords(t *testing.T) {
 			}
 			all, err := account.Collect(set)
 			if err != nil || len(all) != 1 {
-				t.Fatalf("%d jobs, %v", len(all), err)
+				t.Fatalf("read %d jobs, want 1: %v", len(all), err)
 			}
 			check("a trace without parents", all[0].Ledger.Report(account.Query{}))
 		})

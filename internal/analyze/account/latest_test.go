@@ -82,10 +82,10 @@ func TestAfterTheLastRecord(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 			if sum := d.LostWork + d.Stall + d.Stretch + d.Unrecorded + d.Down + d.Init + d.Reload + d.Warmup; sum != d.Total || d.Down+d.Unrecorded != 2*tt.back*ms {
-				t.Errorf("%+v: the parts are %d", d, sum)
+				t.Errorf("%+v: the parts sum to %d, want the total, with %d ns down or unrecorded", d, sum, 2*tt.back*ms)
 			}
 			if before := l.Report(account.Query{AsOf: start + 1000*ms}); before.Categories[account.Unobserved] != 0 {
-				t.Errorf("before the kill: %v", before.Categories)
+				t.Errorf("before the kill: categories %v, want nothing unobserved", before.Categories)
 			}
 		})
 	}

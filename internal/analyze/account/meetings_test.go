@@ -297,7 +297,7 @@ func TestManyCollectives(t *testing.T) {
 	few, _ := size(16)
 	many, parts := size(400)
 	if many > few+200 {
-		t.Errorf("%d bytes of steps with 400 collectives, %d with 16", many, few)
+		t.Errorf("%d bytes of steps with 400 collectives, %d with 16; want at most 200 more", many, few)
 	}
 	want := account.Parts{account.Compute: ns(2 * 400 * 3), account.Communication: ns(2 * 400 * 2), account.WaitInStep: ns(2 * 400)}
 	if !maps.Equal(parts, want) {
@@ -366,7 +366,7 @@ func TestSpilledTimelines(t *testing.T) {
 	want, wantReport := of(nil)
 	got, report := of(extsort.NewBlocks(0, t.TempDir()))
 	if !bytes.Equal(got, want) || !reflect.DeepEqual(report, wantReport) || report.ProductiveParts[account.WaitInStep] == 0 {
-		t.Errorf("%d bytes and %+v in the file, %d bytes and %+v in memory", len(got), report, len(want), wantReport)
+		t.Errorf("through a file: %d bytes, %+v; want %d bytes, %+v, as in memory, with waits in the step", len(got), report, len(want), wantReport)
 	}
 	j := &timeline{b: account.NewBuilder(account.Process{Start: ns(1), End: ns(9), LastSeen: ns(9)})}
 	account.SetSpill(j.b, extsort.NewBlocks(0, t.TempDir()+"/missing"))

@@ -12,7 +12,7 @@ func TestOpenIDs(t *testing.T) {
 				o.open(slot, uint64(slot)+100)
 			}
 			if len(o.list) > fewOpen || n > fewOpen && len(o.list) > 0 {
-				t.Errorf("%d spans are open, %d in a list", n, len(o.list))
+				t.Errorf("%d spans are open, %d of them in the list; want at most %d there, and none when more are open", n, len(o.list), fewOpen)
 			}
 			for i := range n {
 				slot := at(i)

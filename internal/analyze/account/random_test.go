@@ -170,7 +170,7 @@ func ledgerOf(jobs []process, r *rand.Rand, twice bool) *account.Ledger {
 func seeds(t *testing.T, n int, fn func(t *testing.T, r *rand.Rand)) {
 	for seed := range uint64(n) {
 		if fn(t, rand.New(rand.NewPCG(seed, 7))); t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("seed %d fails", seed)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func seeds(t *testing.T, n int, fn func(t *testing.T, r *rand.Rand)) {
 func checkSums(t *testing.T, rep *account.Report) {
 	t.Helper()
 	if sum := rep.Categories.Sum(); sum != rep.Wall*int64(len(rep.Ranks)) {
-		t.Errorf("the sum is %d, the wall time %d times %d", sum, len(rep.Ranks), rep.Wall)
+		t.Errorf("the categories sum to %d, want %d ranks times wall %d", sum, len(rep.Ranks), rep.Wall)
 	}
 	attempts := int64(0)
 	for _, a := range rep.Attempts {
@@ -186,7 +186,7 @@ func checkSums(t *testing.T, rep *account.Report) {
 	}
 	for _, rr := range rep.Ranks {
 		if rr.Categories.Sum() != rep.Wall {
-			t.Errorf("rank %d has %d of %d", rr.Rank, rr.Categories.Sum(), rep.Wall)
+			t.Errorf("rank %d: the categories sum to %d, want %d", rr.Rank, rr.Categories.Sum(), rep.Wall)
 		}
 		for c, v := range rr.Categories {
 			if v < 0 {
@@ -200,7 +200,7 @@ func checkSums(t *testing.T, rep *account.Report) {
 		}
 	}
 	if rep.AnyProductive > rep.Wall || rep.AllProductive > rep.AnyProductive || rep.AllProductive < 0 {
-		t.Errorf("all %d, any %d, wall %d", rep.AllProductive, rep.AnyProductive, rep.Wall)
+		t.Errorf("all productive %d, any productive %d, wall %d; want them in rising order", rep.AllProductive, rep.AnyProductive, rep.Wall)
 	}
 }
 
@@ -211,7 +211,7 @@ func checkStretches(t *testing.T, l *account.Ledger) {
 	ranks, attempts, at := make(map[int]account.Totals), make(map[int]account.Totals), make(map[int]int64)
 	err := l.Stretches(func(s *account.Stretch) error {
 		if before, ok := at[s.Rank]; ok && before != s.Start || s.End <= s.Start {
-			t.Errorf("rank %d: %+v after %d", s.Rank, *s, before)
+			t.Errorf("rank %d: stretch %+v, want one that starts at %d and is not empty", s.Rank, *s, before)
 		}
 		at[s.Rank] = s.End
 		for _, x := range []struct {
@@ -230,12 +230,12 @@ func checkStretches(t *testing.T, l *account.Ledger) {
 	}
 	for _, r := range rep.Ranks {
 		if !maps.Equal(ranks[r.Rank], r.Categories) {
-			t.Errorf("rank %d: stretches %v, report %v", r.Rank, ranks[r.Rank], r.Categories)
+			t.Errorf("rank %d: stretches sum to %v, want %v as in the report", r.Rank, ranks[r.Rank], r.Categories)
 		}
 	}
 	for _, a := range rep.Attempts {
 		if !maps.Equal(attempts[a.Attempt], a.Categories) && len(a.Categories) > 0 {
-			t.Errorf("attempt %d: stretches %v, report %v", a.Attempt, attempts[a.Attempt], a.Categories)
+			t.Errorf("attempt %d: stretches sum to %v, want %v as in the report", a.Attempt, attempts[a.Attempt], a.Categories)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestOrderIsIrrelevant(t *testing.T) {
 		for _, q := range []account.Query{{}, {AsOf: to - 10e9, To: to - 10e9}} {
 			one, two := ledgerOf(jobs, nil, false).Report(q), ledgerOf(jobs, r, true).Report(q)
 			if !reflect.DeepEqual(one, two) {
-				t.Errorf("shuffled and repeated:\n%+v\n%+v", one, two)
+				t.Errorf("in order:\n%+v\nshuffled and repeated, want the same:\n%+v", one, two)
 			}
 		}
 	})
@@ -298,7 +298,7 @@ func TestLargeProcess(t *testing.T) {
 			mustAdd(&l, b)
 		}
 		if one, two := ledgerOf(jobs, nil, false).Report(account.Query{}), l.Report(account.Query{}); !reflect.DeepEqual(one, two) {
-			t.Errorf("with a file:\n%+v\n%+v", one, two)
+			t.Errorf("with a file:\n%+v\nwithout, want the same:\n%+v", one, two)
 		}
 	})
 }
@@ -323,7 +323,7 @@ func TestBackgroundChangesNothing(t *testing.T) {
 			one.Ranks[i].Overlapped, two.Ranks[i].Overlapped = nil, nil
 		}
 		if !reflect.DeepEqual(one, two) {
-			t.Errorf("with background spans:\n%+v\n%+v", one, two)
+			t.Errorf("without background spans:\n%+v\nwith them, want the same:\n%+v", one, two)
 		}
 	})
 }
@@ -353,7 +353,7 @@ func TestWindowsAddUp(t *testing.T) {
 					}
 				}
 				if !reflect.DeepEqual(sum, part(whole)) {
-					t.Errorf("%v and %v are %v", part(left), part(right), part(whole))
+					t.Errorf("windows %v and %v do not sum to the whole, want %v", part(left), part(right), part(whole))
 				}
 			}
 			if left.AllProductive+right.AllProductive != whole.AllProductive {
@@ -391,7 +391,7 @@ func TestPartition(t *testing.T) {
 			have[c] += v
 		}
 		if w := byTheRule(p, rep.From); !reflect.DeepEqual(have, w) {
-			t.Errorf("%v, by the rule %v", have, w)
+			t.Errorf("categories %v, want %v by the rule", have, w)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func TestBeside(t *testing.T) {
 		}
 		w := &walk{train: steps.Training()}
 		if beside, known := w.onOtherThread(&c.r); beside != c.beside || known != c.known {
-			t.Errorf("%s: %v, %v", name, beside, known)
+			t.Errorf("%s: onOtherThread() = %v, %v; want %v, %v", name, beside, known, c.beside, c.known)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestWarmupNeedsTwoMore(t *testing.T) {
 		rep := j.report(account.Query{})
 		want(t, fmt.Sprint(more, " more"), rep.Categories, w)
 		if unknown := flag(rep, account.WarmupUnknown) != nil; unknown != (more < 2) {
-			t.Errorf("%d more: %+v", more, rep.Flags)
+			t.Errorf("%d more steps: flags %+v, want warmup_unknown only below 2", more, rep.Flags)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestDisruptionCost(t *testing.T) {
 		t.Errorf("the disruption is %v, want %v", have, w)
 	}
 	if it := rep.Iterations; it.Kept != 120 || it.Lost != 14 || it.AtRisk != 20 || it.AtRiskTime != 40e9 || it.Saved != 99 || it.Shortest != 2e9 {
-		t.Errorf("iterations: %+v", it)
+		t.Errorf("iterations %+v, want 120 kept, 14 lost, 20 at risk for 40 s, 99 saved, the shortest 2 s", it)
 	}
 	figures := rep.Figures(account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 13e11})
 	if len(figures) != 12 {
@@ -176,7 +176,7 @@ func TestDisruptionCost(t *testing.T) {
 			t.Errorf("with an ideal of 1.5 s: %+v, want %v", f, w)
 		}
 		if f.Name == "ettr" && math.Abs(f.Value-240/559.3/2) > 1e-9 {
-			t.Errorf("with as much queue time, ettr is %v", f.Value)
+			t.Errorf("ettr with as much queue time = %v, want half of 240/559.3", f.Value)
 		}
 		if f.Name == "mfu" && f.Known {
 			t.Error("got MFU without a peak, want none")
@@ -214,7 +214,7 @@ func TestRollbackInOneProcess(t *testing.T) {
 	rep := j.report(account.Query{})
 	want(t, "rollback", rep.Categories, account.Totals{account.Productive: 80 * sec, account.LostWork: 20 * sec})
 	if len(rep.Disruptions) != 1 || rep.Disruptions[0].Iterations != 4 || rep.Disruptions[0].LostWork != 20*sec || rep.Disruptions[0].Total != 20*sec {
-		t.Errorf("%+v", rep.Disruptions)
+		t.Errorf("disruptions %+v, want one with 4 steps lost, 20 s in all", rep.Disruptions)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestLocalSteps(t *testing.T) {
 			t.Errorf("%s: %d s lost, want %d", name, rep.Categories[account.LostWork]/sec, c.lost)
 		}
 		if (flag(rep, account.LocalSteps) != nil) != c.local || (flag(rep, account.LostWorkUnknown) == nil) != c.known {
-			t.Errorf("%s: flags %+v", name, rep.Flags)
+			t.Errorf("%s: flags %+v, want local_steps: %v, lost_work_unknown: %v", name, rep.Flags, c.local, !c.known)
 		}
 		if rep.Categories.Sum() != 90*sec {
 			t.Errorf("%s: %d ns in all, want %d", name, rep.Categories.Sum(), 90*sec)
@@ -327,7 +327,7 @@ func TestRowsOfAnImport(t *testing.T) {
 		rep := j.report(account.Query{})
 		want(t, fmt.Sprintf("profiled %v", profiled), rep.Categories, account.Totals{account.Productive: 10 * sec})
 		if rep.Iterations.Kept != 5 {
-			t.Errorf("profiled %v: %+v", profiled, rep.Iterations)
+			t.Errorf("profiled %v: iterations %+v, want 5 kept", profiled, rep.Iterations)
 		}
 	}
 }

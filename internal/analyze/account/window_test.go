@@ -86,7 +86,7 @@ func TestWindows(t *testing.T) {
 	windows, small := ledger(true)
 	t.Logf("%.2f bytes an iteration, %.2f without windows", float64(small)/3/6200, float64(full)/3/6200)
 	if 8*small > full {
-		t.Errorf("%d bytes, %d without windows", small, full)
+		t.Errorf("%d bytes with windows, want at most an eighth of the %d without", small, full)
 	}
 	want, have := exact.Report(account.Query{}), windows.Report(account.Query{})
 	if d := want.Disruptions; len(d) != 1 || d[0].Iterations != 100 {
@@ -144,7 +144,7 @@ func TestDamagedTimeline(t *testing.T) {
 		refused, n := 0, 0
 		for at := 0; at < len(text); at += 1 + len(text)/1000 {
 			if (&account.Builder{}).UnmarshalBinary(text[:at]) == nil {
-				t.Errorf("%d of %d bytes are a timeline", at, len(text))
+				t.Errorf("UnmarshalBinary of %d of %d bytes: no error, want one", at, len(text))
 			}
 			broken := bytes.Clone(text)
 			broken[at] ^= 1 << r.IntN(8)
@@ -162,7 +162,7 @@ func TestDamagedTimeline(t *testing.T) {
 			l.Report(account.Query{}) // does not panic
 		}
 		if refused == 0 || refused == n {
-			t.Errorf("%d of %d are refused", refused, n)
+			t.Errorf("%d of %d damaged timelines are refused, want some but not all", refused, n)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestKindsAndExitCodes(t *testing.T) {
 				t.Errorf("got %s, exit code %d; want %s, %d: %s", r.Kind, r.ExitCode(), tt.kind, tt.exit, r.Sentence)
 			}
 			if (r.Kind == compare.NotComparable) != (len(r.Reasons) > 0) {
-				t.Errorf("%s with reasons %q", r.Kind, r.Reasons)
+				t.Errorf("kind %s with reasons %q, want reasons only if the runs cannot be compared", r.Kind, r.Reasons)
 			}
 			if _, err := json.Marshal(r); err != nil {
 				t.Error(err)
@@ -76,7 +76,7 @@ func TestPausesAreSeenByTheMean(t *testing.T) {
 	}
 	r := compareRuns(a, b, nil)
 	if r.Kind != compare.Slower || math.Abs(r.Median.Change) > 0.01 || math.Abs(r.Mean.Change-0.1) > 0.01 {
-		t.Errorf("got %s, median %s, mean %s", r.Kind, r.Median, r.Mean)
+		t.Errorf("kind %s, median %s, mean %s; want slower, the median unchanged, the mean 10 %% longer", r.Kind, r.Median, r.Mean)
 	}
 	if !strings.Contains(r.Sentence, "pauses") {
 		t.Errorf("the sentence does not say where the time is: %s, want \"pauses\" in it", r.Sentence)
@@ -110,14 +110,14 @@ func TestPhasesNameTheChange(t *testing.T) {
 	}
 	r := compareRuns(a, b, nil)
 	if len(r.Phases) != 3 || r.Phases[0].Phase != "forward" || !r.Phases[0].Sure {
-		t.Fatalf("got %+v", r.Phases)
+		t.Fatalf("phases %+v, want 3, first forward with a sure change", r.Phases)
 	}
 	if c := r.Phases[0].Change; math.Abs(c.Change-0.04) > 0.004 || c.Low > 0.04 || c.High < 0.04 {
 		t.Errorf("forward changed by %s of a step, want 4 %%", c)
 	}
 	for _, p := range r.Phases[1:] {
 		if p.Sure {
-			t.Errorf("%s is called changed: %s", p.Phase, p.Change)
+			t.Errorf("phase %s has a sure change (%s), want none", p.Phase, p.Change)
 		}
 	}
 }
@@ -134,10 +134,10 @@ func TestASetShowsTheNoiseBetweenRuns(t *testing.T) {
 		t.Errorf("one pair: %s, want %s", k, compare.Slower)
 	}
 	if r := compare.Sides(base, []*compare.Run{next}, nil); r.Kind != compare.Inconclusive || r.ExitCode() != 4 {
-		t.Errorf("the set: %s, %s", r.Kind, r.Median)
+		t.Errorf("one run against a set: %s, median %s; want inconclusive and exit code 4", r.Kind, r.Median)
 	}
 	if r := compare.Sides(base, []*compare.Run{steady("new", 78, 290, 200)}, nil); r.Kind != compare.Slower || r.ExitCode() != 3 {
-		t.Errorf("16 %% slower: %s, %s", r.Kind, r.Median)
+		t.Errorf("16 %% slower than the set: %s, median %s; want slower and exit code 3", r.Kind, r.Median)
 	}
 	if r := compare.Sides(nil, []*compare.Run{next}, nil); r.Kind != compare.NotComparable {
 		t.Errorf("no base run: %s, want %s", r.Kind, compare.NotComparable)
@@ -149,7 +149,7 @@ func TestGoodputIsReportedApart(t *testing.T) {
 	a.Goodput, b.Goodput = 0.95, 0.70
 	r := compareRuns(a, b, nil)
 	if r.Kind != compare.NoDifference || r.Goodput == nil || *r.Goodput != [2]float64{0.95, 0.70} {
-		t.Errorf("got %s, goodput %v", r.Kind, r.Goodput)
+		t.Errorf("kind %s, goodput %v; want no difference and 0.95, 0.70", r.Kind, r.Goodput)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestMarkdownHoldsTogether(t *testing.T) {
 		if strings.HasPrefix(l, "|") {
 			rows++
 			if n := strings.Count(strings.ReplaceAll(l, `\|`, ""), "|"); n != 5 {
-				t.Errorf("%d bars in %q", n, l)
+				t.Errorf("%d bars in table row %q, want 5", n, l)
 			}
 		}
 	}
@@ -195,7 +195,7 @@ func TestMarkdownHoldsTogether(t *testing.T) {
 		t.Errorf("the share in steps has a change, or none is there:\n%s, want \"| in steps | 95.0 %% | 90.0 %% | |\" in it", md)
 	}
 	if rows != 9 || !strings.HasPrefix(md, "**slower** ") || !strings.Contains(md, "pr·&lt;b>\\`2\\`·· is slower than main\\|1") {
-		t.Errorf("got %d rows:\n%s", rows, md)
+		t.Errorf("Markdown has %d rows, want 9 after a bold \"slower\", with the names escaped:\n%s", rows, md)
 	}
 }
 
@@ -223,16 +223,16 @@ func TestProfiles(t *testing.T) {
 	few := compareRuns(profiled(1, 100, 10, mm(1, 50)), profiled(2, 130, 35, mm(2, 55), profile.Operator{Name: "aten::new_op", Count: 2, Time: 4e6}), nil)
 	if p := few.Profile; few.Kind != compare.Inconclusive || p == nil || fmt.Sprint(p.Parts[:2]) != "[{exposed_communication 10 35} {compute 90 95}]" ||
 		fmt.Sprint(p.Operators) != "[{aten::mm 50 55} {aten::new_op 0 2}]" || fmt.Sprint(p.Kernels) != "[{aten::mm 50 55}]" {
-		t.Errorf("%s: %+v", few.Sentence, few.Profile)
+		t.Errorf("few steps: %s: %+v, want inconclusive with communication 10 to 35 and aten::mm 50 to 55", few.Sentence, few.Profile)
 	}
 	if _, err := json.Marshal(few); err != nil || !strings.Contains(few.Markdown(), "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |") {
 		t.Errorf(`got %v, %s, want no error, "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |" in few.Markdown()`, err, few.Markdown())
 	}
 	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), profiled(30, 130, 35, mm(2, 55)), nil); r.Kind != compare.Slower || r.Profile == nil {
-		t.Errorf("with 30 steps each: %s", r.Sentence)
+		t.Errorf("30 steps each: %s, want slower, with a profile", r.Sentence)
 	}
 	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), steady("run", 1, 100, 200), nil); r.Profile != nil || r.Kind != compare.NoDifference {
-		t.Errorf("a profile and a run: %s, %+v", r.Sentence, r.Profile)
+		t.Errorf("a profile and a run: %s, %+v; want no difference and no profile", r.Sentence, r.Profile)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestParts(t *testing.T) {
 		sum, step = sum+*p.Seconds, step+p.StepMS
 	}
 	if r.Difference == nil || *r.Difference != -6 || math.Abs(sum+6) > 1e-9 || math.Abs(step-r.StepMS) > 1e-9 || math.Abs(step-25) > 0.3 {
-		t.Errorf("%v s, %v ms: %+v", sum, step, of)
+		t.Errorf("parts sum to %v s and %v ms per step, want -6 s and 25 ms as the difference: %+v", sum, step, of)
 	}
 	for kind, want := range map[string]float64{"start_up": 2, "lost_work": -1, "downtime": 3, "number_of_steps": -50 * 0.2625, compare.PartInSteps: 185 * 0.025} {
 		if math.Abs(of[kind]-want) > 0.06 {
@@ -259,7 +259,7 @@ func TestParts(t *testing.T) {
 	}
 	b.Spent = compare.Spent{}
 	if r := compareRuns(a, b, nil); r.Difference != nil || len(r.Parts) != 1 || r.Parts[0].Seconds != nil {
-		t.Errorf("without how long a run took: %+v", r.Parts)
+		t.Errorf("without the length of a run: parts %+v, want one without seconds", r.Parts)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestRates(t *testing.T) {
 			case change == 0.03 && got[compare.Slower] < n.found:
 				t.Errorf("%s: +3 %% is found in %.1f of 100, want %.0f", n.name, got[compare.Slower], n.found)
 			case change == 0.03 && got[compare.Faster]+got[compare.NoDifference] > 0.5:
-				t.Errorf("%s: +3 %% is called something else: %v", n.name, got)
+				t.Errorf("%s: a change of +3 %% gives %v, want at most 0.5 %% called faster or no difference", n.name, got)
 			}
 		}
 		t.Log(line)
@@ -137,7 +137,7 @@ func TestRatesOfSets(t *testing.T) {
 		}
 		t.Logf("%d and %d runs, %.1f %% between runs: of 100 equal sets %.1f called different, +%.0f %% found in %.1f", c.base, c.next, 100*c.runs, alarms, 100*c.change, found)
 		if alarms > c.alarms || found < c.found {
-			t.Errorf("want at most %.0f and at least %.0f", c.alarms, c.found)
+			t.Errorf("%.1f of 100 equal sets called different, want at most %.0f; +%.0f %% found in %.1f, want at least %.0f", alarms, c.alarms, 100*c.change, found, c.found)
 		}
 	}
 }

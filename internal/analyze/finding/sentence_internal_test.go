@@ -16,12 +16,12 @@ func TestCodesAreDocumented(t *testing.T) {
 	page := string(text)
 	for kind := range titles {
 		if !strings.Contains(page, "\n### "+string(kind)+"\n") {
-			t.Errorf("no section is called %s", kind)
+			t.Errorf("page has no section %s", kind)
 		}
 	}
 	for _, cause := range []string{CauseCompute, CauseMixed, CauseWork, CauseMismatch, CauseUneven} {
 		if !strings.Contains(page, "`"+cause+"`") {
-			t.Errorf("the page has no cause %s", cause)
+			t.Errorf("page has no cause %s", cause)
 		}
 	}
 }
@@ -36,11 +36,11 @@ func TestNoSentenceWithoutEvidence(t *testing.T) {
 		}
 		f.Lost, f.Evidence = 0, &Evidence{Affected: 5, Interval: 10, Judged: 10, Excess: 100, Level: 101, Others: 1}
 		if got := f.Sentence(); (got != "") != (kind.IsOfSteps()) {
-			t.Errorf("%s with evidence of steps says %q", kind, got)
+			t.Errorf("Sentence() of %s with evidence of steps = %q, want one only for kinds about steps", kind, got)
 		}
 		f.Lost, f.Evidence, f.Parts = 50e9, nil, []Part{{Name: "save", Time: 50e9}}
 		if got := f.Sentence(); (got != "") != kind.IsProblem() {
-			t.Errorf("%s as a loss says %q", kind, got)
+			t.Errorf("Sentence() of %s as a loss = %q, want one only for problems", kind, got)
 		}
 	}
 }

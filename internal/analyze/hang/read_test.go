@@ -201,7 +201,7 @@ func TestReadRefuses(t *testing.T) {
 		}
 		f, err := hang.Read(path)
 		if f != nil || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, %v", text, f, err)
+			t.Errorf("Read(%q) = %v, %v; want nil and an error with %q", text, f, err, want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestParts(t *testing.T) {
 			}
 			for n := range body {
 				if err := again.UnmarshalBinary(body[:n]); err == nil {
-					t.Errorf("%d of %d bytes are taken", n, len(body))
+					t.Errorf("UnmarshalBinary of %d of %d bytes: no error, want one", n, len(body))
 				}
 			}
 		})

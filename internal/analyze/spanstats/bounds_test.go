@@ -65,7 +65,7 @@ func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
 		t.Fatal("the bound was not reached")
 	}
 	if got < exact || got-r.UnionError > exact {
-		t.Errorf("union %d with error %d, exactly %d", got, r.UnionError, exact)
+		t.Errorf("union %d with error %d, want at most the error above %d", got, r.UnionError, exact)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestUnionInAnyOrder(t *testing.T) {
 		}
 		r := agg.Result()
 		if p := &r.Processes[0]; p.IO != 6*blocks*each || p.Idle != 4*blocks*each-4 || r.UnionError != 0 {
-			t.Errorf("%s: %+v, error %d", name, p.Use, r.UnionError)
+			t.Errorf("%s: %+v, union error %d; want I/O %d, idle %d, error 0", name, p.Use, r.UnionError, 6*blocks*each, 4*blocks*each-4)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestSmallestGapsAreClosed(t *testing.T) {
 	}
 	r := agg.Result()
 	if p := &r.Processes[0]; r.UnionError > 20*60 || p.IO < 20*600 || p.IO > 20*660 || p.Idle < 19*100_000 {
-		t.Errorf("%+v, error %d", p.Use, r.UnionError)
+		t.Errorf("%+v, union error %d; want at most 60 for each of 20 blocks", p.Use, r.UnionError)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestEpochsBelowTheTraining(t *testing.T) {
 	}
 	r := agg.Result()
 	if len(r.Epochs) != 2 || r.Epochs[1].Start != 2000 || r.Epochs[1].End != 2300 {
-		t.Errorf("epochs are %+v", r.Epochs)
+		t.Errorf("epochs %+v, want two, the second from 2000 to 2300", r.Epochs)
 	}
 }
 

@@ -40,13 +40,13 @@ func FuzzAggregator(f *testing.F) {
 			sum, n = sum+s.Total, n+s.Count
 		}
 		if sum != total || n != events || r.Events != events {
-			t.Errorf("total %d of %d, events %d of %d", sum, total, n, events)
+			t.Errorf("self times sum to %d, want %d; %d events, want %d", sum, total, n, events)
 		}
 		for _, p := range r.Processes {
 			u := p.Use
 			if u.Compute > u.Wall || u.IO > u.Wall || u.Comm > u.Wall || u.IOStall > u.IO || u.CommStall > u.Comm ||
 				u.Idle < 0 || u.Compute+max(u.IOStall, u.CommStall)+u.Idle > u.Wall || u.Wall != p.End-p.Start {
-				t.Errorf("%+v", p)
+				t.Errorf("times of the process %+v, want none longer than its wall time", p)
 			}
 		}
 	})

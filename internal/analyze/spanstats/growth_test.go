@@ -94,11 +94,11 @@ func TestTooDeep(t *testing.T) {
 		}
 		r := agg.Result()
 		if r.TooDeep == 0 || r.TooDeep > n-4096 {
-			t.Errorf("%s: %d spans are too deep", name, r.TooDeep)
+			t.Errorf("%s: %d spans are too deep, want 1 to %d", name, r.TooDeep, n-4096)
 		}
 		for _, s := range r.Names {
 			if s.Count != 10_000 || s.Self > s.Total || s.Name == "level0" && s.Self == s.Total {
-				t.Errorf("%s: %+v", name, s)
+				t.Errorf("%s: %+v, want 10000 spans, with self below total at level 0", name, s)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	r := agg.Result()
 	if r.UnionError != 0 || len(r.Processes) != files {
-		t.Errorf("%d processes, an error of %d", len(r.Processes), r.UnionError)
+		t.Errorf("%d processes, union error %d; want %d and 0", len(r.Processes), r.UnionError, files)
 	}
 	for _, p := range r.Processes {
 		if p.Compute != 60*steps || p.IO != 30*steps || p.IOStall != 20*steps {
@@ -140,7 +140,7 @@ func TestManyFiles(t *testing.T) {
 	agg.Add(complete("pipeline", "train", 1, 0, 4*steps*100))
 	r = agg.Result()
 	if p := r.Processes[0]; p.Compute != 4*60*steps || p.Lanes != 1 || r.UnionError != 0 {
-		t.Errorf("%+v, error %d", p, r.UnionError)
+		t.Errorf("%+v, union error %d; want one lane, %d ns of compute, error 0", p, r.UnionError, 4*60*steps)
 	}
 	for _, s := range r.Names {
 		if want := map[string]int64{"forward": 4 * 60 * steps, "train": 4 * 40 * steps}[s.Name]; s.Self != want {

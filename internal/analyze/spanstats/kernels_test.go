@@ -46,7 +46,7 @@ func TestKernelsAreTheComputingOfAProfile(t *testing.T) {
 		}
 		p := agg.Result().Processes[0]
 		if p.Compute != tc.compute || p.Comm != 30 || p.CommStall != tc.hidden || p.Kernels != tc.kernels {
-			t.Errorf("%s: %+v", tc.name, p)
+			t.Errorf("%s: %+v, want compute %d, 30 of communication with %d stalled, kernels %v", tc.name, p, tc.compute, tc.hidden, tc.kernels)
 		}
 	}
 	// Without kernels the host's phases count as computing.
@@ -57,6 +57,6 @@ func TestKernelsAreTheComputingOfAProfile(t *testing.T) {
 		}
 	}
 	if p := agg.Result().Processes[0]; p.Compute != 100 || p.Kernels {
-		t.Errorf("host only: %+v", p)
+		t.Errorf("host only: %+v, want compute 100 without kernels", p)
 	}
 }

@@ -55,7 +55,7 @@ func TestEpochsOfATrainingLoop(t *testing.T) {
 	}
 	epochs := agg.Result().Epochs
 	if len(epochs) != len(lasts) {
-		t.Fatalf("epochs are %+v", epochs)
+		t.Fatalf("epochs %+v, want %d", epochs, len(lasts))
 	}
 	for i, e := range epochs {
 		want := lasts[i].Microseconds()

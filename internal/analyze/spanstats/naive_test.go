@@ -136,7 +136,7 @@ func TestAggregatorAgreesWithNaiveReference(t *testing.T) {
 func compare(t *testing.T, got *spanstats.Result, want *naive, events int) {
 	t.Helper()
 	if got.Events != int64(events) || len(got.Names) != len(want.total) || got.UnionError != 0 {
-		t.Fatalf("%d events, %d names, error %d", got.Events, len(got.Names), got.UnionError)
+		t.Fatalf("%d events, %d names, union error %d; want %d, %d, 0", got.Events, len(got.Names), got.UnionError, events, len(want.total))
 	}
 	byCategory, durations := map[string]int64{}, map[string][]int64{}
 	for _, s := range got.Names {
@@ -163,7 +163,7 @@ func compare(t *testing.T, got *spanstats.Result, want *naive, events int) {
 	}
 	for _, c := range got.Categories {
 		if c.Self != byCategory[c.Category] {
-			t.Errorf("category %s has self %d, its names %d", c.Category, c.Self, byCategory[c.Category])
+			t.Errorf("category %s has self %d, want %d as the sum of its names", c.Category, c.Self, byCategory[c.Category])
 		}
 		durs := durations[c.Category]
 		slices.Sort(durs)
@@ -181,7 +181,7 @@ func compare(t *testing.T, got *spanstats.Result, want *naive, events int) {
 		start, end = min(start, p.Start), max(end, p.End)
 	}
 	if got.Start != start || got.End != end {
-		t.Errorf("from %d to %d, the processes from %d to %d", got.Start, got.End, start, end)
+		t.Errorf("result is from %d to %d, want %d to %d as the processes", got.Start, got.End, start, end)
 	}
 	for _, p := range got.Processes {
 		if use := want.use(p.PID, p.Start, p.End); p.Use != use {

@@ -40,11 +40,11 @@ func TestAttemptsAreNotRanks(t *testing.T) {
 	r := agg.Result()
 	mean, ranks := r.Mean()
 	if ranks != 2 || mean.Wall != 400 || mean.Compute != 200 || mean.Idle != 200 {
-		t.Errorf("%d ranks, %+v", ranks, mean)
+		t.Errorf("mean of %d ranks %+v, want 2 ranks: wall 400, compute 200, idle 200", ranks, mean)
 	}
 	for i, want := range []int64{1, 2, 1, 2} {
 		if p := r.Processes[i]; p.Attempt != want || p.Rank != []string{"0", "0", "1", "1"}[i] {
-			t.Errorf("process %d: rank %s, attempt %d", i, p.Rank, p.Attempt)
+			t.Errorf("process %d has rank %s, attempt %d; want %s, %d", i, p.Rank, p.Attempt, []string{"0", "0", "1", "1"}[i], want)
 		}
 	}
 	if e := r.EpochMeans(); len(e) != 1 || e[0].Ranks != 2 || e[0].Wall != 400 {
@@ -97,7 +97,7 @@ func TestWhatIsAnAttempt(t *testing.T) {
 		}
 	}
 	if mean, ranks := r.Mean(); ranks != 4 || mean.Wall != (200+500+100+100)/4 {
-		t.Errorf("%d ranks, %+v", ranks, mean)
+		t.Errorf("mean of %d ranks %+v, want 4 ranks with wall 225", ranks, mean)
 	}
 	if again := agg.Result(); again.Processes[1].Attempt != 6 {
 		t.Errorf("a second result has attempt %d, want 6", again.Processes[1].Attempt)
@@ -143,7 +143,7 @@ func TestRunsGoOn(t *testing.T) {
 			agg.Add(&dftracer.Event{Phase: dftracer.PhaseComplete, PID: 11, TID: 11, HostHash: "h", Cat: "checkpoint", Name: "load", TS: 5300, Dur: 5, ID: 300})
 		}
 		if p := agg.Result().Processes; len(p) != 2 || (p[1].Run == p[0].Run) != c.sameRun {
-			t.Errorf("%s: %+v", name, p)
+			t.Errorf("%s: processes %+v, want two, of the same run: %v", name, p, c.sameRun)
 		}
 	}
 }

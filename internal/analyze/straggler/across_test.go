@@ -52,7 +52,7 @@ func TestAcross(t *testing.T) {
 			got := straggler.Across(tt.attempts)
 			if tt.blame == "" {
 				if len(got) != 0 {
-					t.Fatalf("got %+v", got)
+					t.Fatalf("Across() = %+v, want nothing", got)
 				}
 				return
 			}
@@ -61,12 +61,12 @@ func TestAcross(t *testing.T) {
 			}
 			rc := got[0]
 			if rc.Blame != tt.blame || !slices.Equal(rc.Ranks, tt.ranks) || rc.Host != tt.host || !slices.Equal(rc.Attempts, tt.in) || rc.Judged != len(tt.attempts) || !strings.Contains(rc.Sentence, tt.says) {
-				t.Errorf("got %+v", rc)
+				t.Errorf("Across() = %+v, want %s, ranks %v, host %q, attempts %v of %d, %q in the sentence", rc, tt.blame, tt.ranks, tt.host, tt.in, len(tt.attempts), tt.says)
 			}
 			back := slices.Clone(tt.attempts)
 			slices.Reverse(back)
 			if again := straggler.Across(back); fmt.Sprint(again) != fmt.Sprint(got) {
-				t.Errorf("in another order: %+v", again)
+				t.Errorf("Across() of attempts in another order = %+v, want %+v", again, got)
 			}
 		})
 	}
@@ -79,6 +79,6 @@ func TestAcrossWithAWholeHost(t *testing.T) {
 	hosts := []string{"a", "a", "b", "b", "c", "c", "d", "d"}
 	got := straggler.Across([]straggler.AttemptVerdict{onHosts(1, both, hosts...), onHosts(2, both, hosts...)})
 	if len(got) != 1 || got[0].Blame != straggler.BlameEither || got[0].Host != "b" || len(got[0].Attempts) != 2 || len(got[0].Ranks) != 2 {
-		t.Errorf("got %+v", got)
+		t.Errorf("Across() = %+v, want either the ranks or host b, in 2 attempts of 2 ranks", got)
 	}
 }

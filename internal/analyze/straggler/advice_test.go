@@ -79,7 +79,7 @@ func TestWordsAreTrue(t *testing.T) {
 		t.Errorf("one of the ranks that wait does so longest: got %q, then %q, want that the second repair includes the first", v.Sentence, v.Second)
 	}
 	if v := rotating(); !strings.Contains(v.Sentence, "Other ranks wait for data in each step") {
-		t.Errorf("ranks that wait in turn: got %q", v.Sentence)
+		t.Errorf(`ranks that wait in turn: sentence %q, want "Other ranks wait for data in each step"`, v.Sentence)
 	}
 	v := varying("wanders", 60, 0.5, 1)
 	if strings.Contains(v.Next, "power") || !strings.Contains(v.Sentence, "a step takes about") {

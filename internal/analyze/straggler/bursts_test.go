@@ -46,7 +46,7 @@ func TestBursts(t *testing.T) {
 				total[i] = float64(last[len(last)-1].End - drawn[2][0].Spans[0].Start)
 				v = st.Verdict()
 				if i == 0 && v.Kind == finding.Drift {
-					t.Errorf("%s, seed %d, without them: %s", tc.name, 1+seed, v.Sentence)
+					t.Errorf("%s, seed %d, without bursts: %s; want no drift", tc.name, 1+seed, v.Sentence)
 				}
 			}
 			want := total[1] / total[0]
@@ -58,7 +58,7 @@ func TestBursts(t *testing.T) {
 				t.Errorf("%s, seed %d: gain %.3f, want %.3f", tc.name, 1+seed, v.Gain, want)
 			}
 			if tc.every > 0 && !strings.Contains(v.Sentence, "every") {
-				t.Errorf("%s: sentence %q has no period", tc.name, v.Sentence)
+				t.Errorf(`%s: sentence %q, want one with the period ("every")`, tc.name, v.Sentence)
 			}
 			if seed == 0 {
 				t.Log(v.Sentence)

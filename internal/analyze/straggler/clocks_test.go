@@ -14,11 +14,11 @@ func TestClocks(t *testing.T) {
 		}
 		for r := range 4 {
 			if off := s.clock[r] + by[r] - s.clock[0]; off < -1e6 || off > 1e6 {
-				t.Errorf("%s: rank %d is %d ns off", layout, r, off)
+				t.Errorf("%s: clock of rank %d is %d ns off, want at most 1 ms", layout, r, off)
 			}
 		}
 	}
 	if by := (job{n: 4, m: 60, layout: "hidden"}).state().Clocks(); by != nil {
-		t.Errorf("set by nothing: %v", by)
+		t.Errorf("clocks without collectives = %v, want nil", by)
 	}
 }

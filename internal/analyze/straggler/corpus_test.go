@@ -227,7 +227,7 @@ func scoreCorpus(t *testing.T, c corpus) {
 		t.Fatal(err)
 	}
 	if len(said) < len(ids) {
-		t.Errorf("%d of %d cases were judged before the time was up, and only they are scored: give go test a longer -timeout", len(said), len(ids))
+		t.Errorf("%d of %d cases were judged before the time was up, want all: give go test a longer -timeout", len(said), len(ids))
 		var some []json.RawMessage
 		for _, id := range ids {
 			if said[id] != nil {
@@ -289,7 +289,7 @@ func scoreCorpus(t *testing.T, c corpus) {
 		t.Errorf("wrong blame %d, false alarms %d: want none", totals["wrong_blame"], totals["false_alarm"])
 	}
 	if bad := len(said) - totals["right"] - totals["abstained"]; 30*bad > len(said) {
-		t.Errorf("%d of %d cases are neither right nor a correct abstention", bad, len(said))
+		t.Errorf("%d of %d cases are neither right nor a correct abstention, want at most a thirtieth", bad, len(said))
 	}
 }
 

@@ -34,7 +34,7 @@ func TestExchange(t *testing.T) {
 		a, b := tableOf(c.base.state()), tableOf(c.next.state())
 		parts := a.Exchange(b)
 		if len(parts) == 0 {
-			t.Errorf("%s: nothing is exchanged", c.name)
+			t.Errorf("%s: Exchange() found no parts, want some", c.name)
 			continue
 		}
 		var sum float64
@@ -55,7 +55,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("%s: %s takes %.1f ms, want %s %.0f", c.name, first, parts[0].Time/1e6, c.want, c.time)
 		}
 		if math.Abs(rest) > 0.12*math.Abs(diff) {
-			t.Errorf("%s: %.2f of %.2f ms are left", c.name, rest/1e6, diff/1e6)
+			t.Errorf("%s: the parts leave %.2f of %.2f ms unexplained, want at most 12 %%", c.name, rest/1e6, diff/1e6)
 		}
 	}
 	if parts := tableOf((job{n: 4, m: 100}).state()).Exchange(tableOf((job{n: 5, m: 100}).state())); parts != nil {

@@ -118,7 +118,7 @@ func TestHang(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			v := tt.halt.verdict()
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause {
-				t.Errorf("%s, ranks %v, cause %q: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+				t.Errorf("got %s, ranks %v, cause %q; want %s, %v, %q: %s", v.Kind, v.Ranks, v.Cause, tt.kind, tt.ranks, tt.cause, v.Sentence)
 			}
 			if v.Kind == finding.Hang {
 				t.Log(v.Sentence)
@@ -174,7 +174,7 @@ func TestHangOnDevice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := devices(tt.launched, tt.done)
 			if v.Kind != finding.Hang || !slices.Equal(v.Ranks, tt.ranks) {
-				t.Errorf("%s, ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
+				t.Errorf("got %s, ranks %v; want a hang of ranks %v: %s", v.Kind, v.Ranks, tt.ranks, v.Sentence)
 			}
 		})
 	}
@@ -217,11 +217,11 @@ func TestNamedByOthers(t *testing.T) {
 	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, FromStep: 7, Cause: "backward"}}
 	v.Blame([]int{3}, []string{"node-b"}, false, "it was killed.")
 	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 (node-b) since step 7: it was killed." || v.Next == "" {
-		t.Errorf("%+v", v)
+		t.Errorf("verdict %+v, want rank 3 on node-b, which was killed, and what to do next", v)
 	}
 	v.Blame([]int{1, 2}, nil, true, "they came with another collective")
 	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != finding.CauseMismatch || v.Sentence != "The other ranks wait for ranks 1, 2 since step 7: they came with another collective." {
-		t.Errorf("%+v", v)
+		t.Errorf("verdict %+v, want ranks 1 and 2 with a collective mismatch", v)
 	}
 }
 
@@ -255,6 +255,6 @@ func TestUnevenSteps(t *testing.T) {
 func TestWaitOfUnknownLength(t *testing.T) {
 	h := halt{seen: -60 * 365 * 24 * time.Hour, spans: lost}
 	if v := h.verdict(); v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || strings.Contains(v.Sentence, "0.0 s") || !strings.HasSuffix(v.Sentence, "wait.") {
-		t.Errorf("%s", v.Sentence)
+		t.Errorf("sentence %q, want a hang of rank 2 that does not state a length of the wait", v.Sentence)
 	}
 }

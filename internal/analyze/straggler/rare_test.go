@@ -35,6 +35,6 @@ func TestRareCollective(t *testing.T) {
 		}
 	}
 	if v := s.Verdict(); v.Kind != finding.SlowRanks || v.Cause != "input" || len(v.Ranks) != 1 || v.Ranks[0] != 1 {
-		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+		t.Errorf("got %s %v %s, want slow ranks [1] input: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 	}
 }

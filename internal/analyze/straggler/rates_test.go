@@ -164,10 +164,10 @@ func TestRates(t *testing.T) {
 			}
 			t.Logf("| %s | %s%s |", sc.name, strings.TrimPrefix(fmt.Sprint(got), "map"), late)
 			if got["wrong_blame"] > seeds/50 || got["false_alarm"] > seeds/25 {
-				t.Errorf("blames the innocent: %v", got)
+				t.Errorf("outcomes %v, want wrong blame in at most 2 %% and false alarms in at most 4 %%", got)
 			}
 			if ok := got["right"] + got["accepted"] + got["abstained"]; 10*ok < 9*seeds-10 || seeds == 1 && ok == 0 {
-				t.Errorf("right in %d of %d: %v", ok, seeds, got)
+				t.Errorf("right in %d of %d jobs, want 90 %%: %v", ok, seeds, got)
 			}
 		})
 	}

@@ -148,7 +148,7 @@ func TestRules(t *testing.T) {
 	} {
 		v := c.job.state().Verdict()
 		if v.Kind != c.kind || v.Reason != c.why || !slices.Equal(v.Ranks, c.ranks) {
-			t.Errorf("%s: %s %s (gain %.3f, replay error %.3f, second %s)", name, v.Sentence, v.Reason, v.Gain, v.Coverage.ReplayError, v.Second)
+			t.Errorf("%s: %s %s (gain %.3f, replay error %.3f, second %s); want %s %s, ranks %v", name, v.Sentence, v.Reason, v.Gain, v.Coverage.ReplayError, v.Second, c.kind, c.why, c.ranks)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestQueueOfAnyPace(t *testing.T) {
 	}
 	queue, none := gain(0.15), gain(0.3)
 	if queue > 1.2 || none < 1.3 {
-		t.Errorf("without the late rank the job is %.3f times faster with a queue, %.3f without", queue, none)
+		t.Errorf("without the late rank the job is %.3f times faster with a queue, want at most 1.2; %.3f times without, want at least 1.3", queue, none)
 	}
 }
 

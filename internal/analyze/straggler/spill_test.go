@@ -69,14 +69,14 @@ func TestSpill(t *testing.T) {
 			}
 			want, got := packed(t, a), packed(t, b)
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s, %d cells: %d bytes in the file, %d in memory, not the same", name, cells, len(got), len(want))
+				t.Errorf("%s, %d cells: %d bytes in the file differ from the %d bytes in memory", name, cells, len(got), len(want))
 			}
 			read := straggler.New(&spilled)
 			if err := read.UnmarshalBinary(got); err != nil {
 				t.Fatal(err)
 			}
 			if again := packed(t, read); !bytes.Equal(again, want) {
-				t.Errorf("%s, %d cells: other bytes after they were read", name, cells)
+				t.Errorf("%s, %d cells: state read back differs from the state written", name, cells)
 			}
 		}
 	}

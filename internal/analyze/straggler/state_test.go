@@ -85,7 +85,7 @@ func TestRankWithHalfOfItsSteps(t *testing.T) {
 	asJSON(t, st)
 	v := st.Verdict()
 	if v.Kind != finding.SlowRanks || len(v.Ranks) != 1 || v.Ranks[0] != 3 || len(v.Coverage.Missing) != 1 || v.Coverage.Missing[0] != 6 {
-		t.Errorf("missing %v: %s", v.Coverage.Missing, v.Sentence)
+		t.Errorf("missing %v, want [6], and slow rank 3: %s", v.Coverage.Missing, v.Sentence)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	v := st.Verdict()
 	if !v.Coverage.Forgotten || v.Coverage.Steps > 100 || v.Coverage.LastStep != 599 || v.Kind != finding.SlowRanks {
-		t.Errorf("got %+v: %s", v.Coverage, v.Sentence)
+		t.Errorf("coverage %+v, want the last 100 of 600 steps, and slow ranks: %s", v.Coverage, v.Sentence)
 	}
 }
 
@@ -127,10 +127,10 @@ func TestAbstainsWithWhatIsNeeded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			v := tt.st.Verdict()
 			if v.Kind != finding.Unknown || v.Reason != tt.reason || v.ExitCode() != 4 || len(v.Ranks) > 0 {
-				t.Fatalf("got %s, %s, exit code %d: %s", v.Kind, v.Reason, v.ExitCode(), v.Sentence)
+				t.Fatalf("got %s, %s, exit code %d, ranks %v; want unknown, %s, 4, none: %s", v.Kind, v.Reason, v.ExitCode(), v.Ranks, tt.reason, v.Sentence)
 			}
 			if !strings.Contains(v.Needed, tt.needed) || !strings.Contains(v.Sentence, tt.needed) {
-				t.Errorf("the sentence lacks what is needed: %s", v.Sentence)
+				t.Errorf("needed %q, want %q there and in the sentence %q", v.Needed, tt.needed, v.Sentence)
 			}
 		})
 	}
@@ -157,7 +157,7 @@ func TestLostRank(t *testing.T) {
 		j := job{n: 8, m: 100, die: &death{rank: 5, step: 60, open: open}}
 		v := j.state().Verdict()
 		if v.Kind != finding.Hang || len(v.Ranks) != 1 || v.Ranks[0] != 5 || v.FromStep != 60 {
-			t.Errorf("open %v: %s", open, v.Sentence)
+			t.Errorf("open %v: want a hang of rank 5 from step 60, got %s", open, v.Sentence)
 		}
 		// The whole job was stopped while the ranks waited, as they do in every step.
 		st := j.state()
@@ -168,7 +168,7 @@ func TestLostRank(t *testing.T) {
 			st.SetRank(r, straggler.Rank{LastSeen: max(end.Start, end.End) + 50e6})
 		}
 		if v := st.Verdict(); v.Kind != finding.Fine {
-			t.Errorf("open %v, seen for 50 ms only: %s", open, v.Sentence)
+			t.Errorf("open %v, seen for 50 ms only: want no finding, got %s", open, v.Sentence)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestWatchFindsItSoonAndOnce(t *testing.T) {
 				}
 				said++
 				if v.Kind != finding.SlowRanks || len(v.Ranks) != 1 || v.Ranks[0] != 3 || i < 100 {
-					t.Errorf("seed %d, step %d: %s", seed, i, v.Sentence)
+					t.Errorf("seed %d, step %d: want slow rank 3 from step 100 on, got %s", seed, i, v.Sentence)
 				}
 				if said == 1 {
 					delays = append(delays, int64(i-100))
@@ -205,14 +205,14 @@ func TestWatchFindsItSoonAndOnce(t *testing.T) {
 func TestVerdictHasItsEvidence(t *testing.T) {
 	v := job{n: 8, m: 120, faults: []fault{slow([]int{3}, straggler.Input, 0, 58, 0)}}.state().Verdict()
 	if v.ExitCode() != 3 || !strings.HasPrefix(v.Sentence, "Rank 3's data loading delays every step: ") || v.Next == "" || v.Version != 2 {
-		t.Errorf("exit code %d, next %q: %s", v.ExitCode(), v.Next, v.Sentence)
+		t.Errorf("exit code %d, next %q, want 3, advice, and a sentence about the data loading of rank 3: %s", v.ExitCode(), v.Next, v.Sentence)
 	}
 	if len(v.Ranking) != 8 {
 		t.Fatalf("%d rows, want 8", len(v.Ranking))
 	}
 	for _, r := range v.Ranking {
 		if slow := r.Rank == 3; slow != (r.Excess > 40) || slow != (r.Wait < 10) || slow != (r.Last > 0.9) {
-			t.Errorf("row %+v", r)
+			t.Errorf("row %+v, want only rank 3 slow by 40 %% or more, hardly waiting, mostly last", r)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func BenchmarkThousandRanks(b *testing.B) {
 			}
 		}
 		if v := st.Verdict(); v.Kind != finding.SlowRanks || v.Coverage.Steps < 900 {
-			b.Fatalf("%d steps: %s", v.Coverage.Steps, v.Sentence)
+			b.Fatalf("%d steps, want 900 or more and slow ranks: %s", v.Coverage.Steps, v.Sentence)
 		}
 	}
 }
@@ -279,7 +279,7 @@ func TestForgetsWhileItIsFed(t *testing.T) {
 		}
 	}
 	if n := st.Len(); n > 500 || n < 400 {
-		t.Errorf("%d steps of at most 400 are held", n)
+		t.Errorf("%d steps are held, want 400 to 500", n)
 	}
 }
 
@@ -313,7 +313,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	}
 	if good == 0 || good == 4*len(whole) {
-		t.Errorf("%d of %d damaged files were read", good, 4*len(whole))
+		t.Errorf("%d of %d damaged files were read, want some but not all", good, 4*len(whole))
 	}
 }
 

@@ -68,22 +68,22 @@ func TestTwoCollectives(t *testing.T) {
 	}
 	for r, row := range v.Ranking {
 		if waits := row.Wait > 35 && row.Wait < 42; waits != (r != 2) {
-			t.Errorf("rank %d waits %.1f ms for others", r, row.Wait)
+			t.Errorf("rank %d waits %.1f ms for others, want 35 to 42 (rank 2: less)", r, row.Wait)
 		}
 		for s := range table.Steps {
 			wait, transfer := table.Communication(r, s)
 			if sum := table.Own(r, s) + wait + transfer; sum < 0.99*table.Period[s] || sum > 1.01*table.Period[s] || transfer > 3e6 {
-				t.Fatalf("step %d: %g own, %g wait, %g transfer of %g", s, table.Own(r, s), wait, transfer, table.Period[s])
+				t.Fatalf("step %d: %g own, %g wait, %g transfer; want them to sum to %g, transfer at most 3 ms", s, table.Own(r, s), wait, transfer, table.Period[s])
 			}
 		}
 	}
 	// No recorded rank is slow, and all of them wait for the missing one before forward.
 	for _, by := range []float64{8, 38} {
 		if v := twice(4, 100, slow(2, by), 2).Verdict(); v.Kind != finding.Unknown || v.Reason != "missing_rank" || !slices.Equal(v.Suspects, []int{2}) {
-			t.Errorf("%g ms: %s %s: %s", by, v.Kind, v.Reason, v.Sentence)
+			t.Errorf("%g ms: got %s %s, want unknown for missing_rank with suspect 2: %s", by, v.Kind, v.Reason, v.Sentence)
 		}
 	}
 	if v := twice(4, 100, slow(-1, 0), 2).Verdict(); v.Kind != finding.Fine {
-		t.Errorf("%s %s: %s", v.Kind, v.Reason, v.Sentence)
+		t.Errorf("got %s %s, want no finding: %s", v.Kind, v.Reason, v.Sentence)
 	}
 }

@@ -63,7 +63,7 @@ func TestWatchAgreesWithState(t *testing.T) {
 			}
 			if len(got.v) == 0 {
 				if want.ExitCode() == 3 {
-					t.Errorf("nothing was said of: %s", want.Sentence)
+					t.Errorf("the watch reported nothing, want: %s", want.Sentence)
 				}
 				return
 			}
@@ -172,7 +172,7 @@ func TestWatchOfHealthyJobs(t *testing.T) {
 			}
 			t.Logf("| healthy, %s | %d of %d runs had a false answer at some time |", name, wrong, seeds)
 			if uint64(wrong) > 1+seeds/20 {
-				t.Errorf("%d of %d healthy runs had a false answer", wrong, seeds)
+				t.Errorf("%d of %d healthy runs had a false finding, want at most 1 + 1/20", wrong, seeds)
 			}
 		})
 	}

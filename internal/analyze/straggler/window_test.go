@@ -35,7 +35,7 @@ func TestWindows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if 8*len(packed) > len(full) {
-				t.Errorf("%d bytes, %d without windows", len(packed), len(full))
+				t.Errorf("%d bytes with windows, want at most an eighth of the %d without", len(packed), len(full))
 			}
 			t.Logf("%.1f bytes for a step of a rank, %.1f without windows", float64(len(packed))/float64(tt.job.n*tt.job.m), float64(len(full))/float64(tt.job.n*tt.job.m))
 			v := st.Verdict()
@@ -43,7 +43,7 @@ func TestWindows(t *testing.T) {
 				t.Fatalf("got %s, %+v, want v.Kind = tt.kind, v.Cause = tt.cause, v.Coverage.WindowSteps = straggler.WindowSteps", v.Sentence, v.Coverage)
 			}
 			if tt.rank >= 0 && (len(v.Ranks) != 1 || v.Ranks[0] != tt.rank || v.FromStep < tt.from-200 || v.FromStep > tt.from+200) {
-				t.Errorf("%s", v.Sentence)
+				t.Errorf("want slow rank %d from about step %d, got %s", tt.rank, tt.from, v.Sentence)
 			}
 			want := asJSON(t, st)
 
@@ -56,7 +56,7 @@ func TestWindows(t *testing.T) {
 			}
 			for n := range packed {
 				if n%97 == 0 && straggler.New(nil).UnmarshalBinary(packed[:n]) == nil {
-					t.Fatalf("%d of %d bytes are a state", n, len(packed))
+					t.Fatalf("UnmarshalBinary of %d of %d bytes: no error, want one", n, len(packed))
 				}
 			}
 

@@ -40,7 +40,7 @@ func TestClean(t *testing.T) {
 	}
 	settled(t, p, delivery.Stats{Ended: 11, Exported: 11})
 	if got := p.Stats().Repaired; got != 10 || !slices.Contains(cleaned, "plain") {
-		t.Errorf("repaired %d, cleaned %v", got, cleaned)
+		t.Errorf("repaired %d, cleaned %v; want 10 and plain unchanged", got, cleaned)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 	p.OnEnd(span("small"))
 	_ = p.ForceFlush(t.Context()) // returns the loss
 	if err := p.Shutdown(t.Context()); err == nil || !strings.Contains(err.Error(), "close") {
-		t.Errorf("shutdown: %v", err)
+		t.Errorf("Shutdown() = %v, want an error of close", err)
 	}
 	settled(t, p, delivery.Stats{Ended: 2, Dropped: drops(delivery.Refused, 2)})
 }
@@ -105,7 +105,7 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("got %+v, want Ended 16000, Pending 0, s.Exported + s.DroppedTotal() = Ended", s)
 	}
 	if reported.Load() != s.DroppedTotal() {
-		t.Errorf("reported %d, dropped %d", reported.Load(), s.DroppedTotal())
+		t.Errorf("reported %d dropped spans, want %d as in the stats", reported.Load(), s.DroppedTotal())
 	}
 }
 

@@ -109,7 +109,7 @@ func settled(t *testing.T, p *delivery.Processor, want delivery.Stats) {
 	t.Helper()
 	got := p.Stats()
 	if got.Ended != got.Exported+got.Spilled+got.DroppedTotal()+got.Pending {
-		t.Errorf("counts do not add up: %+v", got)
+		t.Errorf("stats %+v: want ended = exported + spilled + dropped + pending", got)
 	}
 	if got.Ended != want.Ended || got.Exported != want.Exported || got.Spilled != want.Spilled ||
 		got.Dropped != want.Dropped || got.Pending != 0 {

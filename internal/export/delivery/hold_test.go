@@ -72,7 +72,7 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 			t.Error("Shutdown returned no error, want one with the spans that were not sent")
 		}
 		if time.Since(began) != 0 || p.Stats().Attempts != s.Attempts+1 {
-			t.Errorf("the shutdown took %v and %d requests", time.Since(began), p.Stats().Attempts-s.Attempts)
+			t.Errorf("shutdown took %v and %d requests, want 0 s and 1", time.Since(began), p.Stats().Attempts-s.Attempts)
 		}
 	})
 }

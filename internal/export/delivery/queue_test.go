@@ -25,11 +25,11 @@ func TestEverySpanArrivesInOrder(t *testing.T) {
 	settled(t, p, delivery.Stats{Ended: 1000, Exported: 1000})
 	for i, name := range b.names {
 		if name != fmt.Sprint("s", i) {
-			t.Fatalf("span %d is %s", i, name)
+			t.Fatalf("span %d is %s, want it in order", i, name)
 		}
 	}
 	if slices.Max(b.sizes) > 64 || b.shut != 1 {
-		t.Errorf("batches %v, %d shutdowns", b.sizes, b.shut)
+		t.Errorf("batches %v, %d shutdowns; want at most 64 spans each, 1", b.sizes, b.shut)
 	}
 	p.OnEnd(span("late"))
 	settled(t, p, delivery.Stats{Ended: 1001, Exported: 1000, Dropped: drops(delivery.Shutdown, 1)})
@@ -52,12 +52,12 @@ func TestBatchGoesOutWhenFullOrLate(t *testing.T) {
 		end(p, 25)
 		synctest.Wait()
 		if got := p.Stats(); got.Exported != 20 || got.Pending != 5 {
-			t.Errorf("full batches first: %+v", got)
+			t.Errorf("stats after full batches: %+v, want 20 exported, 5 pending", got)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if got := p.Stats(); got.Exported != 25 {
-			t.Errorf("the rest after the delay: %+v", got)
+			t.Errorf("stats after the delay: %+v, want 25 exported", got)
 		}
 		if err := p.Shutdown(t.Context()); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 				var reported int64
 				tc.o.OnLoss = func(c delivery.Cause, n int64, err error) {
 					if c != delivery.QueueFull || err != nil {
-						t.Errorf("reported %v %v", c, err)
+						t.Errorf("reported %v, %v; want %v, no error", c, err, delivery.QueueFull)
 					}
 					reported += n
 				}
@@ -102,7 +102,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 				lost := int64(tc.n) - tc.kept
 				settled(t, p, delivery.Stats{Ended: int64(tc.n) + 1, Exported: 1 + tc.kept, Dropped: drops(delivery.QueueFull, lost)})
 				if reported != lost {
-					t.Errorf("reported %d, lost %d", reported, lost)
+					t.Errorf("reported %d dropped spans, want %d", reported, lost)
 				}
 			})
 		})

@@ -118,7 +118,7 @@ func TestRetry(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
 				if err := p.ForceFlush(ctx); (err != nil) != (tc.want.DroppedTotal() > 0) {
-					t.Errorf("flush: %v", err)
+					t.Errorf("ForceFlush() = %v, want an error: %v", err, tc.want.DroppedTotal() > 0)
 				}
 				took := time.Since(began)
 				if took < tc.least || took > tc.most {
@@ -129,7 +129,7 @@ func TestRetry(t *testing.T) {
 					t.Errorf("%d retries, want %d", got, tc.retries)
 				}
 				if reported.Dropped != tc.want.Dropped {
-					t.Errorf("reported %v, dropped %v", reported.Dropped, tc.want.Dropped)
+					t.Errorf("reported %v, want %v as dropped", reported.Dropped, tc.want.Dropped)
 				}
 				if err := p.Shutdown(t.Context()); err != nil {
 					t.Fatal(err)
@@ -173,7 +173,7 @@ func TestPatientGivesUpOnce(t *testing.T) {
 			t.Errorf("%s for a patience of 2s, want at most %s", took, 2*time.Second)
 		}
 		if n := len(to.sizes); n < 2 || n > 10 {
-			t.Errorf("%d attempts", n)
+			t.Errorf("%d attempts, want 2 to 10", n)
 		}
 	})
 }

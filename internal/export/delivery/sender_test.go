@@ -84,10 +84,10 @@ func TestShutdownWaitsForABackendThatMayComeBack(t *testing.T) {
 				}
 				after := p.Stats()
 				if (err == nil) != (after.Dropped[delivery.Shutdown] == 0) || after.Pending != 0 || after.Exported != before.Exported || after.DroppedTotal()+after.Exported != after.Ended {
-					t.Errorf("%v, %+v", err, after)
+					t.Errorf("Shutdown() = %v, stats %+v; want an error only if spans were dropped, nothing pending", err, after)
 				}
 				if n := after.Attempts - before.Attempts; tc.attempts > 0 && n > tc.attempts || n == 0 && !tried {
-					t.Errorf("%d attempts", n)
+					t.Errorf("%d attempts, want 1 to %d", n, tc.attempts)
 				}
 			})
 		})

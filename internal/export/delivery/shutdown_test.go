@@ -48,20 +48,20 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 						Dropped: drops(delivery.Shutdown, 1000-got.Spilled),
 					})
 					if spilling && (got.Spilled != 1000 || len(s.names) != 1000) {
-						t.Errorf("spilled %d, kept %d", got.Spilled, len(s.names))
+						t.Errorf("spilled %d, file has %d; want 1000 each", got.Spilled, len(s.names))
 					}
 					if heeds := name != "does not heed its context"; spilling && heeds && s.closed != 1 {
-						t.Errorf("closed %d times", s.closed)
+						t.Errorf("spill was closed %d times, want once", s.closed)
 					}
 					if lost := got.Dropped[delivery.Shutdown]; (err != nil) != (lost > 0) {
-						t.Errorf("lost %d, error %v", lost, err)
+						t.Errorf("%d spans lost, error %v; want an error only if spans are lost", lost, err)
 					}
 					if again := p.Shutdown(context.Background()); again != err {
 						t.Errorf("second shutdown: %v, want %v", again, err)
 					}
 					time.Sleep(time.Hour) // later events change no count
 					if later := p.Stats(); later.Exported != got.Exported || later.Dropped != got.Dropped {
-						t.Errorf("counts changed after shutdown: %+v", later)
+						t.Errorf("counts after the shutdown %+v, want %+v as at its end", later, got)
 					}
 				})
 			})

@@ -65,7 +65,7 @@ func TestBurstOutrunsTheSpill(t *testing.T) {
 				}
 				got := p.Stats()
 				if got.Spilled != st.Pending || int(got.Spilled) != len(s.names) {
-					t.Errorf("kept %d, %+v", len(s.names), got)
+					t.Errorf("file has %d spans, stats %+v; want all pending ones spilled", len(s.names), got)
 				}
 				settled(t, p, delivery.Stats{Ended: tc.spans, Spilled: got.Spilled, Dropped: drops(delivery.QueueFull, tc.spans-got.Spilled)})
 			})
@@ -79,7 +79,7 @@ func TestFullSpillDrops(t *testing.T) {
 	p := delivery.New(b, &delivery.Options{MaxBatch: 50, Spill: s}) // nothing is sent before the flush
 	end(p, 20)
 	if err := p.ForceFlush(t.Context()); err == nil || !strings.Contains(err.Error(), "no room") {
-		t.Errorf("flush: %v", err)
+		t.Errorf(`ForceFlush() = %v, want "no room"`, err)
 	}
 	if err := p.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)

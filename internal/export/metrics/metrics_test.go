@@ -52,13 +52,13 @@ func TestDocuments(t *testing.T) {
 	between := regexp.MustCompile(`(?s)(<!-- metrics: [^\n]*\n)(.*?)(<!-- end of metrics -->)`)
 	m := between.FindSubmatch(text)
 	if m == nil {
-		t.Fatalf("%s has no place for the table", path)
+		t.Fatalf("%s has no markers for the table", path)
 	}
 	if string(m[2]) == want {
 		return
 	}
 	if !*update {
-		t.Errorf("%s is not what the table says: go test ./internal/export/metrics -update", path)
+		t.Errorf("%s differs from the table: run go test ./internal/export/metrics -update", path)
 		return
 	}
 	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+want+string(m[3])))
@@ -83,14 +83,14 @@ func TestTable(t *testing.T) {
 	for _, m := range all() {
 		prom := promname.Of(m)
 		if names[m.Name] || shown[prom] {
-			t.Errorf("%s is there twice", m.Name)
+			t.Errorf("%s is there twice, want once", m.Name)
 		}
 		names[m.Name], shown[prom] = true, true
 		if !units.MatchString(m.Unit) || m.Text == "" || m.Kind == "" {
-			t.Errorf("%+v", m)
+			t.Errorf("metric %+v, want a known unit, a text and a kind", m)
 		}
 		if !strings.HasPrefix(m.Name, "training.") && !strings.HasPrefix(m.Name, "trainspan.") && !strings.HasPrefix(m.Name, "otel.sdk.") {
-			t.Errorf("%s has an unknown namespace", m.Name)
+			t.Errorf("%s has an unknown namespace, want training., trainspan. or otel.sdk.", m.Name)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestTable(t *testing.T) {
 // TestStandard compares the standard rows with the conventions of the pinned version.
 func TestStandard(t *testing.T) {
 	if !strings.HasSuffix(semconv.SchemaURL, strings.TrimPrefix(metrics.Semconv, "v")) {
-		t.Errorf("%s, and the table says %s", semconv.SchemaURL, metrics.Semconv)
+		t.Errorf("schema %s, want version %s as in the table", semconv.SchemaURL, metrics.Semconv)
 	}
 	type standard interface {
 		Name() string
@@ -114,12 +114,12 @@ func TestStandard(t *testing.T) {
 	for _, m := range all() {
 		s := known[m.Name]
 		if strings.HasPrefix(m.Name, "otel.") != (s != nil) || s != nil && s.Unit() != m.Unit {
-			t.Errorf("%s has the unit %s, and is in the conventions: %v", m.Name, m.Unit, s)
+			t.Errorf("%s has unit %s, convention %v; want the unit of the convention for otel., none else", m.Name, m.Unit, s)
 		}
 	}
 	for key, want := range map[string]string{metrics.ComponentName: string(semconv.OTelComponentNameKey), metrics.ComponentType: string(semconv.OTelComponentTypeKey), metrics.ErrorType: string(semconv.ErrorTypeKey)} {
 		if key != want {
-			t.Errorf("%s is %s", key, want)
+			t.Errorf("attribute key %s, want %s as in the conventions", key, want)
 		}
 	}
 }
@@ -133,6 +133,6 @@ func TestEachMetricIsInAGroup(t *testing.T) {
 	}
 	declared := len(regexp.MustCompile(`(?m)^\s+\w+ += &Metric\{`).FindAll(text, -1))
 	if n := len(all()); declared != n || n == 0 {
-		t.Errorf("%d metrics are declared, %d are in a group", declared, n)
+		t.Errorf("%d metrics are declared, want %d as in the groups", declared, n)
 	}
 }

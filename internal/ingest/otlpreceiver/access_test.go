@@ -76,7 +76,7 @@ func TestAccess(t *testing.T) {
 					t.Errorf("status %d, want %d; %d batches were taken", w.Code, c.want, taken-before)
 				}
 				if text := w.Body.String(); c.want == 401 && (!strings.Contains(text, "OTEL_EXPORTER_OTLP_TRACES_HEADERS") || strings.Contains(text, token)) {
-					t.Errorf("the answer is %q", text)
+					t.Errorf("answer is %q, want the environment variable of the headers, without the token", text)
 				}
 			}
 		})
@@ -109,7 +109,7 @@ func TestAccessOfSDKs(t *testing.T) {
 			for protocol, e := range map[string]sdktrace.SpanExporter{"http": overHTTP, "grpc": overGRPC} {
 				err := e.ExportSpans(t.Context(), tracetest.SpanStubs{{Name: "x"}}.Snapshots())
 				if (err == nil) != c.well {
-					t.Errorf("%s: %v", protocol, err)
+					t.Errorf("%s: export: %v, want success: %v", protocol, err, c.well)
 				}
 				if err := e.Shutdown(context.Background()); err != nil {
 					t.Error(err)

@@ -60,7 +60,7 @@ func BenchmarkSpan(b *testing.B) {
 			request.Header.Set("Content-Type", "application/x-protobuf")
 			answer := httptest.NewRecorder()
 			if r.ServeHTTP(answer, request); answer.Code != http.StatusOK {
-				b.Fatalf("%d: %s", answer.Code, answer.Body)
+				b.Fatalf("status %d, want 200: %s", answer.Code, answer.Body)
 			}
 		}
 		if err := r.Shutdown(b.Context()); err != nil {
@@ -72,7 +72,7 @@ func BenchmarkSpan(b *testing.B) {
 		used[journal] += processorTime(b) - before
 		took := time.Since(begin)
 		if st := files.Stats(); st.Spans != perRequest*requests {
-			b.Fatalf("counts are %+v", st)
+			b.Fatalf("counts %+v, want %d spans", st, perRequest*requests)
 		}
 		return took
 	}

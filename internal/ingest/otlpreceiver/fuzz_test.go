@@ -70,11 +70,11 @@ func FuzzOTLP(f *testing.F) {
 		}
 		st, taken := files.Stats(), r.Stats()
 		if st.Spans+st.Duplicates+st.Lost > taken.Spans || st.Lost != 0 {
-			t.Errorf("%+v are written of %+v", st, taken)
+			t.Errorf("counts %+v after the files are written, want at most the spans of %+v, none lost", st, taken)
 		}
 		paths, err := filepath.Glob(filepath.Join(dir, "*"))
 		if err != nil || len(paths) > 2 {
-			t.Errorf("%d files, %v", len(paths), err)
+			t.Errorf("%d files, want at most 2: %v", len(paths), err)
 		}
 		for _, path := range paths {
 			report, err := dftracer.ValidateFile(path, &dftracer.ValidateOptions{AllowOutliving: true})

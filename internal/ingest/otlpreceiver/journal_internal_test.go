@@ -105,7 +105,7 @@ func replayed(t *testing.T, dir string) ReplayStats {
 	}
 	st, err := Replay(t.Context(), paths, &ReplayOptions{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil || len(busy) > 0 {
-		t.Fatalf("Replay = %v; in use are %v", err, busy)
+		t.Fatalf("Replay() = %v, in use %v; want no error and no file in use", err, busy)
 	}
 	return st
 }
@@ -143,7 +143,7 @@ func once(t *testing.T, n map[string]int, spans int) {
 		}
 	}
 	if lost > 0 || doubled > 0 || len(n) != spans {
-		t.Errorf("of %d spans %d are lost and %d doubled; %d names are there", spans, lost, doubled, len(n))
+		t.Errorf("of %d spans %d are lost and %d doubled, %d names are there; want each once", spans, lost, doubled, len(n))
 	}
 }
 
@@ -276,7 +276,7 @@ func TestReplayOfEvents(t *testing.T) {
 	without(t, path, `"e1"`)
 	st := replayed(t, left)
 	if st.Spans != 0 || st.Placed != 1 {
-		t.Errorf("Replay = %+v", st)
+		t.Errorf("Replay() = %+v, want 1 placed event, no span", st)
 	}
 	n := make(map[string]int)
 	paths, _ := filepath.Glob(filepath.Join(left, "*.pfw.gz"))
@@ -329,7 +329,7 @@ func without(t *testing.T, path, text string) {
 		}
 	}
 	if len(keep) == len(all) {
-		t.Fatalf("no line of %s has %s", path, text)
+		t.Fatalf("no line of %s has %s, want one to take away", path, text)
 	}
 	if err := os.WriteFile(path, keep, 0o600); err != nil { // plain text is read as well
 		t.Fatal(err)
@@ -606,7 +606,7 @@ func FuzzJournal(f *testing.F) {
 			}
 		}
 		if damaged > int64(len(text)) || len(records) > len(text)/entryHead || ids > maxMessages*max(len(records), 1) {
-			t.Errorf("%d records, %d ids, %d damaged of %d bytes", len(records), ids, damaged, len(text))
+			t.Errorf("%d records, %d IDs, %d damaged of %d bytes; want at most what the bytes can hold", len(records), ids, damaged, len(text))
 		}
 	})
 }

@@ -79,7 +79,7 @@ func arg(t *testing.T, ev *dftracer.Event, key string) int64 {
 	t.Helper()
 	a, ok := ev.Arg(key)
 	if !ok {
-		t.Errorf("%s has no %s", ev.Name, key)
+		t.Errorf("%s has no argument %s", ev.Name, key)
 	}
 	return a.Int64()
 }
@@ -154,7 +154,7 @@ func TestLimitsOfASpan(t *testing.T) {
 			}
 			st := files.Stats()
 			if st.CutAttributes != 2*over || st.CutEvents != over || st.CutLinks != 297 {
-				t.Errorf("counts are %+v", st)
+				t.Errorf("counts %+v, want %d attributes, %d events, 297 links cut", st, 2*over, over)
 			}
 			paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 			events := 0
@@ -162,7 +162,7 @@ func TestLimitsOfASpan(t *testing.T) {
 				switch key, _ := ev.Meta(); {
 				case ev.Name == "n":
 					if arg(t, &ev, "otel.dropped_attributes_count") != over+5 || arg(t, &ev, "otel.dropped_events_count") != over+6 || arg(t, &ev, "otel.dropped_links_count") != 297+7 {
-						t.Errorf("the span has %v", ev.Args)
+						t.Errorf("span has %v, want %d attributes, %d events, %d links dropped", ev.Args, over+5, over+6, 297+7)
 					}
 					kept := 0
 					for _, a := range ev.Args {
@@ -171,19 +171,19 @@ func TestLimitsOfASpan(t *testing.T) {
 						}
 					}
 					if int64(kept) != 300-over {
-						t.Errorf("the span has %d attributes", kept)
+						t.Errorf("span has %d attributes, want %d", kept, 300-over)
 					}
 					if links, _ := ev.Arg("otel.links"); strings.Count(links.Text(), "trace_id") != 3 {
-						t.Errorf("links are %s", links.Text())
+						t.Errorf("links are %s, want 3 of them", links.Text())
 					}
 				case key == "e":
 					if events++; events == 1 && over > 0 && arg(t, &ev, "otel.dropped_attributes_count") != over {
-						t.Errorf("the event has %v", ev.Args)
+						t.Errorf("event has %v, want %d attributes dropped", ev.Args, over)
 					}
 				}
 			}
 			if int64(events) != 300-over {
-				t.Errorf("%d events", events)
+				t.Errorf("%d events, want %d", events, 300-over)
 			}
 		})
 	}
@@ -211,7 +211,7 @@ func TestEventsThatComeAsSpans(t *testing.T) {
 		if key, _ := ev.Meta(); key == "metrics" {
 			found++
 			if loss, _ := ev.Arg("loss"); loss.Int64() != 3 {
-				t.Errorf("the event has %v", ev.Args)
+				t.Errorf("event has %v, want loss 3", ev.Args)
 			}
 		}
 		if ev.Name == event.Name {
@@ -408,7 +408,7 @@ func TestFullMemoryIsToldToTheSender(t *testing.T) {
 	}
 	answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "", body)
 	if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") == "" {
-		t.Errorf("%s %v: %.80s", answer.Status, answer.Header, text)
+		t.Errorf("%s %v, want 429 with Retry-After: %.80s", answer.Status, answer.Header, text)
 	}
 	client := collectorpb.NewTraceServiceClient(dial(t, r))
 	_, err = client.Export(t.Context(), req)
@@ -416,7 +416,7 @@ func TestFullMemoryIsToldToTheSender(t *testing.T) {
 		t.Errorf("got %v, %v, want st.Code() = codes.ResourceExhausted, one of st.Details()", err, st.Details())
 	}
 	if st := r.Stats(); st.Refused != 2 || st.Spans != 0 || st.Rejected != 0 {
-		t.Errorf("counts are %+v", st)
+		t.Errorf("counts %+v, want 2 refused, no span, none rejected", st)
 	}
 	full = false
 	if got, err := client.Export(t.Context(), req); err != nil || got.GetPartialSuccess() != nil {
@@ -446,7 +446,7 @@ func TestMoreProcessesThanOpenFiles(t *testing.T) {
 	}
 	st := files.Stats()
 	if st.Processes != processes || st.Spans != 2*processes || st.Reopened < processes || st.SharedFile != 0 || st.Lost != 0 {
-		t.Errorf("counts are %+v", st)
+		t.Errorf("counts %+v, want %d processes, 2 spans each, files reopened, none shared, none lost", st, processes)
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(paths) != processes {
@@ -454,7 +454,7 @@ func TestMoreProcessesThanOpenFiles(t *testing.T) {
 	}
 	for _, path := range paths[:20] {
 		if report := dftest.Check(t, path); report.Spans != 2 || report.Orphans != 0 {
-			t.Errorf("%s: counts are %v", path, report.Counts)
+			t.Errorf("%s: counts %v, want 2 spans, no orphan", path, report.Counts)
 		}
 	}
 }

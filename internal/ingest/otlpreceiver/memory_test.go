@@ -39,7 +39,7 @@ func BenchmarkMemory(b *testing.B) {
 			b.Fatal(err)
 		}
 		if st := files.Stats(); st.Processes != processes || st.Spans != 50*rounds*processes || st.Lost != 0 {
-			b.Fatalf("counts are %+v", st)
+			b.Fatalf("counts %+v, want %d processes, %d spans, none lost", st, processes, 50*rounds*processes)
 		}
 		most.Report(b)
 	}

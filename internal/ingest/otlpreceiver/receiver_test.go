@@ -116,16 +116,16 @@ func TestSDKExporters(t *testing.T) {
 		t.Errorf("counts are %+v, want %+v", st, want)
 	}
 	if st := r.Stats(); st.Spans != 28 || st.Refused+st.Rejected != 0 {
-		t.Errorf("counts are %+v", st)
+		t.Errorf("counts %+v, want 28 spans, none refused or rejected", st)
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "otlp-*.pfw.gz"))
 	if err != nil || len(paths) != 4 {
-		t.Fatalf("%d files, %v", len(paths), err)
+		t.Fatalf("%d files, want 4: %v", len(paths), err)
 	}
 	for _, path := range paths {
 		report := dftest.Check(t, path)
 		if report.Counts["pipeline/train/X"] != 1 || report.Counts["pipeline/train.iteration/X"] != 3 || report.Counts["compute/forward_backward/X"] != 3 {
-			t.Errorf("%s: counts are %v", path, report.Counts)
+			t.Errorf("%s: counts %v, want 1 train, 3 train.iteration, 3 forward_backward", path, report.Counts)
 		}
 		var steps []int64
 		for _, ev := range dftest.Events(t, path) {
@@ -134,7 +134,7 @@ func TestSDKExporters(t *testing.T) {
 			}
 			for _, a := range ev.Args {
 				if strings.Contains(a.Text(), "secret") {
-					t.Errorf("%s: a command line is in %s", path, ev.Name)
+					t.Errorf("%s: %s has the command line, want none in the file", path, ev.Name)
 				}
 			}
 		}
@@ -189,14 +189,14 @@ func TestJSON(t *testing.T) {
 	for encoding, body := range map[string][]byte{"": []byte(jsonBody), "gzip": gziptest.Pack([]byte(jsonBody))} {
 		answer, text := post(t, r.Endpoint()+"/v1/traces", "application/json; charset=utf-8", encoding, body)
 		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "application/json" || string(text) != "{}" {
-			t.Errorf("%q: %s %s %q", encoding, answer.Status, answer.Header, text)
+			t.Errorf("encoding %q: %s %s %q, want 200, application/json, {}", encoding, answer.Status, answer.Header, text)
 		}
 	}
 	if err := files.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if st := files.Stats(); st.Spans != 3 || st.Duplicates != 3 { // the others are events of spans
-		t.Errorf("counts are %+v", st)
+		t.Errorf("counts %+v, want 3 spans and 3 duplicates", st)
 	}
 	host, _ := os.Hostname()
 	found, seen := false, map[string]int{}
@@ -213,7 +213,7 @@ func TestJSON(t *testing.T) {
 	// The start of a span is written at once; an event without a parent stays a
 	// span.
 	if seen["epoch.block"] != 1 || seen["evaluate"] != 0 || seen["update_event_for_nothing"] != 1 {
-		t.Errorf("the file has %v", seen)
+		t.Errorf("file has %v, want 1 epoch.block, no evaluate, 1 event record", seen)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestRefusedHTTP(t *testing.T) {
 				t.Errorf("%v: %q", err, text)
 			}
 			if codes.Code(st.GetCode()) != c.code || st.GetMessage() == "" {
-				t.Errorf("status is %v", &st)
+				t.Errorf("status is %v, want code %s and a message", &st, c.code)
 			}
 		})
 	}
@@ -268,7 +268,7 @@ func TestRefusedHTTP(t *testing.T) {
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "POST" {
-		t.Errorf("GET: %s", answer.Status)
+		t.Errorf("GET: %s, want 405 and Allow: POST", answer.Status)
 	}
 }
 
@@ -296,13 +296,13 @@ func TestRefusedGRPC(t *testing.T) {
 	conn := dial(t, r)
 	_, err := collectorpb.NewTraceServiceClient(conn).Export(t.Context(), request(50_000))
 	if status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a large request: %v", err)
+		t.Errorf("large request: %v, want ResourceExhausted", err)
 	}
 	var answer collectorpb.ExportTraceServiceResponse
 	err = conn.Invoke(t.Context(), "/opentelemetry.proto.collector.trace.v1.TraceService/Export", []byte("\xff\xff\xff"), &answer,
 		grpc.ForceCodec(bytesCodec{}))
 	if status.Code(err) != codes.InvalidArgument {
-		t.Errorf("a broken request: %v", err)
+		t.Errorf("broken request: %v, want InvalidArgument", err)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestTooMuch(t *testing.T) {
 		t.Errorf(`got %s %v, want answer.StatusCode = http.StatusTooManyRequests, answer.Header.Get("Retry-After") = "1"`, answer.Status, answer.Header)
 	}
 	if st := r.Stats(); taken != 10_000 || st.Refused != 2 || st.Spans != 10_000 {
-		t.Errorf("%d spans were taken, counts are %+v", taken, st)
+		t.Errorf("%d spans were accepted, counts %+v; want 10,000 and 2 refused requests", taken, st)
 	}
 }
 
@@ -398,7 +398,7 @@ func TestSinkFails(t *testing.T) {
 				t.Errorf(`got %v, %v, want no error, answer.GetPartialSuccess().GetRejectedSpans() = 3, "no room" in answer.GetPartialSuccess().GetErrorMessage()`, answer, err)
 			}
 			if st := r.Stats(); st.Rejected != 3 {
-				t.Errorf("counts are %+v", st)
+				t.Errorf("counts %+v, want 3 rejected", st)
 			}
 		})
 	}
@@ -444,7 +444,7 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		answer, _ := post(t, r.Endpoint()+"/v1/traces", "application/json", "", body)
 		if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusBadRequest && answer.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("%s", answer.Status)
+			t.Errorf("status %s, want 200, 400 or 429", answer.Status)
 		}
 		http.DefaultClient.CloseIdleConnections()
 	})

@@ -72,7 +72,7 @@ func TestCloseOfFiles(t *testing.T) {
 			t.Error("it was not closed")
 		}
 		if err := f.Take(t.Context(), &Batch{Spans: sent(2)}); err == nil || f.Stats().Spans != 0 {
-			t.Errorf("it took spans: %v", err)
+			t.Errorf("Take() = %v, want an error and no span", err)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestEndOfAReceiver(t *testing.T) {
 		}
 		_ = r.Shutdown(t.Context()) // returns an error if it is closed already
 		if told := strings.Contains(log.String(), "has ended"); told == asked {
-			t.Errorf("asked to: %v, it says %q", asked, log.String())
+			t.Errorf(`Shutdown was called: %v, log %q; want "has ended" only if it was not`, asked, log.String())
 		}
 	}
 }

@@ -45,17 +45,17 @@ func TestTooManyMessages(t *testing.T) {
 	} {
 		answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "gzip", gziptest.Pack(body))
 		if answer.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("%s: %s: %.80s", name, answer.Status, text)
+			t.Errorf("%s: %s, want 413: %.80s", name, answer.Status, text)
 		}
 	}
 	list := `{"resourceSpans":[{"scopeSpans":[{"spans":[{}` + strings.Repeat(",{}", many) + `]}]}]}`
 	if answer, text := post(t, r.Endpoint()+"/v1/traces", "application/json", "", []byte(list)); answer.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("JSON: %s: %.80s", answer.Status, text)
+		t.Errorf("JSON: %s, want 413: %.80s", answer.Status, text)
 	}
 	var answer collectorpb.ExportTraceServiceResponse
 	err := dial(t, r).Invoke(t.Context(), "/opentelemetry.proto.collector.trace.v1.TraceService/Export", attributes, &answer, grpc.ForceCodec(bytesCodec{}))
 	if status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("gRPC: %v", err)
+		t.Errorf("gRPC: %v, want ResourceExhausted", err)
 	}
 	if st := r.Stats(); st.Refused != 5 || st.Requests != 0 {
 		t.Errorf("got %+v, want Refused 5, Requests 0", st)
@@ -73,7 +73,7 @@ func TestLargeText(t *testing.T) {
 	const size = 100 << 10
 	list := `{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"` + strings.Repeat("x", size) + `"}]}]}]}`
 	if answer, text := post(t, r.Endpoint()+"/v1/traces", "application/json", "", []byte(list)); answer.StatusCode != http.StatusOK || taken != size {
-		t.Errorf("%s, %d bytes of the name: %.80s", answer.Status, taken, text)
+		t.Errorf("%s, name of %d bytes; want 200 and %d: %.80s", answer.Status, taken, size, text)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestNesting(t *testing.T) {
 		}
 		body := append(nested(nil, numbers...), large...)
 		if answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "", body); answer.StatusCode != want {
-			t.Errorf("%d levels: %s: %.80q", depth, answer.Status, text)
+			t.Errorf("%d levels: %s, want %d: %.80q", depth, answer.Status, want, text)
 		}
 	}
 }
@@ -160,9 +160,9 @@ func TestLargestRequest(t *testing.T) {
 	}
 	body, err := proto.Marshal(req)
 	if err != nil || len(body) > otlpreceiver.DefaultMaxBody {
-		t.Fatalf("%d bytes, %v", len(body), err)
+		t.Fatalf("request has %d bytes, want at most %d: %v", len(body), otlpreceiver.DefaultMaxBody, err)
 	}
 	if answer, text := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "", body); answer.StatusCode != http.StatusOK || taken != 60_000 {
-		t.Errorf("%s: %s; %d taken", answer.Status, text, taken)
+		t.Errorf("%s: %s; %d spans accepted, want 200 and 60,000", answer.Status, text, taken)
 	}
 }

@@ -128,7 +128,7 @@ func TestBounds(t *testing.T) {
 				want = 0
 			}
 			if err != nil || st.Spans != want || st.Bad != 0 || st.Lost != 0 {
-				t.Fatalf("%+v, error %v", st, err)
+				t.Fatalf("stats %+v, error %v; want %d spans, none bad or lost", st, err, want)
 			}
 			written := int64(0)
 			for _, e := range dftest.Events(t, st.Files[0]) {
@@ -137,13 +137,13 @@ func TestBounds(t *testing.T) {
 				}
 			}
 			if written != want {
-				t.Errorf("%d spans are written, %d were read", written, want)
+				t.Errorf("%d spans are written, want %d as read", written, want)
 			}
 			if name != "spans below starts without a stop" {
 				dftest.Check(t, st.Files[0])
 			}
 			if w := warnings[name]; strings.Count(log.String(), w) != 1 && w != "" || w == "" && log.Len() > 0 {
-				t.Errorf("the log says\n%s", log.String())
+				t.Errorf("log is\n%s\nwant %q in it once (empty: no line)", log.String(), w)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestCloseInTime(t *testing.T) {
 	_, gone := os.Stat(path)
 	st := d.Stats()
 	if err == nil && st.Spans > 0 && !errors.Is(gone, fs.ErrNotExist) {
-		t.Errorf("the ring is left without an error: %+v", st)
+		t.Errorf("the ring is left without an error, want it deleted: %+v", st)
 	}
 	// Goroutines that Close did not wait for end when their work is done, or with
 	// the command. Until then they may write, and finally delete the ring buffer.
@@ -227,7 +227,7 @@ func TestCloseInTime(t *testing.T) {
 		}
 	}
 	if len(seen) != n {
-		t.Errorf("%d of %d spans are written", len(seen), n)
+		t.Errorf("%d different spans are written, want %d", len(seen), n)
 	}
 	for ts, k := range seen {
 		if k != 1 {

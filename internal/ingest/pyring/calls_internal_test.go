@@ -20,7 +20,7 @@ func TestConfigurationOfPython(t *testing.T) {
 	base := c.base()
 	c.answer.Store("session_tag_or_fn", "after")
 	if base.ApplicationName != "app" || base.WorldSize.IsSet() || base.SessionTag.Get() != "after" || base.Training.GlobalBatchSize.Get() != 32 {
-		t.Errorf("base = %+v, training = %+v", base, base.Training)
+		t.Errorf("base %+v, training %+v; want application app, tag after, no world size, batch size 32", base, base.Training)
 	}
 	got := out.String()
 	for _, want := range []string{
@@ -29,7 +29,7 @@ func TestConfigurationOfPython(t *testing.T) {
 		`error="config: world_size: must be an integer (got \"many\")"`,
 	} {
 		if strings.Count(got, want) != 1 {
-			t.Errorf("missing %s in\n%s", want, got)
+			t.Errorf("want %s once in\n%s", want, got)
 		}
 	}
 	if n := strings.Count(got, "\n"); n != 3 {

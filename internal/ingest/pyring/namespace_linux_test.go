@@ -51,7 +51,7 @@ with ai.compute.backward: pass
 		t.Fatalf("got %v, %v, want no error, one of paths", paths, err)
 	}
 	if pid, runs := pyring.Writer(paths[0]); pid != 1 || !runs {
-		t.Errorf("the writer is process %d, running %v", pid, runs)
+		t.Errorf("writer is process %d, running %v; want 1, true", pid, runs)
 	}
 	if err := input.Close(); err != nil {
 		t.Fatal(err)

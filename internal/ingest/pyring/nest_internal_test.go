@@ -72,7 +72,7 @@ func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
 	}
 	for _, ev := range dftest.Events(t, p.stats.Files[0]) {
 		if key, _ := ev.Meta(); ev.Phase == dftracer.PhaseMetadata && key == tracefile.KeySpanBegin {
-			t.Errorf("%+v", ev)
+			t.Errorf("begin record of a span that has ended: %+v, want none", ev)
 		}
 	}
 }

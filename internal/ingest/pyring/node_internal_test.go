@@ -39,7 +39,7 @@ func TestManyArgumentsOfNodes(t *testing.T) {
 	root.below[0].off = true
 	again := !root.update(-1, -1, []dftracer.Arg{dftracer.Int("key5", -5), dftracer.Int("more", 1)})
 	if !full || !again {
-		t.Errorf("full %v, again %v", full, again)
+		t.Errorf("full %v, again %v; want true for both", full, again)
 	}
 	for i, d := range append(root.below[:2:2], root) {
 		want := int64(-5)
@@ -47,7 +47,7 @@ func TestManyArgumentsOfNodes(t *testing.T) {
 			want = 1
 		}
 		if len(d.args) != maxNodeArgs || d.args[5].Int64() != want || d.step != 999 {
-			t.Errorf("node %d: %d arguments, key5 %d, step %d", i, len(d.args), d.args[5].Int64(), d.step)
+			t.Errorf("node %d: %d arguments, key5 %d, step %d; want %d, %d, 999", i, len(d.args), d.args[5].Int64(), d.step, maxNodeArgs, want)
 		}
 	}
 }

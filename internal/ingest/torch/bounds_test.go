@@ -93,7 +93,7 @@ func TestReferences(t *testing.T) {
 		row(b, "kernel", "k", 7, 30, 5, `"device":0,"stream":7,"correlation":7`)
 	}))
 	if err != nil || len(sink.events) != 3 {
-		t.Fatalf("%d events, error %v", len(sink.events), err)
+		t.Fatalf("%d events, error %v; want 3", len(sink.events), err)
 	}
 	ops := 0
 	for _, e := range sink.events {
@@ -101,7 +101,7 @@ func TestReferences(t *testing.T) {
 			if a.Key == "op" {
 				ops++
 				if !strings.HasPrefix(long, a.Text()) || len(a.Text()) != 1024 {
-					t.Errorf("op has %d bytes", len(a.Text()))
+					t.Errorf("op has %d bytes, want the first 1024 of the name", len(a.Text()))
 				}
 			}
 		}
@@ -124,6 +124,6 @@ func TestReferences(t *testing.T) {
 	}
 	rep, err := torch.Import(t.Context(), &nullSink{}, sources, &torch.Options{TempDir: t.TempDir()})
 	if err != nil || len(rep.Ranks) != 1 || rep.Ranks[0].Matched != 20 {
-		t.Errorf("%v, error %v", rep, err)
+		t.Errorf("report %v, error %v; want one group with 20 matches", rep, err)
 	}
 }

@@ -17,10 +17,10 @@ func TestFitTakesADriftOfClocksOnly(t *testing.T) {
 		}
 		f := fitClock(pts, 1000)
 		if got := f.drift * 1e6; math.Abs(got-want) > 0.1 {
-			t.Errorf("a drift of %v millionths is taken for %v", ppm, got)
+			t.Errorf("fit of a drift of %v ppm gives %v, want %v", ppm, got, want)
 		}
 		if off := float64(f.toTrace(0) - 3*second); want == ppm && math.Abs(off) > 1000 {
-			t.Errorf("with a drift of %v millionths the offset is off by %v ns", ppm, off)
+			t.Errorf("fit of a drift of %v ppm: the offset is off by %v ns, want at most 1000", ppm, off)
 		}
 	}
 }

@@ -85,13 +85,13 @@ func TestFoldersOfTorchCompileAreRefusedByName(t *testing.T) {
 			rep, err := torch.Import(t.Context(), &capture{}, sources, nil)
 			if tc.want == "" {
 				if err != nil || len(rep.Files) != 1 || len(rep.Refused) != 0 {
-					t.Fatalf("%v, refused %v", err, rep.Refused)
+					t.Fatalf("error %v, refused %v; want one file, none refused", err, rep.Refused)
 				}
 				return
 			}
 			var refused *kineto.RefusedError
 			if !errors.As(err, &refused) || len(rep.Refused) != 1 {
-				t.Fatalf("error %v, refused %v", err, rep.Refused)
+				t.Fatalf("error %v, refused %v; want one refused", err, rep.Refused)
 			}
 			if !strings.Contains(refused.What, tc.want) || !strings.Contains(refused.Hint, "dedicated_log_torch_trace_") {
 				t.Errorf(`got %v, want tc.want in What, "dedicated_log_torch_trace_" in Hint`, refused)

@@ -56,17 +56,17 @@ func TestBackwardNamesItsForward(t *testing.T) {
 	)
 	addmm := c.one(t, "PP", "aten::addmm")
 	if num(t, addmm, "seq") != 5 {
-		t.Errorf("forward %v", addmm.Args)
+		t.Errorf("forward %v, want seq 5", addmm.Args)
 	}
 	for _, name := range []string{"autograd::engine::evaluate_function: AddmmBackward0", "AddmmBackward0"} {
 		e := c.one(t, "PP", name)
 		if num(t, e, "seq") != 5 || num(t, e, "fwd_id") != int64(addmm.ID) || arg(e, "fwd_op") != "aten::addmm" {
-			t.Errorf("%s %v, forward has id %d", name, e.Args, addmm.ID)
+			t.Errorf("%s %v, want seq 5 and forward aten::addmm with ID %d", name, e.Args, addmm.ID)
 		}
 	}
 	for _, name := range []string{"aten::linear", "aten::relu", "aten::mm"} {
 		if e := c.one(t, "PP", name); arg(e, "seq") != "" || arg(e, "fwd_id") != "" {
-			t.Errorf("%s is part of a pair: %v", name, e.Args)
+			t.Errorf("%s is part of a pair: %v, want neither seq nor fwd_id", name, e.Args)
 		}
 	}
 	if rep.BackwardTied != 2 {
@@ -76,7 +76,7 @@ func TestBackwardNamesItsForward(t *testing.T) {
 	for _, e := range c.events {
 		if e.Phase == dftracer.PhaseComplete {
 			if ids[e.ID] {
-				t.Errorf("id %d twice", e.ID)
+				t.Errorf("two events have ID %d, want different ones", e.ID)
 			}
 			ids[e.ID] = true
 		}
@@ -94,11 +94,11 @@ func TestSequenceNumbersOfSeveralThreadsTieNothing(t *testing.T) {
 	)
 	for _, e := range c.events {
 		if arg(e, "fwd_id") != "" {
-			t.Errorf("%s: %v", e.Name, e.Args)
+			t.Errorf("%s: %v, want no fwd_id", e.Name, e.Args)
 		}
 	}
 	if rep.BackwardTied != 0 || !strings.Contains(strings.Join(rep.Unknown, "\n"), "several threads ran forward") {
-		t.Errorf("%d tied, %q", rep.BackwardTied, rep.Unknown)
+		t.Errorf(`%d tied, unknown %q; want 0 and "several threads ran forward"`, rep.BackwardTied, rep.Unknown)
 	}
 	// One thread ran the backward pass, but two forward operators have the number.
 	_, rep = importRows(t, nil,
@@ -123,14 +123,14 @@ func TestSpansOfBackwardLinkToForward(t *testing.T) {
 	}
 	back, fwd := spans["autograd::engine::evaluate_function: AddmmBackward0"], spans["aten::addmm"]
 	if len(back.Links) != 1 || !back.Links[0].SpanContext.Equal(fwd.SpanContext) || !fwd.SpanContext.IsValid() {
-		t.Errorf("links %+v, forward is %v", back.Links, fwd.SpanContext)
+		t.Errorf("links %+v, want one to forward, %v", back.Links, fwd.SpanContext)
 	}
 	exp.Reset()
 	importRows(t, &torch.Options{Spans: &torch.SpanOptions{Exporter: exp, Level: torch.LevelAnnotation}},
 		"1 | aten::addmm | 110 | 30 | "+fwd5, "2 | ##back ## | 500 | 50 | "+bwd5)
 	for _, s := range exp.GetSpans() {
 		if len(s.Links) != 0 {
-			t.Errorf("%s links to a span that is not exported", s.Name)
+			t.Errorf("%s has a link to a span that is not exported, want none", s.Name)
 		}
 	}
 }
@@ -150,31 +150,31 @@ func TestRecomputeIsPartOfBackward(t *testing.T) {
 	c, rep := importRows(t, nil, rows...)
 	for name, want := range map[string]string{"aten::linear": "11", "aten::view": "11", "MulBackward0": "", "autograd::engine::evaluate_function: MulBackward0": ""} {
 		if e := c.one(t, "PP", name); arg(e, "recompute")+arg(e, "inferred") != want {
-			t.Errorf("%s: %v", name, e.Args)
+			t.Errorf("%s: %v, want recompute and inferred %q", name, e.Args, want)
 		}
 	}
 	for _, e := range c.pick("PP", "aten::mul") {
 		if arg(e, "recompute") != "" {
-			t.Errorf("an operator of backward itself: %v", e.Args)
+			t.Errorf("operator of backward itself: %v, want no recompute", e.Args)
 		}
 	}
 	for _, e := range c.pick("compute", "forward") {
 		if e.TS >= 1778000000000500 {
-			t.Errorf("forward inside backward: %+v", e)
+			t.Errorf("forward inside backward: %+v, want none", e)
 		}
 	}
 	if back := c.one(t, "compute", "backward"); back.Dur != 100 || rep.Guesses == nil {
-		t.Errorf("backward %+v, guesses %q", back, rep.Guesses)
+		t.Errorf("backward %+v, guesses %q; want 100 µs and a guess", back, rep.Guesses)
 	}
 	// With the checkpoint's own rows in the trace it is certain.
 	rows[2] = "2 | CheckpointFunctionBackward | 505 | 90 | " + bwd5
 	c, _ = importRows(t, nil, rows...)
 	if e := c.one(t, "PP", "aten::linear"); arg(e, "recompute") != "1" || arg(e, "inferred") != "" {
-		t.Errorf("under the node of the checkpoint: %v", e.Args)
+		t.Errorf("operator below the node of the checkpoint: %v, want recompute, not inferred", e.Args)
 	}
 	rows[2], rows[3] = "2 | MulBackward0 | 505 | 90 | "+bwd5, "2 | torch/utils/checkpoint.py(1125): unpack_hook | 508 | 45 | "
 	c, _ = importRows(t, &torch.Options{PythonStacks: true}, rows...)
 	if e := c.one(t, "PP", "aten::linear"); arg(e, "recompute") != "1" || arg(e, "inferred") != "" {
-		t.Errorf("under the frame of the checkpoint: %v", e.Args)
+		t.Errorf("operator below the frame of the checkpoint: %v, want recompute, not inferred", e.Args)
 	}
 }

@@ -67,7 +67,7 @@ func num(t *testing.T, e dftracer.Event, key string) int64 {
 	t.Helper()
 	a, ok := e.Arg(key)
 	if !ok {
-		t.Fatalf("%s/%s has no %s: %v", e.Cat, e.Name, key, e.Args)
+		t.Fatalf("%s/%s has no argument %s: %v", e.Cat, e.Name, key, e.Args)
 	}
 	return a.Int64()
 }

@@ -75,17 +75,17 @@ func TestMemoryDoesNotGrowWithTheFile(t *testing.T) {
 	large, events, rep := importStream(t, 8*n)
 	f := rep.Files[0]
 	if f.Events != 8*n*3+8*n/1000 || events < 8*n*3 || f.DeviceUnlinked != 0 || f.Bytes < 100<<20/raceSlow {
-		t.Fatalf("%d events read from %d bytes, %d written, %d unlinked", f.Events, f.Bytes, events, f.DeviceUnlinked)
+		t.Fatalf("%d events read from %d bytes, %d written, %d unlinked; want %d read, none unlinked", f.Events, f.Bytes, events, f.DeviceUnlinked, 8*n*3+8*n/1000)
 	}
 	if f.SpilledBytes == 0 {
 		t.Fatal("nothing was spilled: the stream is too short for this test")
 	}
 	t.Logf("peak heap %d MiB for %d rows, %d MiB for %d (%d MiB read)", small>>20, 3*n, large>>20, 24*n, f.Bytes>>20)
 	if bound := small + 24<<20; large > bound {
-		t.Errorf("peak heap %d bytes, with an eighth of the file it was %d", large, small)
+		t.Errorf("peak heap %d bytes, want at most 24 MiB above the %d with an eighth of the file", large, small)
 	}
 	// Every kernel still finds its operator across the spilled runs.
 	if f.Device.Microseconds() != int64(8*n)*20001/1000 {
-		t.Errorf("device time %s", f.Device)
+		t.Errorf("device time %s, want %d µs", f.Device, int64(8*n)*20001/1000)
 	}
 }

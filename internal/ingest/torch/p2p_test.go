@@ -63,11 +63,11 @@ func TestPipelineStagesAreConnectedByTransfers(t *testing.T) {
 	}
 	_, rep := importAll(t, build(true)...)
 	if r := rep.Ranks[0]; !near(r.Offsets[1], -4*time.Millisecond, 5*time.Microsecond) || r.Confidence[1] == "none" {
-		t.Errorf("both ways: %s", rep)
+		t.Errorf("transfers both ways: want an offset of -4 ms with confidence, got %s", rep)
 	}
 	_, rep = importAll(t, build(false)...)
 	if r := rep.Ranks[0]; r.Offsets[1] != 0 || !strings.Contains(r.Reasons[1], "only") {
-		t.Errorf("one way: %s", rep)
+		t.Errorf("transfers one way: want no offset and a reason, got %s", rep)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestSequenceNumbersPairCollectives(t *testing.T) {
 	}
 	_, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
 	if r := rep.Ranks[0]; r.Matched != 15 || !near(r.Offsets[1], -9*time.Millisecond, 3*time.Microsecond) || r.Confidence[1] != "high" {
-		t.Errorf("%s", rep)
+		t.Errorf("want 15 matches, an offset of -9 ms, confidence high, got %s", rep)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
 	_, rep := importAll(t, srcs...)
 	r := rep.Ranks[0]
 	if !near(r.Offsets[1], -3*time.Millisecond, 2*time.Microsecond) || !near(r.Offsets[3], -3*time.Millisecond, 2*time.Microsecond) || r.Offsets[2] != 0 {
-		t.Errorf("%s", rep)
+		t.Errorf("want offsets of -3 ms for ranks 1 and 3, none for 2, got %s", rep)
 	}
 	// Without the ranks the pairs are ambiguous.
 	srcs = srcs[:0]
@@ -177,7 +177,7 @@ func TestGlooRanksAreAligned(t *testing.T) {
 	}
 	c, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
 	if r := rep.Ranks[0]; r.Matched != 12 || !near(r.Offsets[1], -80*time.Millisecond, 60*time.Microsecond) {
-		t.Errorf("%s", rep)
+		t.Errorf("want 12 matches, an offset of -80 ms, got %s", rep)
 	}
 	for _, e := range c.pick("comm", "all_reduce") {
 		if arg(e, "wait_us") == "" {

@@ -80,10 +80,10 @@ func TestPhaseKnowsItsCollectives(t *testing.T) {
 	rows = append(rows, launch(100, 230, 3, 13, 300, 120, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)")...)
 	c, _ := importTrace(t, nil, rows...)
 	if bw := c.one(t, "compute", "backward"); num(t, bw, "device_us") != 370 || num(t, bw, "device_comm_us") != 120 {
-		t.Errorf("backward %+v", bw)
+		t.Errorf("backward %+v, want 370 µs on the device, 120 of communication", bw)
 	}
 	if fw := c.one(t, "compute", "forward"); arg(fw, "device_comm_us") != "" {
-		t.Errorf("forward %+v", fw)
+		t.Errorf("forward %+v, want no communication", fw)
 	}
 }
 
@@ -98,11 +98,11 @@ func TestInferredPhasesHaveDeviceTime(t *testing.T) {
 	rows = append(rows, launch(102, 230, 3, 8, 300, 30, "bw of another device")...)
 	c, _ := importTrace(t, nil, rows...)
 	if fw := c.one(t, "compute", "forward"); num(t, fw, "device_us") != 40 || num(t, fw, "inferred") != 1 {
-		t.Errorf("forward %+v", fw)
+		t.Errorf("forward %+v, want 40 µs on the device, inferred", fw)
 	}
 	back := c.pick("compute", "backward")
 	if len(back) != 2 || num(t, back[0], "device_us") != 50 || num(t, back[1], "device_us") != 30 {
-		t.Errorf("backward %+v", back)
+		t.Errorf("backward %+v, want two of 50 and 30 µs on the device", back)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestKernelClasses(t *testing.T) {
 		comm := c.pick("comm", "")
 		switch {
 		case tc.op == "" && len(comm) != 0:
-			t.Errorf("%s is comm.%s", tc.name, comm[0].Name)
+			t.Errorf("%s is classified as comm.%s, want no collective", tc.name, comm[0].Name)
 		case tc.op != "" && (len(comm) != 1 || comm[0].Name != tc.op):
 			t.Errorf("%s gives %q, want comm.%s", tc.name, names(comm), tc.op)
 		}
@@ -172,10 +172,10 @@ annotation none ^## backward
 		[]string{hostRow("user_annotation", "net a b", 100, 0, 100, ""), hostRow("user_annotation", "## backward ##", 100, 200, 10, "")})
 	c, _ := importTrace(t, &torch.Options{Rules: append(table.Rows, torchrules.Annotations()...), DeviceRules: table.Kernels}, rows...)
 	if comm := c.pick("comm", ""); len(comm) != 1 || comm[0].Name != "all_gather" {
-		t.Errorf("comm %+v", comm)
+		t.Errorf("comm events %+v, want one all_gather", comm)
 	}
 	if fw := c.one(t, "compute", "forward"); arg(fw, "net") != "a b" || num(t, fw, "device_us") != 60 {
-		t.Errorf("forward %+v", fw)
+		t.Errorf(`forward %+v, want net "a b" and 60 µs on the device`, fw)
 	}
 	if n := len(c.pick("compute", "backward")); n != 0 {
 		t.Error("the rule none does not take precedence")
@@ -191,16 +191,16 @@ annotation none ^## backward
 		t.Fatal(err)
 	}
 	if _, err := again.WriteTo(&second); err != nil || first.String() != second.String() {
-		t.Errorf("%v\n%s\n%s", err, first.String(), second.String())
+		t.Errorf("%v: the rules written again differ:\n%s\n%s", err, first.String(), second.String())
 	}
 	for i, r := range again.Rows {
 		if r.Arg != both.Rows[i].Arg || r.Ops != both.Rows[i].Ops {
-			t.Errorf("%+v became %+v", both.Rows[i], r)
+			t.Errorf("rule read back is %+v, want %+v", r, both.Rows[i])
 		}
 	}
 	for _, bad := range []string{"kernel comm", "kernel io ^x", "kernel copy.fast ^x", "row a.b ^x", "annotation forward ^x", "operator a.b (", "annotation"} {
 		if _, err := torchrules.Parse(strings.NewReader("\n" + bad)); err == nil || !strings.Contains(err.Error(), "line 2") {
-			t.Errorf("%q: %v", bad, err)
+			t.Errorf("Parse(%q) = %v, want an error in line 2", bad, err)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestUnknownDeviceCategories(t *testing.T) {
 		c, rep := importTrace(t, nil, hostRow("cpu_op", "aten::add", 100, 0, 90, ""), row)
 		e := c.one(t, "PP", "work")
 		if e.PID != 100 || e.TID < 1_000_000_000 || arg(e, "category") != tc.cat || num(t, e, "device_id") != 0 {
-			t.Errorf("%s: %+v", tc.cat, e)
+			t.Errorf("%s: event %+v, want process 100, a lane of the device, the category kept", tc.cat, e)
 		}
 		want := time.Duration(0)
 		if tc.counted {
@@ -243,7 +243,7 @@ func TestUnknownDeviceCategories(t *testing.T) {
 			t.Errorf("%s: device time %s, want %s", tc.cat, f.Device, want)
 		}
 		if op := c.one(t, "PP", "aten::add"); op.TID != 100 {
-			t.Errorf("%s: the operator moved: %+v", tc.cat, op)
+			t.Errorf("%s: operator %+v, want it on thread 100", tc.cat, op)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestInferenceIsNoTraining(t *testing.T) {
 	train := c.one(t, "pipeline", "train")
 	root := c.one(t, "ai_root", "ai_root")
 	if train.TS != stepStart || train.Dur != 100 || train.Parent != int64(root.ID) || num(t, train, "inferred") != 1 || root.TS > train.TS || root.End() < train.End() {
-		t.Errorf("train %+v in %+v", train, root)
+		t.Errorf("train %+v in %+v, want 100 µs from the start of the step, inferred, inside the root", train, root)
 	}
 	c.one(t, "pipeline", "train.iteration")
 	c, _ = importTrace(t, &torch.Options{NoInference: true}, rows...)
@@ -278,7 +278,7 @@ func TestEpochsOnlyWhereTheyWereRecorded(t *testing.T) {
 	}
 	c, _ := importTrace(t, nil, rows...)
 	if e := c.one(t, "pipeline", "epoch.block"); num(t, e, "epoch") != 4 || e.Dur != 200 {
-		t.Errorf("epoch %+v", e)
+		t.Errorf("epoch %+v, want epoch 4, 200 µs", e)
 	}
 	c, _ = importTrace(t, nil, rows[1])
 	if n := len(c.pick("pipeline", "epoch.block")); n != 0 {
@@ -286,7 +286,7 @@ func TestEpochsOnlyWhereTheyWereRecorded(t *testing.T) {
 	}
 	c, _ = importTrace(t, &torch.Options{HasEpoch: true}, rows[1])
 	if e := c.one(t, "compute", "backward"); num(t, e, "epoch") != 0 {
-		t.Errorf("epoch 0 is ignored: %+v", e)
+		t.Errorf("backward %+v, want epoch 0", e)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestOneRootPerProcess(t *testing.T) {
 	}
 	root, train := c.one(t, "ai_root", "ai_root"), c.one(t, "pipeline", "train")
 	if train.TS != stepStart || train.End() != stepStart+5_000_000+100 || root.Dur < train.Dur {
-		t.Errorf("root %+v train %+v", root, train)
+		t.Errorf("root %+v, train %+v; want train over both steps, inside the root", root, train)
 	}
 }
 
@@ -358,7 +358,7 @@ func TestBeginTellsTheFirstMoment(t *testing.T) {
 		}
 	}
 	if start.UnixMicro() != stepStart || first != stepStart {
-		t.Errorf("start %s, first event at %d", start, first)
+		t.Errorf("start %s, first event at %d; want both at %d", start, first, stepStart)
 	}
 }
 
@@ -367,7 +367,7 @@ func TestMemoryRowsHaveBothPercents(t *testing.T) {
 	m := c.one(t, "PP", "[memory]")
 	for _, key := range []string{"total_cpu_percent", "total_device_percent"} {
 		if a, ok := m.Arg(key); !ok || a.Float64() != 0 {
-			t.Errorf("%s: %+v", key, m.Args)
+			t.Errorf("%s: %+v, want a value of 0", key, m.Args)
 		}
 	}
 }
@@ -409,7 +409,7 @@ func TestBackwardOverloadsComeFromTheLog(t *testing.T) {
 	for _, e := range c.pick("dynamo", "") {
 		if arg(e, "phase") == "backward" && strings.HasPrefix(e.Name, "function.") {
 			if e.Name != "function.mul.Tensor" || arg(e, "overload_from") != "compile log" {
-				t.Errorf("backward %+v", e)
+				t.Errorf("backward %+v, want function.mul.Tensor from the compile log", e)
 			}
 		}
 	}
@@ -425,14 +425,14 @@ func TestBeginAndEndAreOneRow(t *testing.T) {
 		half("E", "never begun", 102, 50, ""), half("B", "never ended", 103, 50, ""))
 	for name, want := range map[string][2]int64{"outer": {0, 90}, "other": {5, 40}, "inner": {10, 20}} {
 		if e := c.one(t, "PP", name); e.TS != stepStart+want[0] || e.Dur != want[1] {
-			t.Errorf("%s at %d for %d us", name, e.TS-stepStart, e.Dur)
+			t.Errorf("%s is %d µs after the start, %d µs long; want %d, %d", name, e.TS-stepStart, e.Dur, want[0], want[1])
 		}
 	}
 	if f := rep.Files[0]; len(c.pick("PP", "")) != 3 || f.HalfEvents != 2 || f.Counts["cpu_op/B"] != 4 || len(f.Warnings) != 1 {
-		t.Errorf("%d rows, %+v", len(c.pick("PP", "")), f)
+		t.Errorf("%d rows, file %+v; want 3, 2 half events, 4 of cpu_op/B, 1 warning", len(c.pick("PP", "")), f)
 	}
 	if inner := c.one(t, "PP", "inner"); inner.Parent != int64(c.one(t, "PP", "outer").ID) {
-		t.Errorf("inner %+v", inner)
+		t.Errorf("inner %+v, want outer as parent", inner)
 	}
 }
 
@@ -452,6 +452,6 @@ func TestStrayTimesDoNotStretchTheJob(t *testing.T) {
 	}
 	const want = int64(1775078550000000 + 5000000000000)
 	if root := c.one(t, "ai_root", "ai_root"); root.TS != want || root.Dur != 1000 || start.UnixMicro() != want {
-		t.Errorf("root %+v, start %s", root, start)
+		t.Errorf("root %+v, start %s; want 1000 µs from %d", root, start, want)
 	}
 }

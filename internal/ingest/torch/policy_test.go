@@ -47,7 +47,7 @@ func TestCutTarKeepsTheRanksBefore(t *testing.T) {
 		c := &capture{}
 		rep, err := importBytes(t.Context(), c, nil, name, data)
 		if err != nil || len(rep.Files) != 2 || len(rep.Failed) != 1 || !strings.Contains(rep.Failed[0].Err.Error(), "at byte") {
-			t.Errorf("%s: %v, %d files, failed %v", name, err, len(rep.Files), rep.Failed)
+			t.Errorf("%s: error %v, %d files, failed %v; want 2 files, 1 failed at a byte", name, err, len(rep.Files), rep.Failed)
 		}
 		if n := len(c.pick("PP", "")); n != 4 {
 			t.Errorf("%s: %d rows, want 4", name, n)
@@ -67,7 +67,7 @@ func TestBrokenSourceLeavesTheOthers(t *testing.T) {
 		}},
 	}, nil)
 	if err != nil || len(rep.Files) != 1 || len(rep.Failed) != 3 || len(c.pick("PP", "")) != 2 {
-		t.Errorf("%v: %s", err, rep)
+		t.Errorf("error %v, want 1 file, 3 failed, 2 rows: %s", err, rep)
 	}
 	if !errors.Is(rep.Failed[0].Err, boom) || !errors.Is(rep.Failed[2].Err, boom) {
 		t.Errorf("failed %v", rep.Failed)
@@ -88,17 +88,17 @@ func TestGzipChecksumIsChecked(t *testing.T) {
 		bad[at] ^= 0x55
 		rep, err := importBytes(t.Context(), nil, nil, "x.json.gz", bad)
 		if err != nil || len(rep.Files) != 1 || len(rep.Failed) != 1 || !errors.Is(rep.Failed[0].Err, gzip.ErrChecksum) {
-			t.Errorf("%s: %v, %v", name, err, rep.Failed)
+			t.Errorf("%s: error %v, failed %v; want one file, one with a wrong checksum", name, err, rep.Failed)
 		}
 	}
 	rep, err := importBytes(t.Context(), nil, nil, "x.json.gz", data[:len(data)-4])
 	if err != nil || len(rep.Failed) != 1 {
-		t.Errorf("a cut trailer: %v, %v", err, rep.Failed)
+		t.Errorf("cut trailer: error %v, failed %v; want one failed", err, rep.Failed)
 	}
 	// What follows after the last member is ignored.
 	rep, err = importBytes(t.Context(), nil, nil, "x.json.gz", append(bytes.Clone(data), make([]byte, 512)...))
 	if err != nil || len(rep.Failed) != 0 {
-		t.Errorf("padding: %v, %v", err, rep.Failed)
+		t.Errorf("padding: error %v, failed %v; want none", err, rep.Failed)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestOneFileUnderManyNamesIsReadOnce(t *testing.T) {
 	for _, paths := range [][]string{{dir}, {dir, path}, {path, dir, filepath.Join(dir, "b.json")}, {other, dir}, {other}} {
 		srcs, err := torch.Files(paths...)
 		if err != nil || len(srcs) != 1 {
-			t.Errorf("%v: %d sources, %v", paths, len(srcs), err)
+			t.Errorf("%v: %d sources, %v; want 1", paths, len(srcs), err)
 		}
 	}
 }

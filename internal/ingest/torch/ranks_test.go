@@ -22,11 +22,11 @@ func TestOneEventPerCollective(t *testing.T) {
 		}
 	}
 	if r.Dur != 400 {
-		t.Errorf("the time is not the kernel's: %+v", r)
+		t.Errorf("collective %+v, want the 400 µs of the kernel", r)
 	}
 	// Without recorded parameters the annotation around the launch is used.
 	if s := c.one(t, "comm", "reduce_scatter"); arg(s, "in_bytes") != "1024" {
-		t.Errorf("reduce_scatter %+v", s)
+		t.Errorf("reduce_scatter %+v, want 1024 bytes in", s)
 	}
 	if _, ok := r.Arg("wait_us"); ok {
 		t.Error("got waits from one rank, want none")
@@ -40,29 +40,29 @@ func TestRanksOnOneAxis(t *testing.T) {
 	}
 	r := rep.Ranks[0]
 	if r.Matched != 3 || r.Offsets[1] != -5*time.Millisecond || r.EndSpread > time.Microsecond {
-		t.Errorf("matched %d offsets %v end spread %v", r.Matched, r.Offsets, r.EndSpread)
+		t.Errorf("%d matches, offsets %v, ends spread by %v; want 3, -5 ms for rank 1, at most 1 µs", r.Matched, r.Offsets, r.EndSpread)
 	}
 	for i, want := range []struct {
 		last   int64
 		spread time.Duration
 	}{{1, 200 * time.Microsecond}, {0, 300 * time.Microsecond}, {-1, 0}} {
 		if s := r.Collectives[i]; s.LastRank != want.last || s.StartSpread.Round(time.Microsecond) != want.spread {
-			t.Errorf("collective %d: %+v", i, s)
+			t.Errorf("collective %d: %+v, want last rank %d, starts spread by %s", i, s, want.last, want.spread)
 		}
 	}
 	reduce := c.pick("comm", "all_reduce")
 	if len(reduce) != 2 || reduce[0].End() != reduce[1].End() {
-		t.Fatalf("the ends are apart: %+v", reduce)
+		t.Fatalf("reduce %+v, want two that end together", reduce)
 	}
 	if num(t, reduce[0], "rank") != 0 || num(t, reduce[0], "wait_us") != 200 || num(t, reduce[0], "last_rank") != 1 || num(t, reduce[1], "wait_us") != 0 {
-		t.Errorf("waits %+v", reduce)
+		t.Errorf("waits %+v, want rank 0 to wait 200 µs for rank 1", reduce)
 	}
 	if reduce[0].HostHash == reduce[1].HostHash {
 		t.Error("two unknown hosts share a hash")
 	}
 	_, rep = load(t, &torch.Options{NoAlignment: true}, "ranks_0.json", "ranks_1.json")
 	if r := rep.Ranks[0]; r.Offsets[1] != 0 || r.Estimated[1] != -5*time.Millisecond {
-		t.Errorf("without alignment: %+v", r)
+		t.Errorf("without alignment: %+v, want no offset, -5 ms estimated", r)
 	}
 }
 
@@ -73,9 +73,9 @@ func TestHostCollectives(t *testing.T) {
 		t.Fatalf("%d comm events, want those of the backend's rows: %+v", len(all), all)
 	}
 	if r := c.one(t, "comm", "all_reduce"); r.Dur != 500 || arg(r, "in_bytes") != "4000" || arg(r, "clock") != "host" {
-		t.Errorf("all_reduce %+v", r)
+		t.Errorf("all_reduce %+v, want 500 µs, 4000 bytes in, host clock", r)
 	}
 	if b := c.one(t, "comm", "bcast"); arg(b, "in_bytes") != "80" {
-		t.Errorf("bcast %+v", b)
+		t.Errorf("bcast %+v, want 80 bytes in", b)
 	}
 }

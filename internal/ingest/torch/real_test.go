@@ -91,7 +91,7 @@ func TestRealTraces(t *testing.T) {
 	}
 	for file := range special {
 		if _, err := os.Stat(sharedTraces + file); err == nil {
-			t.Errorf("%s is not in the manifest, and was not checked", file)
+			t.Errorf("%s is not in the manifest and was not checked", file)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestRealTraces(t *testing.T) {
 func (m *manifestEntry) check(t *testing.T, rep *torch.Report) {
 	if m.Records != nil {
 		if len(rep.Logs) != 1 {
-			t.Fatalf("not read as a compile log: %s", rep)
+			t.Fatalf("want a compile log, got %s", rep)
 		}
 		return
 	}
@@ -110,24 +110,24 @@ func (m *manifestEntry) check(t *testing.T, rep *torch.Report) {
 			sum += f.Events
 		}
 		if len(rep.Files) != 8 || sum != 26538 {
-			t.Errorf("%d files, %d events", len(rep.Files), sum)
+			t.Errorf("%d files, %d events; want 8, 26538", len(rep.Files), sum)
 		}
 		return
 	}
 	f := rep.Files[0]
 	if f.Events != m.Events || f.Skipped != 0 || m.Uncompressed != 0 && f.Bytes != m.Uncompressed {
-		t.Errorf("%d events, %d skipped, %d bytes; the manifest says %d, %d bytes", f.Events, f.Skipped, f.Bytes, m.Events, m.Uncompressed)
+		t.Errorf("%d events, %d skipped, %d bytes; want %d, 0, %d as in the manifest", f.Events, f.Skipped, f.Bytes, m.Events, m.Uncompressed)
 	}
 	for cat, n := range m.ByCat {
 		if f.Counts[cat] != n {
-			t.Errorf("%s: %d, the manifest says %d", cat, f.Counts[cat], n)
+			t.Errorf("%s: %d events, want %d as in the manifest", cat, f.Counts[cat], n)
 		}
 	}
 	if len(f.Counts) != len(m.ByCat) {
-		t.Errorf("categories %v, the manifest says %v", f.Counts, m.ByCat)
+		t.Errorf("categories %v, want those of the manifest: %v", f.Counts, m.ByCat)
 	}
 	if m.Rank != nil && f.Rank != *m.Rank {
-		t.Errorf("rank %d, the manifest says %d", f.Rank, *m.Rank)
+		t.Errorf("rank %d, want %d as in the manifest", f.Rank, *m.Rank)
 	}
 }
 
@@ -165,7 +165,7 @@ func realChecks() map[string][]realCheck {
 		out[file] = append(out[file], realCheck{
 			event: func(t *testing.T, e *dftracer.Event) {
 				if _, ok := e.Arg("recompute"); ok {
-					t.Fatalf("%s is a recompute, and nothing is checkpointed here", e.Name)
+					t.Fatalf("%s is a recompute, want none: nothing is checkpointed here", e.Name)
 				}
 			},
 			end: func(t *testing.T, rep *torch.Report) {
@@ -192,7 +192,7 @@ func realChecks() map[string][]realCheck {
 			end: func(t *testing.T, rep *torch.Report) {
 				all := rep.Files[0].Device.Microseconds()
 				if forward == 0 || backward == 0 || forward+backward > all || (forward+backward)*10 < all*8 {
-					t.Errorf("forward %d us and backward %d us of %d us on the device", forward, backward, all)
+					t.Errorf("forward %d µs, backward %d µs of %d µs on the device; want 80 %% or more, both above 0", forward, backward, all)
 				}
 			},
 		})
@@ -209,7 +209,7 @@ func correlationWins(t *testing.T, e *dftracer.Event) {
 	switch op := arg(*e, "op"); {
 	case strings.HasPrefix(op, "aten::"), strings.HasPrefix(op, "CompiledFunction"), strings.Contains(op, "onv"):
 	default:
-		t.Fatalf("a matrix product launched by %q", op)
+		t.Fatalf("a matrix product is launched by %q, want an aten operator, a compiled function or a convolution", op)
 	}
 }
 
@@ -231,11 +231,11 @@ func ddpTotals() realCheck {
 				comm++
 				commTime += e.Dur
 				if e.Name != "all_reduce" {
-					t.Fatalf("comm %+v", e)
+					t.Fatalf("comm event %+v, want all_reduce", e)
 				}
 			case e.Cat == "dynamo" && strings.HasPrefix(e.Name, "function."):
 				if arg(*e, "overload") != "unknown" {
-					t.Fatalf("an overload is invented: %+v", e)
+					t.Fatalf("event %+v, want overload unknown", e)
 				}
 				if arg(*e, "phase") == "backward" {
 					backward++
@@ -246,13 +246,13 @@ func ddpTotals() realCheck {
 		},
 		end: func(t *testing.T, rep *torch.Report) {
 			if kernels != 977_859 || nccl != 357_343 || ncclCount != 2020 || steps != 1_737_720 {
-				t.Errorf("kernels %d us, nccl %d us in %d, steps %d us", kernels, nccl, ncclCount, steps)
+				t.Errorf("kernels %d µs, nccl %d µs in %d, steps %d µs; want 977859, 357343 in 2020, 1737720", kernels, nccl, ncclCount, steps)
 			}
 			if f := rep.Files[0]; f.MemoryInstants != 28_010 || f.Steps != 5 {
-				t.Errorf("memory %d, steps %d", f.MemoryInstants, f.Steps)
+				t.Errorf("%d memory instants, %d steps; want 28010, 5", f.MemoryInstants, f.Steps)
 			}
 			if comm != 2020 || commTime != 357_343 {
-				t.Errorf("%d comm events, %d us", comm, commTime)
+				t.Errorf("%d comm events, %d µs; want 2020, 357343", comm, commTime)
 			}
 			for name, want := range map[string]int{"function.t": 835, "function.addmm": 755, "function.add": 625, "function.mul": 610, "function.view": 515} {
 				if forward[name] != want {
@@ -300,7 +300,7 @@ func nanosecondsSurvive(path string) realCheck {
 			}
 			for times := range got {
 				if !want[times] {
-					t.Fatalf("%d ns for %d ns is not in the file", times[0], times[1])
+					t.Fatalf("%d ns from %d ns on is not a time of the file", times[0], times[1])
 				}
 			}
 		},
@@ -329,7 +329,7 @@ func TestRealInductorGraph(t *testing.T) {
 		t.Errorf("graph children %q, want %q", got, want)
 	}
 	if f := rep.Files[0]; f.DeviceRows != 12 || f.DeviceUnlinked != 0 || launches != 12 {
-		t.Errorf("%d kernels, %d unlinked, %d graph children with device time", f.DeviceRows, f.DeviceUnlinked, launches)
+		t.Errorf("%d kernels, %d unlinked, %d graph children with device time; want 12, 0, 12", f.DeviceRows, f.DeviceUnlinked, launches)
 	}
 }
 
@@ -347,7 +347,7 @@ func TestRealRanks(t *testing.T) {
 		t.Errorf("last arrivers %v, want [7 7 7 7 7 5 5 4]", last)
 	}
 	if r.EndSpread.Microseconds() > 7 || r.StartSpread.Microseconds() != 7624 || r.Matched != 8 {
-		t.Errorf("ends spread %s, starts %s, %d matched", r.EndSpread, r.StartSpread, r.Matched)
+		t.Errorf("ends spread by %s, starts by %s, %d matches; want at most 7 µs, 7624 µs, 8", r.EndSpread, r.StartSpread, r.Matched)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestOutermostRowCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := c.pick("compute", "forward"); len(got) != 2 || got[0].Dur != 100 || got[1].Dur != 10 {
-		t.Errorf("forward %+v", got)
+		t.Errorf("forward %+v, want two of 100 and 10 µs", got)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestModuleFramesAreForward(t *testing.T) {
 	}
 	got := c.pick("compute", "forward")
 	if len(got) != 2 || arg(got[0], "module") != "Net_0" || arg(got[0], "inferred") != "1" || got[0].Dur != 100 {
-		t.Errorf("forward %+v", got)
+		t.Errorf("forward %+v, want two, the first Net_0, inferred, 100 µs", got)
 	}
 }
 

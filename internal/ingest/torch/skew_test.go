@@ -247,7 +247,7 @@ func TestShiftedRankIsMovedBack(t *testing.T) {
 		}
 	}
 	if r.EndSpread > 15*time.Microsecond || r.Residuals[3] > 10*time.Microsecond || r.Confidence[3] == "none" {
-		t.Errorf("ends spread by %s, residual %s, confidence %s", r.EndSpread, r.Residuals[3], r.Confidence[3])
+		t.Errorf("ends spread by %s, residual %s, confidence %s; want at most 15 µs, 10 µs, not none", r.EndSpread, r.Residuals[3], r.Confidence[3])
 	}
 }
 
@@ -261,11 +261,11 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 				t.Errorf("rank %d moved by %s, want 0", f.Rank, f.ClockOffset)
 			}
 			if f.Rank == 1 && !strings.Contains(strings.Join(f.Unknown, "\n"), "world size") {
-				t.Errorf("no reason: %q", f.Unknown)
+				t.Errorf("unknown %q, want the world size as a reason", f.Unknown)
 			}
 		}
 		if len(rep.Ranks) != 1 || !slices.Equal(rep.Ranks[0].Ranks, []int64{0, 2}) {
-			t.Errorf("groups %+v", rep.Ranks)
+			t.Errorf("groups %+v, want one of ranks 0 and 2", rep.Ranks)
 		}
 	})
 	t.Run("months apart", func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 		c, rep := importRanks(t, nil, ranks[0], ranks[1])
 		r := rep.Ranks[0]
 		if r.Offsets[1] != 0 || r.Confidence[1] != "none" || r.Reasons[1] == "" {
-			t.Errorf("moved by %s, %s, %q", r.Offsets[1], r.Confidence[1], r.Reasons[1])
+			t.Errorf("offset %s, confidence %s, %q; want 0, none, a reason", r.Offsets[1], r.Confidence[1], r.Reasons[1])
 		}
 		for _, e := range c.pick("comm", "") {
 			if _, ok := e.Arg("last_rank"); ok {
@@ -363,7 +363,7 @@ func TestRemovedCollectiveMovesNobody(t *testing.T) {
 		_, rep := importRanks(t, nil, ranks...)
 		r := rep.Ranks[0]
 		if n != 1 || offsetOf(rep, 0, 5) != 0 || r.EndSpread > 10*time.Microsecond || r.Matched != 8 || r.Confidence[5] == "none" {
-			t.Errorf("without collective %d: moved by %s, ends %s, matched %d, %s %s", gone, offsetOf(rep, 0, 5), r.EndSpread, r.Matched, r.Confidence[5], r.Reasons[5])
+			t.Errorf("without collective %d: offset %s, ends spread by %s, %d matches, %s %s; want 0, at most 10 µs, 8 matches with confidence", gone, offsetOf(rep, 0, 5), r.EndSpread, r.Matched, r.Confidence[5], r.Reasons[5])
 		}
 		want := []int64{7, 7, 7, 7, 7, 5, 5, 4}
 		want[gone] = -2 // of the others
@@ -382,11 +382,11 @@ func TestRankWithoutCollectivesLeavesTheOthersAligned(t *testing.T) {
 	_, rep := importRanks(t, nil, ranks...)
 	r := rep.Ranks[0]
 	if !near(offsetOf(rep, 0, 6), 3*time.Millisecond, 5*time.Microsecond) || r.Offsets[2] != 0 || r.Reasons[2] == "" {
-		t.Errorf("%s", rep)
+		t.Errorf("want an offset of 3 ms for rank 6, none for rank 2 with a reason, got %s", rep)
 	}
 	for _, c := range r.Collectives {
 		if c.Ranks != 7 {
-			t.Errorf("%d ranks in %+v", c.Ranks, c)
+			t.Errorf("%d ranks, want 7 in %+v", c.Ranks, c)
 		}
 	}
 }
@@ -405,7 +405,7 @@ func TestDriftIsFitted(t *testing.T) {
 	_, rep := importRanks(t, nil, ranks...)
 	r := rep.Ranks[0]
 	if r.Matched != 480 || r.Drifts[2] > -19 || r.Drifts[2] < -21 || r.EndSpread > 20*time.Microsecond {
-		t.Errorf("matched %d, drift %.2f ppm, ends %s\n%s", r.Matched, r.Drifts[2], r.EndSpread, rep)
+		t.Errorf("%d matches, drift %.2f ppm, ends spread by %s; want 480, -20 ppm, at most 20 µs\n%s", r.Matched, r.Drifts[2], r.EndSpread, rep)
 	}
 	want := map[int64]int{}
 	_, straight := importRanks(t, nil, func() []*rankFile {
@@ -420,7 +420,7 @@ func TestDriftIsFitted(t *testing.T) {
 		// A drifting clock must not change who was late, except for differences below
 		// its accuracy.
 		if got := r.Collectives[i].LastRank; got != c.LastRank && got != -1 && c.LastRank != -1 {
-			t.Fatalf("collective %d: rank %d last, without the drift %d", i, got, c.LastRank)
+			t.Fatalf("collective %d: last rank %d, want %d as without the drift", i, got, c.LastRank)
 		}
 	}
 }
@@ -469,7 +469,7 @@ func TestSubgroupsConnectRanks(t *testing.T) {
 		}
 	}
 	if r.Note != "" || r.Matched == 0 {
-		t.Errorf("matched %d, note %q", r.Matched, r.Note)
+		t.Errorf("%d matches, note %q; want some and no note", r.Matched, r.Note)
 	}
 	for _, c := range r.Collectives {
 		if c.Ranks != 2 {
@@ -487,6 +487,6 @@ func TestSubgroupsConnectRanks(t *testing.T) {
 	_, rep = importRanks(t, nil, ranks...)
 	r = rep.Ranks[0]
 	if !near(r.Offsets[1], -2*time.Millisecond, 10*time.Microsecond) || r.Offsets[2] != 0 || !near(r.Offsets[3], -2*time.Millisecond, 10*time.Microsecond) || !strings.Contains(r.Note, "2 sets") {
-		t.Errorf("offsets %v, note %q", r.Offsets, r.Note)
+		t.Errorf(`offsets %v, note %q; want -2 ms for ranks 1 and 3, and "2 sets"`, r.Offsets, r.Note)
 	}
 }

@@ -55,13 +55,13 @@ func TestSpanTree(t *testing.T) {
 	ids := map[trace.SpanID]tracetest.SpanStub{}
 	for _, s := range spans {
 		if _, dup := ids[s.SpanContext.SpanID()]; dup {
-			t.Fatalf("span id of %s is used twice", s.Name)
+			t.Fatalf("two spans have the ID of %s, want different ones", s.Name)
 		}
 		ids[s.SpanContext.SpanID()] = s
 	}
 	step := byName(t, spans, "ProfilerStep#7")
 	if step.Parent.IsValid() || step.StartTime.UnixNano() != stepStart*1000 {
-		t.Errorf("step %+v", step)
+		t.Errorf("step %+v, want a root at the start of the step", step)
 	}
 	for _, s := range spans {
 		if !s.Parent.IsValid() {
@@ -69,7 +69,7 @@ func TestSpanTree(t *testing.T) {
 		}
 		up, ok := ids[s.Parent.SpanID()]
 		if !ok || up.SpanContext.TraceID() != s.SpanContext.TraceID() {
-			t.Errorf("%s has a parent that is not there", s.Name)
+			t.Errorf("%s has a parent that is not exported, or in another trace", s.Name)
 		}
 	}
 	mm := byName(t, spans, "aten::mm")
@@ -78,7 +78,7 @@ func TestSpanTree(t *testing.T) {
 	}
 	k := byName(t, spans, "gemm_bw<float>")
 	if len(k.Links) != 1 || ids[k.Links[0].SpanContext.SpanID()].Name != "cudaLaunchKernel" || k.Parent.SpanID() != step.SpanContext.SpanID() {
-		t.Errorf("kernel %+v", k)
+		t.Errorf("kernel %+v, want the step as parent and a link to cudaLaunchKernel", k)
 	}
 	got := map[attribute.Key]attribute.Value{}
 	for _, a := range append(k.Attributes, k.Resource.Attributes()...) {
@@ -101,16 +101,16 @@ func TestSpanTree(t *testing.T) {
 func TestSpanBudget(t *testing.T) {
 	spans, rep := spansOf(t, torch.SpanOptions{Level: torch.LevelKernel, Budget: 12}, "era_relative_base_first.json")
 	if len(spans) != 12 || rep.Spans.Used != torch.LevelOp || rep.Spans.LeftOut["kernel"] != 5 {
-		t.Errorf("%d spans, %+v", len(spans), rep.Spans)
+		t.Errorf("%d spans, %+v; want 12 up to operators, 5 kernels left out", len(spans), rep.Spans)
 	}
 	spans, rep = spansOf(t, torch.SpanOptions{Budget: 1}, "era_relative_base_first.json")
 	if len(spans) != 1 || rep.Spans.LeftOut["over budget"] != 1 {
-		t.Errorf("%d spans, %+v", len(spans), rep.Spans)
+		t.Errorf("%d spans, %+v; want 1, 1 over budget", len(spans), rep.Spans)
 	}
 	exp := tracetest.NewInMemoryExporter()
 	_, err := importBytes(t.Context(), nil, &torch.Options{Spans: &torch.SpanOptions{Exporter: exp, Level: torch.LevelKernel, Budget: -1}}, "x.json", generated(6000, 0))
 	if n := len(exp.GetSpans()); err != nil || n != 3*6000+6+1 {
-		t.Errorf("without a limit: %d spans, %v", n, err)
+		t.Errorf("without a limit: %d spans, %v; want %d", n, err, 3*6000+6+1)
 	}
 }
 
@@ -137,6 +137,6 @@ func TestExporterErrorIsReturned(t *testing.T) {
 	srcs, _ := torch.Files("testdata/era_absolute_int.json")
 	rep, err := torch.Import(t.Context(), c, srcs, &torch.Options{Spans: &torch.SpanOptions{Exporter: brokenExporter{}}})
 	if err == nil || rep.Spans.Exported != 0 || len(c.events) == 0 {
-		t.Errorf("error %v, %d spans, %d events", err, rep.Spans.Exported, len(c.events))
+		t.Errorf("error %v, %d spans exported, %d events; want an error, 0, some events", err, rep.Spans.Exported, len(c.events))
 	}
 }

@@ -21,7 +21,7 @@ func TestStateFileOfSomebodyElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := torch.NewWatcher(dir, nil, &torch.WatchOptions{StateFile: state}); err == nil || !strings.Contains(err.Error(), "package.json") {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: NewWatcher() = %v, want an error that names package.json", text, err)
 		}
 		if got, err := os.ReadFile(state); err != nil || string(got) != text {
 			t.Errorf("got %q, %v, want no error, string(got) = text", got, err)

@@ -22,7 +22,7 @@ func TestParseInjection(t *testing.T) {
 		for _, i := range all {
 			got = append(got, i.Text)
 			if i.Hook() == "" {
-				t.Errorf("%s: no hook makes %s", text, i.Phase)
+				t.Errorf("%s: no hook injects into %s", text, i.Phase)
 			}
 		}
 		if err != nil || strings.Join(got, "; ") != want {

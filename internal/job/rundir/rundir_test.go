@@ -94,7 +94,7 @@ func TestNoNumberTwice(t *testing.T) {
 	seen := make(map[int]bool)
 	for n := range got {
 		if seen[n] {
-			t.Errorf("attempt %d is taken twice", n)
+			t.Errorf("attempt number %d was given twice", n)
 		}
 		seen[n] = true
 	}
@@ -138,7 +138,7 @@ func TestLeftOfAClaim(t *testing.T) {
 		t.Errorf("got %+v, %v, want no error, Attempt 0", p, err)
 	}
 	if left, err := filepath.Glob("trainspan-runs/a job/.*"); err != nil || len(left) != 1 {
-		t.Errorf("%v are there, %v", left, err)
+		t.Errorf("files left %v, %v; want one", left, err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestStarted(t *testing.T) {
 		}
 	}
 	if start, member := rundir.Started(&config.Ranks{}, "h", os.Getpid()); start != "" || member != "" {
-		t.Errorf("without ranks: %q, %q", start, member)
+		t.Errorf("Started without ranks = %q, %q; want both empty", start, member)
 	}
 }
 
@@ -236,14 +236,14 @@ func TestMakeIsAtomic(t *testing.T) {
 		slices.Sort(list)
 		if start == "" {
 			if list = slices.Compact(list); len(list) != members {
-				t.Errorf("starts by themselves share attempts: %v", list)
+				t.Errorf("starts without a launcher share attempts: %v", list)
 			}
 		} else if list = slices.Compact(list); len(list) != 1 {
 			t.Errorf("start %s has the attempts %v, want one", start, list)
 		}
 		for _, n := range list {
 			if seen[n] {
-				t.Errorf("attempt %d is taken twice", n)
+				t.Errorf("attempt number %d was given twice", n)
 			}
 			seen[n] = true
 		}
@@ -271,7 +271,7 @@ func TestMake(t *testing.T) {
 			t.Errorf("%d: %+v, %v; want %+v", i, got, err, c.want)
 		}
 		if info, err := os.Stat(got.Dir); err != nil || !info.IsDir() {
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("%d: directory of the attempt: %v, want it to exist", i, err)
 		}
 	}
 }
@@ -309,7 +309,7 @@ func TestAttemptAppearsWhole(t *testing.T) {
 	close(done)
 	look.Wait()
 	if left, err := filepath.Glob("trainspan-runs/a job/.*"); err != nil || len(left) != 0 {
-		t.Errorf("%v are left, %v", left, err)
+		t.Errorf("files left %v, %v; want none", left, err)
 	}
 }
 
@@ -342,11 +342,11 @@ func TestFile(t *testing.T) {
 		}
 		out, err := rundir.Read(f.Path())
 		if err != nil || out.Version != rundir.Version || out.Attempt != n || !out.Started.Equal(in.Started) {
-			t.Errorf("%+v, %v", out, err)
+			t.Errorf("run.json read back: %+v, %v; want attempt %d, started at %v", out, err, n, in.Started)
 		}
 	}
 	if got := rundir.FindLeft(filepath.Dir(dir)); len(got) != 1 || got[0].Dir != dir || !slices.Equal(got[0].Folders, []string{rings}) {
-		t.Errorf("left are %+v", got)
+		t.Errorf("FindLeft() = %+v, want %s with %s", got, dir, rings)
 	}
 	newer := filepath.Join(dir, "newer.json")
 	if err := os.WriteFile(newer, []byte(`{"version":99}`), 0o600); err != nil {
@@ -371,7 +371,7 @@ func TestOutline(t *testing.T) {
 	} {
 		got := rundir.NewOutline(c.args)
 		if got.Program != c.want.Program || got.Script != c.want.Script || !slices.Equal(got.Flags, c.want.Flags) || got.Name() != c.job {
-			t.Errorf("%s: %+v, %s", name, got, got.Name())
+			t.Errorf("%s: %+v, job %s; want %+v, %s", name, got, got.Name(), c.want, c.job)
 		}
 	}
 }

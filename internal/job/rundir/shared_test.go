@@ -109,7 +109,7 @@ func TestManyRanks(t *testing.T) {
 			for _, rank := range rand.Perm(manyRanks) {
 				one := func() {
 					if attempt, err := oneOfMany(rank); err != nil || attempt != 1 {
-						t.Errorf("rank %d: attempt %d, %v", rank, attempt, err)
+						t.Errorf("rank %d: attempt %d, %v; want 1", rank, attempt, err)
 					}
 				}
 				if atOnce {
@@ -127,7 +127,7 @@ func TestManyRanks(t *testing.T) {
 				return err
 			})
 			if err != nil || files != 2*manyRanks+1 { // its place and its run.json, and the start file
-				t.Errorf("%d files, %v", files, err)
+				t.Errorf("%d files, want %d: %v", files, 2*manyRanks+1, err)
 			}
 			first := 1 // makes the attempt
 			if atOnce {
@@ -146,7 +146,7 @@ func TestManyRanks(t *testing.T) {
 				t.Errorf("%d reads, want at most %d", got, 2*manyRanks)
 			}
 			if got, most := count("create"), 2*manyRanks+first; got > most {
-				t.Errorf("%d times create, at most %d", got, most)
+				t.Errorf("%d creates, want at most %d", got, most)
 			}
 		})
 	}

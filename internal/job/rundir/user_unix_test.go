@@ -35,14 +35,14 @@ func TestTwoUsers(t *testing.T) {
 	asUser(child, other)
 	out, err := child.CombinedOutput()
 	if want := "0\n1\n2\n"; err != nil || !strings.HasPrefix(string(out), want) {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("%v, output %s; want %q", err, out, want)
 	}
 	own := fmt.Sprintf("trainspan-runs-%d/a job/attempt-1/h-1", other)
 	if _, err := os.Stat(own); err != nil {
 		t.Error(err)
 	}
 	if other == os.Getuid() && len(rundir.Roots()) != 2 {
-		t.Errorf("roots are %v", rundir.Roots())
+		t.Errorf("roots are %v, want two", rundir.Roots())
 	}
 	if list, err := filepath.Glob("trainspan-runs/a job/*"); err != nil || len(list) != 1 {
 		t.Errorf("got %v, %v, want no error, one of list", list, err)

@@ -177,7 +177,7 @@ func TestAny(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := attrvalue.Any("key", v); a.Key != "key" || a.Value.String() == "" {
-				t.Errorf("got %v", a)
+				t.Errorf("Any(%T) = %v, want the key and a value", v, a)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestAnyIsBounded(t *testing.T) {
 	} {
 		attrs, repaired := attrvalue.Clean([]attrvalue.Attr{attrvalue.Any(name, v)})
 		if repaired != 1 {
-			t.Errorf("%s: Clean does not see that the list is too long", name)
+			t.Errorf("%s: Clean repaired %d values, want 1: the list is too long", name, repaired)
 		}
 		if n := len(attrs[0].Value.String()); n > 2*attrvalue.MaxValueBytes {
 			t.Errorf("%s: %d bytes are left, want at most %d", name, n, 2*attrvalue.MaxValueBytes)

@@ -50,10 +50,10 @@ func FuzzCleanString(f *testing.F) {
 		s = strings.Repeat(s, min(int(times), 1+4*attrvalue.MaxValueBytes/(len(s)+1)))
 		got, repaired := attrvalue.CleanString(s)
 		if !utf8.ValidString(got) || len(got) > attrvalue.MaxValueBytes {
-			t.Fatalf("%d bytes, valid: %t", len(got), utf8.ValidString(got))
+			t.Fatalf("CleanString: %d bytes, valid UTF-8 %t; want valid, at most %d", len(got), utf8.ValidString(got), attrvalue.MaxValueBytes)
 		}
 		if repaired == (got == s) {
-			t.Fatalf("repaired is %t", repaired)
+			t.Fatalf("repaired is %t, want %t", repaired, got != s)
 		}
 		if again, more := attrvalue.CleanString(got); more || again != got {
 			t.Fatal("cleaning twice changes more")
@@ -80,11 +80,11 @@ func FuzzCleanList(f *testing.F) {
 		for _, s := range got {
 			size += len(s)
 			if !utf8.ValidString(s) {
-				t.Fatalf("%q is left", s)
+				t.Fatalf("%q is left in the list, want valid UTF-8", s)
 			}
 		}
 		if len(got) > attrvalue.MaxListItems || size > attrvalue.MaxValueBytes+3*attrvalue.MaxListItems {
-			t.Fatalf("%d items of %d bytes are left", len(got), size)
+			t.Fatalf("%d items of %d bytes are left, want at most %d of %d", len(got), size, attrvalue.MaxListItems, attrvalue.MaxValueBytes+3*attrvalue.MaxListItems)
 		}
 		if _, repaired := attrvalue.Clean(attrs); repaired != 0 {
 			t.Fatal("cleaning twice changes more")
@@ -141,7 +141,7 @@ func TestClean(t *testing.T) {
 			attrs := []attrvalue.Attr{c.in}
 			got, repaired := attrvalue.Clean(attrs)
 			if repaired != c.repaired || !c.check(got[0]) {
-				t.Errorf("repaired %d, got %.100v, exact %.100v", repaired, got[0].Value.String(), got[0].Exact)
+				t.Errorf("repaired %d, got %.100v, exact %.100v; want %d repaired and the value of the table", repaired, got[0].Value.String(), got[0].Exact, c.repaired)
 			}
 			if &got[0] != &attrs[0] {
 				t.Error("not in place")
@@ -151,7 +151,7 @@ func TestClean(t *testing.T) {
 			}
 			kv, changed := attrvalue.CleanKeyValue(c.in.KeyValue)
 			if changed != (c.repaired == 1) || kv.Value.String() != got[0].Value.String() {
-				t.Errorf("CleanKeyValue: %t, %.100v", changed, kv.Value.String())
+				t.Errorf("CleanKeyValue: changed %t, %.100v; want %t, %.100v", changed, kv.Value.String(), c.repaired == 1, got[0].Value.String())
 			}
 		})
 	}

@@ -41,10 +41,10 @@ func checkCount(t *testing.T, hi, lo, hi2, lo2 uint64, n, m int64) {
 			t.Errorf("%s of %s, %s, %d, %d: got %s, want %s", what, b, e, n, m, got, want)
 		}
 		if got.String() != want.String() {
-			t.Errorf("text of %s: got %s", want, got)
+			t.Errorf("text of the count is %s, want %s", got, want)
 		}
 		if got.IsZero() != (want.Sign() == 0) {
-			t.Errorf("%s: IsZero is %t", want, got.IsZero())
+			t.Errorf("%s: IsZero is %t, want %t", want, got.IsZero(), want.Sign() == 0)
 		}
 		f, _ := new(big.Float).SetInt(want).Float64()
 		if got.Float64() != f {
@@ -52,7 +52,7 @@ func checkCount(t *testing.T, hi, lo, hi2, lo2 uint64, n, m int64) {
 		}
 		i, ok := got.Int64()
 		if ok != want.IsInt64() || ok && i != want.Int64() || !ok && i != 0 {
-			t.Errorf("int64 of %s: got %d, %t", want, i, ok)
+			t.Errorf("Int64 of %s = %d, %t; want it if it fits: %t", want, i, ok, want.IsInt64())
 		}
 	}
 	factor := big.NewInt(max(n, 0))
@@ -88,6 +88,6 @@ func FuzzCount(f *testing.F) {
 func TestZeroCount(t *testing.T) {
 	var c attrvalue.Count
 	if c.String() != "0" || !c.IsZero() || c.Float64() != 0 {
-		t.Errorf("the zero Count is %s", c)
+		t.Errorf("zero Count is %s, want 0", c)
 	}
 }

@@ -77,7 +77,7 @@ func TestOrder(t *testing.T) {
 		q.Take()
 	}
 	if _, ok := q.First(); ok || q.Bytes() != 0 {
-		t.Errorf("an empty queue has %d bytes", q.Bytes())
+		t.Errorf("an empty queue has an entry or %d bytes, want neither", q.Bytes())
 	}
 }
 

@@ -46,7 +46,7 @@ func TestColumns(t *testing.T) {
 			}
 			for n := range packed {
 				if _, err := columns.Decode(packed[:n], got); err == nil {
-					t.Errorf("%d of %d bytes are no error", n, len(packed))
+					t.Errorf("Decode of %d of %d bytes: no error, want one", n, len(packed))
 				}
 			}
 		})
@@ -65,7 +65,7 @@ func TestWidths(t *testing.T) {
 			}
 			got := make([]int64, n)
 			if rest, err := columns.Decode(columns.Append(nil, values), got); err != nil || len(rest) != 0 || !slices.Equal(got, values) {
-				t.Fatalf("width %d, %d values: %v, rest %d", width, n, err, len(rest))
+				t.Fatalf("width %d, %d values: %v, %d bytes left; want the same values and none left", width, n, err, len(rest))
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		again := make([]int64, n)
 		if _, err := columns.Decode(columns.Append(nil, values), again); err != nil || !slices.Equal(values, again) {
-			t.Fatalf("%v: %v, then %v", err, values, again)
+			t.Fatalf("%v: %v, read again %v; want the same values", err, values, again)
 		}
 	})
 }

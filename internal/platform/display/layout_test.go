@@ -74,23 +74,23 @@ func TestTable(t *testing.T) {
 		heads, rows := table.Lines(width)
 		for _, line := range append(rows, heads) {
 			if display.Width(line) > width {
-				t.Errorf("%d: %q", width, line)
+				t.Errorf("width %d: line %q is wider", width, line)
 			}
 			for _, w := range word.FindAllString(line, -1) {
 				if !slices.Contains(known, strings.TrimRight(w, ",")) {
-					t.Errorf("%d: %q is cut in %q", width, w, line)
+					t.Errorf("width %d: %q is cut in %q, want whole words", width, w, line)
 				}
 			}
 		}
 		if text := strings.Join(rows, "\n"); !strings.Contains(text, "1,234,567") || !strings.Contains(text, "12.5 s") || !strings.Contains(text, "proper") {
-			t.Errorf("%d: something is lost:\n%s", width, text)
+			t.Errorf("width %d: want every value in full, got\n%s", width, text)
 		}
 	}
 	heads, rows := table.Lines(0)
 	if want := "  name                                           count   total   self  of self  end"; heads != strings.Replace(want, "   count", "       count", 1) || len(rows) != 2 {
-		t.Errorf("%q\n%s", heads, strings.Join(rows, "\n"))
+		t.Errorf("head %q, rows\n%s\nwant one row on one line", heads, strings.Join(rows, "\n"))
 	}
 	if heads, rows = table.Lines(24); heads != "" || !strings.HasPrefix(rows[0], "  reading the data of") {
-		t.Errorf("%q\n%s", heads, strings.Join(rows, "\n"))
+		t.Errorf("head %q, rows\n%s\nwant a name on each line, without head", heads, strings.Join(rows, "\n"))
 	}
 }

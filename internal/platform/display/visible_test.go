@@ -126,7 +126,7 @@ func TestWriterKeepsItsFirstError(t *testing.T) {
 		t.Error(n, err)
 	}
 	if n, err := w.Write([]byte("c")); n != 0 || err == nil || to.n != 2 || w.Flush() == nil {
-		t.Errorf("%d, %v, after %d calls", n, err, to.n)
+		t.Errorf("Write after a failure = %d, %v, after %d calls of the writer; want 0, the first error, 2", n, err, to.n)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestJSON(t *testing.T) {
 		t.Errorf("got %q, %v, want no error, back[text] = text", back, err)
 	}
 	if !strings.Contains(out.String(), "α") || !strings.HasPrefix(out.String(), "{\n  ") {
-		t.Errorf("what can be seen was escaped: %s", out.String())
+		t.Errorf("JSON escapes visible characters or is not indented: %s", out.String())
 	}
 	out.Reset()
 	if _, _ = display.JSON(&out).Write([]byte("\"a\xffb\"")); out.String() != `"a\ufffdb"` {
@@ -176,10 +176,10 @@ func FuzzText(f *testing.F) {
 		text := display.Text(s)
 		seen(t, text)
 		if strings.ContainsAny(text, "\n\t") || display.Text(text) != text {
-			t.Errorf("%q becomes %q", s, text)
+			t.Errorf("%q becomes %q, want one line that Text leaves as it is", s, text)
 		}
 		if utf8.RuneCountInString(text) != utf8.RuneCountInString(s) {
-			t.Errorf("%q has another number of characters as %q", s, text)
+			t.Errorf("%q has another number of characters than %q, want the same", s, text)
 		}
 	})
 }
@@ -188,11 +188,11 @@ func FuzzText(f *testing.F) {
 func seen(t *testing.T, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) {
-		t.Errorf("%q is no UTF-8", text)
+		t.Errorf("%q is not valid UTF-8", text)
 	}
 	for _, r := range text {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) || r == '\u2028' || r == '\u2029') {
-			t.Errorf("%q holds %U", text, r)
+			t.Errorf("%q contains the control character %U", text, r)
 		}
 	}
 }

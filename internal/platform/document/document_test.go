@@ -27,10 +27,10 @@ func TestValuesAndPlaces(t *testing.T) {
 		t.Errorf("got\n%v, want\n%v", got, want)
 	}
 	if e, ok := want.Get("s", "k", "a"); !ok || e.Value != 1e-5 {
-		t.Errorf("Get = %v, %v", e, ok)
+		t.Errorf("Get = %v, %v; want 1e-5", e, ok)
 	}
 	if e, ok := want.Get("l", "k"); ok {
-		t.Errorf("Get of a key in a list = %v", e)
+		t.Errorf("Get of a key in a list = %v, want none", e)
 	}
 }
 

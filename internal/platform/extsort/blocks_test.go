@@ -39,7 +39,7 @@ func TestBlocks(t *testing.T) {
 			}
 		}
 		if int64(inMemory) > limit || b.Err() != nil {
-			t.Errorf("limit %d: %d bytes in memory, error %v", limit, inMemory, b.Err())
+			t.Errorf("limit %d: %d bytes in memory, error %v; want at most the limit, nil", limit, inMemory, b.Err())
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
 			t.Errorf("limit %d: %v in the folder, want none", limit, left)
@@ -64,7 +64,7 @@ func TestBlocksNotWritten(t *testing.T) {
 	b := NewBlocks(0, filepath.Join(t.TempDir(), "missing"))
 	block := b.Put([]byte("abc"))
 	if got := string(block.Read(nil)); got != "abc" || b.Err() == nil || !strings.Contains(b.Err().Error(), "missing") {
-		t.Errorf("got %q, error %v", got, b.Err())
+		t.Errorf(`block is %q, error %v; want abc and "missing"`, got, b.Err())
 	}
 	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestBlocksLost(t *testing.T) {
 		}
 		var buf []byte
 		if got := block.Read(&buf); got != nil || b.Err() == nil {
-			t.Errorf("%s: got %q, error %v", name, got, b.Err())
+			t.Errorf("%s: Read() = %q, error %v; want nil and an error", name, got, b.Err())
 		}
 	}
 }

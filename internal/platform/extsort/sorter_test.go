@@ -72,7 +72,7 @@ func TestSorterOrder(t *testing.T) {
 				}
 			}
 			if (s.Spilled() > 0) != tc.spills || s.Len() != int64(tc.rows) {
-				t.Fatalf("spilled %d bytes of %d rows", s.Spilled(), s.Len())
+				t.Fatalf("spilled %d bytes of %d rows, want some: %v, %d rows", s.Spilled(), s.Len(), tc.spills, tc.rows)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
@@ -129,12 +129,12 @@ func TestSortersShareAStore(t *testing.T) {
 		it, n, last := s.Iter(), 0, int64(-1)
 		for v := it.Next(); v != nil; v = it.Next() {
 			if *v < last || *v%10 != int64(k+1) {
-				t.Fatalf("sorter %d gives %d after %d", k+1, *v, last)
+				t.Fatalf("sorter %d gives %d after %d, want rising values of its own", k+1, *v, last)
 			}
 			n, last = n+1, *v
 		}
 		if n != 2000 || it.Err() != nil {
-			t.Errorf("sorter %d: %d rows, %v", k+1, n, it.Err())
+			t.Errorf("sorter %d: %d rows, %v; want 2000", k+1, n, it.Err())
 		}
 	}
 	if err := store.Close(); err != nil {
@@ -167,10 +167,10 @@ func TestSorterMergesGroups(t *testing.T) {
 			var before *pair
 			for p := it.Next(); p != nil; p = it.Next() {
 				if g := p.key >> 3; g != 2 && g != 5 {
-					t.Fatalf("a row of group %d", g)
+					t.Fatalf("a row of group %d, want 2 or 5", g)
 				}
 				if before != nil && (p.key&7 < before.key&7 || p.key&7 == before.key&7 && p.seq&1 > before.seq&1) {
-					t.Fatalf("%v after %v", *p, *before)
+					t.Fatalf("%v after %v, want rising order", *p, *before)
 				}
 				n++
 				before = &pair{p.key, p.seq}

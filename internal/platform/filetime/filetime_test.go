@@ -67,14 +67,14 @@ func TestJudge(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			kept, again := judge(test.times)
 			if test.kept >= 0 && len(kept) != test.kept || again != test.again || test.kept < 0 && (len(kept) < 580 || len(kept) > 620) {
-				t.Errorf("%d of %d are kept, read again: %v", len(kept), len(test.times), again)
+				t.Errorf("%d of %d times are kept, read again %v; want %d (-1: 580 to 620), %v", len(kept), len(test.times), again, test.kept, test.again)
 			}
 			rng := rand.New(rand.NewPCG(1, 2))
 			rng.Shuffle(len(test.times), func(i, k int) { test.times[i], test.times[k] = test.times[k], test.times[i] })
 			shuffled, _ := judge(test.times)
 			slices.Sort(shuffled)
 			if slices.Sort(kept); !slices.Equal(kept, shuffled) {
-				t.Errorf("%d are kept, in another order %d", len(kept), len(shuffled))
+				t.Errorf("%d times are kept in order, %d in another order, want the same", len(kept), len(shuffled))
 			}
 		})
 	}

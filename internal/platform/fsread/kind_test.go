@@ -91,11 +91,11 @@ func TestKindOf(t *testing.T) {
 				t.Errorf("%v, %q, want %v, %q", kind, why, c.kind, c.why)
 			}
 			if c.kind != fsread.Unknown && kind.String() == fsread.Unknown.String() {
-				t.Errorf("kind %d has no text", kind)
+				t.Errorf("kind %d has no text of its own", kind)
 			}
 		})
 	}
 	if _, err := fsread.KindOf(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
-		t.Errorf("a file that is not there: %v", err)
+		t.Errorf("KindOf an absent file: %v, want that it does not exist", err)
 	}
 }

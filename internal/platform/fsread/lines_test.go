@@ -73,7 +73,7 @@ func TestLongLineTakesBoundedMemory(t *testing.T) {
 	least := growth.Bytes(func() { _, _, _ = read(&endless{2 * fsread.MaxLine}) })
 	most := growth.Bytes(func() { _, _, _ = read(&endless{32 * fsread.MaxLine}) })
 	if least > 2*fsread.MaxLine || most > least+1<<20 {
-		t.Errorf("%d and %d bytes", least, most)
+		t.Errorf("a long line takes %d to %d bytes, want at most %d and at most 1 MiB apart", least, most, 2*fsread.MaxLine)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestEmptyLines(t *testing.T) {
 				t.Errorf("got %d lines, then %v; want %d, then %v", n, err, c.lines, c.err)
 			}
 			if rest, err := l.Rest(); len(rest) > 0 || err != nil {
-				t.Errorf("then %q, %v", rest, err)
+				t.Errorf("Rest() = %q, %v; want nothing", rest, err)
 			}
 		})
 	}

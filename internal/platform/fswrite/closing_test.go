@@ -43,7 +43,7 @@ func TestDeadline(t *testing.T) {
 					t.Errorf("close: %v", err)
 				}
 				if again := s.Close(context.Background()); again == nil || again.Error() != err.Error() {
-					t.Errorf("second close: %v", again)
+					t.Errorf("second Close() = %v, want %v", again, err)
 				}
 				if feed(s, 50, 5) != 5 || s.Stats().Lost != 35 {
 					t.Errorf("got %+v, want feed(s, 50, 5) = 5, s.Stats().Lost = 35", s.Stats())
@@ -81,11 +81,11 @@ func TestClosing(t *testing.T) {
 		both.Go(end)
 		time.Sleep(20 * time.Second) // the file has stalled, and is not given up yet
 		if st := s.Stats(); s.Ready() || st.Held == 0 {
-			t.Errorf("a file that closes is ready: %v, %+v", s.Ready(), st)
+			t.Errorf("ready while the file closes: %v, want false with lines held: %+v", s.Ready(), st)
 		}
 		s.Put(line(30), 1, 0)
 		if st := s.Stats(); st.Lost != 1 {
-			t.Errorf("a line that came too late: %+v", st)
+			t.Errorf("stats after a line that came too late: %+v, want 1 lost", st)
 		}
 		both.Go(end)
 		both.Wait()
@@ -116,7 +116,7 @@ func TestShortFailures(t *testing.T) {
 			t.Error(err)
 		}
 		if lines, gaps := sums(g.text()); lines != 2000 || gaps != 0 || s.Stats().Outages != 20 || len(tell.all) != 40 {
-			t.Errorf("%d lines, %d in gaps, %+v, %d reports", lines, gaps, s.Stats(), len(tell.all))
+			t.Errorf("%d lines, %d in gaps, stats %+v, %d reports; want 2000, 0, 20 outages, 40", lines, gaps, s.Stats(), len(tell.all))
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestLossesAtTheEnd(t *testing.T) {
 			t.Errorf("close: %v", err)
 		}
 		if lines, _ := sums(g.text()); lines != 500 || s.Stats().Lost != 3000 {
-			t.Errorf("%d lines, %+v", lines, s.Stats())
+			t.Errorf("%d lines, stats %+v; want 500, 3000 lost", lines, s.Stats())
 		}
 	})
 }

@@ -35,7 +35,7 @@ func TestPublishDir(t *testing.T) {
 			t.Errorf("without %q: %v, %q", lacks, err, read(t, "there/f"))
 		}
 		if err := fswrite.PublishDir("second", "a file"); err == nil || read(t, "a file") != foreign {
-			t.Errorf("without %q: a file is replaced", lacks)
+			t.Errorf("without %q: PublishDir replaced a file, want an error", lacks)
 		}
 		err := fswrite.ExchangeDir("second", "there")
 		if strings.Contains(lacks, "exchange") {
@@ -104,14 +104,14 @@ func TestRemoveDir(t *testing.T) {
 	whole = dir(t)
 	symlink(t, whole, whole+"-link")
 	if err := fswrite.RemoveDir(whole+"-link", ours); err == nil || read(t, filepath.Join(whole, "a.ring")) != "x" {
-		t.Errorf("%v: a link to a folder was followed", err)
+		t.Errorf("%v: RemoveDir followed a link, want an error and the files left", err)
 	}
 	if os.Geteuid() == 0 {
 		if err := os.Chown(whole, 4242, -1); err != nil {
 			t.Fatal(err)
 		}
 		if err := fswrite.RemoveDir(whole, ours); err == nil || read(t, filepath.Join(whole, "a.ring")) != "x" {
-			t.Errorf("%v: the folder of another user is deleted", err)
+			t.Errorf("%v: RemoveDir deleted the directory of another user, want an error and the files left", err)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestOwnDir(t *testing.T) {
 	symlink(t, at("own"), at("link"))
 	for _, name := range []string{"file", "open", "link"} {
 		if err := fswrite.OwnDir(at(name)); err == nil || !strings.Contains(err.Error(), "mode 0700") || !strings.Contains(err.Error(), at(name)) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("OwnDir(%s): %v, want an error with mode 0700 and the path", name, err)
 		}
 	}
 	if err := fswrite.OwnDir(at("missing/own")); !errors.Is(err, fs.ErrNotExist) {

@@ -48,7 +48,7 @@ func TestName(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{rankk}.x", "{RANK}.x"} {
 		if got, err := (fswrite.Name{Path: bad}).Resolve(); err == nil || bad != "" && !strings.Contains(err.Error(), "{rank}, {pid} or {host}") {
-			t.Errorf("%q: %s, %v", bad, got, err)
+			t.Errorf("Resolve(%q) = %s, %v; want an error that names the placeholders", bad, got, err)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestOpenTouchesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if filepath.Base(out.Path()) != "t.run4.pfw.gz" {
-			t.Errorf("mode %d: %s", mode, out.Path())
+			t.Errorf("mode %d: path %s, want t.run4.pfw.gz", mode, out.Path())
 		}
 		_, _ = out.Write([]byte("x"))
 		_ = errors.Join(out.Close(), held.Close())
@@ -110,7 +110,7 @@ func TestOpenTouchesNothing(t *testing.T) {
 	info, _ := os.Stat(path)
 	folder, _ := os.Stat(filepath.Dir(path))
 	if info.Mode().Perm()&^0o644 != 0 || folder.Mode().Perm()&^0o755 != 0 {
-		t.Errorf("modes %v and %v", info.Mode(), folder.Mode())
+		t.Errorf("modes %v and %v, want at most 0644 and 0755", info.Mode(), folder.Mode())
 	}
 }
 
@@ -165,7 +165,7 @@ func TestAppendRace(t *testing.T) {
 		seen := make(map[string]bool)
 		for _, out := range outs {
 			if seen[out.Path()] {
-				t.Errorf("%s is written twice", out.Path())
+				t.Errorf("%s was given to two writers, want one", out.Path())
 			}
 			seen[out.Path()] = true
 		}
@@ -274,7 +274,7 @@ func TestDescriptorClosedFromOutside(t *testing.T) {
 	}
 	text, _ := os.ReadFile(path)
 	if lines, gaps := sums(string(text)); lines != 60 || gaps != 0 || s.Stats().Lost != 0 || len(tell.all) != 2 {
-		t.Errorf("%d lines, %d in gaps, reports %+v", lines, gaps, tell.all)
+		t.Errorf("%d lines, %d in gaps, reports %+v; want 60, 0, two", lines, gaps, tell.all)
 	}
 	if len(tell.paths) != 0 { // it is the same file
 		t.Errorf("told of paths %v, want none", tell.paths)
@@ -324,7 +324,7 @@ func TestEmptiedFile(t *testing.T) {
 	}
 	text, _ := os.ReadFile(filepath.Join(dir, "t.1.x"))
 	if lines, gaps := sums(string(text)); lines != 20 || gaps != 10 || s.Stats().Lost != 10 || !strings.HasPrefix(string(text), "begin 0 again\n") {
-		t.Errorf("%d lines, %d in gaps, %+v in %v", lines, gaps, s.Stats(), names(t, dir))
+		t.Errorf("%d lines, %d in gaps, stats %+v, files %v; want 20, 10, 10 lost, the part begun again", lines, gaps, s.Stats(), names(t, dir))
 	}
 }
 
@@ -351,7 +351,7 @@ func TestMovedFile(t *testing.T) {
 	before, _ := sums(read(t, aside))
 	after, gaps := sums(read(t, filepath.Join(dir, "t.1.x")))
 	if before < 10 || before+after != 30 || gaps != 0 || s.Stats().Lost != 0 || !slices.Equal(tell.paths, []string{"t.1.x"}) {
-		t.Errorf("%d lines, then %d, %d in gaps, %+v in %v, reports %v", before, after, gaps, s.Stats(), names(t, dir), tell.paths)
+		t.Errorf("%d lines, then %d, %d in gaps, %+v in %v, reports %v; want 30 together, none lost, the new path t.1.x", before, after, gaps, s.Stats(), names(t, dir), tell.paths)
 	}
 }
 
@@ -405,11 +405,11 @@ func TestPipeNobodyReads(t *testing.T) {
 		}
 	}
 	if st := s.Stats(); refused != 0 || st.Outages != 1 || st.Held < 1<<20 {
-		t.Errorf("%d refused, %+v", refused, st)
+		t.Errorf("%d lines refused, stats %+v; want 0, 1 outage, 1 MiB or more held", refused, st)
 	}
 	s.Abandon(errors.New("enough"))
 	if err := s.Close(t.Context()); err == nil || s.Stats().Lost < 2000 || len(tell.all) != 1 {
-		t.Errorf("%v, %+v, reports %+v", err, s.Stats(), tell.all)
+		t.Errorf("Close() = %v, stats %+v, reports %+v; want an error, 2000 lines or more lost, one report", err, s.Stats(), tell.all)
 	}
 	if got := names(t, filepath.Dir(path)); len(got) != 1 {
 		t.Errorf("files %v, want one", got)

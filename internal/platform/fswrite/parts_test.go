@@ -32,13 +32,13 @@ func TestRotation(t *testing.T) {
 		t.Error(err)
 	}
 	if st := s.Stats(); !slices.Equal(paths, []string{"t.1.x", "t.2.x"}) || filepath.Base(s.Path()) != "t.2.x" || st.Parts != 2 || st.Lines != 25+6 {
-		t.Errorf("got reports %v, path %s, %+v", paths, s.Path(), st)
+		t.Errorf("reports %v, path %s, stats %+v; want t.1.x and t.2.x, 31 lines in 2 more parts", paths, s.Path(), st)
 	}
 	for n, name := range []string{"t.x", "t.1.x", "t.2.x"} {
 		text := read(t, filepath.Join(dir, name))
 		lines, _ := sums(text)
 		if want := []int{10, 10, 5}[n]; lines != want || !strings.HasPrefix(text, fmt.Sprintf("begin %d\n", n)) || !strings.HasSuffix(text, fmt.Sprintf("\nend lines=%d lost=0\n", want+1)) {
-			t.Errorf("%s has %d lines: %.30q", name, lines, text)
+			t.Errorf("%s has %d lines, want %d of part %d: %.30q", name, lines, want, n, text)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestSuspend(t *testing.T) {
 			t.Error(err)
 		}
 		if got := read(t, path); got != want+string(line(3))+fmt.Sprintf("end lines=%d lost=0\n", lines+1) {
-			t.Errorf("in the end it holds %q", got)
+			t.Errorf("file ends up with %q, want line 3 and the end appended to %q", got, want)
 		}
 		for _, s := range []*fswrite.Sink{first, second} {
 			if _, err := fswrite.Continue(s, o); err == nil {
@@ -108,7 +108,7 @@ func TestUndo(t *testing.T) {
 		if text != "torn" {
 			out.Commit()
 		} else if !out.Undo() || out.Size() != 6 {
-			t.Errorf("%d bytes are left", out.Size())
+			t.Errorf("Undo left %d bytes, want 6", out.Size())
 		}
 	}
 	if got := read(t, path); got != "whole then" || out.Close() != nil {

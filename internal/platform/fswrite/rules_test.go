@@ -34,7 +34,7 @@ func TestPatch(t *testing.T) {
 		write(t, path, "abcdef")
 		err := fswrite.Patch(path, c.at, []byte("XY"), func(*os.File) error { return c.proof })
 		if got := read(t, path); got != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s: %q, %v", c.name, got, err)
+			t.Errorf("%s: file is %q, error %v; want %q, %v", c.name, got, err, c.want, c.err)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func TestFileInOtherHands(t *testing.T) {
 			}
 			fresh, gone, err := out.Resume()
 			if fresh != c.fresh || gone != c.gone || err != nil {
-				t.Errorf("fresh %v, gone %v, %v", fresh, gone, err)
+				t.Errorf("fresh %v, gone %v, %v; want %v, %v", fresh, gone, err, c.fresh, c.gone)
 			}
 			put(t, out, "more")
 			if got := read(t, out.Path()); got != c.want {
@@ -94,7 +94,7 @@ func TestFileInOtherHands(t *testing.T) {
 				t.Error(err)
 			}
 			if n, err := out.Write([]byte("late")); n != 0 || err == nil {
-				t.Errorf("closed, it takes %d bytes: %v", n, err)
+				t.Errorf("Write after Close = %d, %v; want 0 and an error", n, err)
 			}
 		})
 	}
@@ -113,7 +113,7 @@ func lengthen(path string) error {
 func put(t *testing.T, out fswrite.Output, text string) {
 	t.Helper()
 	if n, err := out.Write([]byte(text)); n != len(text) || err != nil {
-		t.Fatalf("%d bytes, %v", n, err)
+		t.Fatalf("Write() = %d, %v; want %d", n, err, len(text))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestPartsAreForced(t *testing.T) {
 			flushed(t, s)
 		}
 		if err := s.Close(t.Context()); err != nil || s.Stats().Parts != 2 || f.syncs != want {
-			t.Errorf("policy %d: forced %d times, %d parts more, %v", policy, f.syncs, s.Stats().Parts, err)
+			t.Errorf("policy %d: %d syncs, %d more parts, %v; want %d, 2", policy, f.syncs, s.Stats().Parts, err, want)
 		}
 	}
 }
@@ -219,10 +219,10 @@ func TestTheEnd(t *testing.T) {
 	}
 	_ = s.Close(t.Context()) // a line was lost
 	if got := read(t, filepath.Join(dir, "t.x")); !strings.HasSuffix(got, "last false\n") {
-		t.Errorf("the first part ends with %q", got[len(got)-20:])
+		t.Errorf(`first part ends with %q, want "last false"`, got[len(got)-20:])
 	}
 	if got := read(t, s.Path()); !failed || !strings.HasPrefix(got, "begin 1 again\n") || !strings.HasSuffix(got, "last true\n") {
-		t.Errorf("the last part is %q", got)
+		t.Errorf(`last part is %q, want it begun again, with "last true"`, got)
 	}
 }
 
@@ -253,18 +253,18 @@ func TestGaps(t *testing.T) {
 			g.set(func(g *gate) { g.err = nil })
 			time.Sleep(10 * time.Second) // in synthetic time; the sink retries meanwhile
 			if gaps := strings.Count(g.text(), "gap "); gaps != c.gaps || s.Stats().Lost > 0 != c.lost {
-				t.Errorf("%s: %d records of losses, %+v", c.name, gaps, s.Stats())
+				t.Errorf("%s: %d records of losses, stats %+v; want %d, lost %v", c.name, gaps, s.Stats(), c.gaps, c.lost)
 			}
 			if len(tell.all) != 2 || !tell.all[1].Over {
-				t.Errorf("%s: got reports %v", c.name, tell.all)
+				t.Errorf("%s: reports %v, want two, the second when the outage is over", c.name, tell.all)
 			}
 			_ = s.Close(t.Context())
 			if err := s.Close(t.Context()); (err != nil) != c.lost {
-				t.Errorf("%s: closed with %v", c.name, err)
+				t.Errorf("%s: Close() = %v, want an error: %v", c.name, err, c.lost)
 			}
 			before := s.Stats().Lost
 			if s.Put(line(0), 1, 0); s.Stats().Lost != before+1 {
-				t.Errorf("%s: a line after the end is not counted as lost", c.name)
+				t.Errorf("%s: a line after the end is not counted as lost: %+v", c.name, s.Stats())
 			}
 		})
 	}
@@ -290,7 +290,7 @@ func TestGapStandsWhereLinesAreTakenAgain(t *testing.T) {
 		first, _ := sums(before)
 		last, _ := sums(after)
 		if refused == 0 || first+last != 1101-refused || last == 0 || last > 256 {
-			t.Errorf("%d lines of 1 KiB stand before the gap, %d after it, %d were refused", first, last, refused)
+			t.Errorf("%d lines before the gap, %d after it, %d refused; want 1101 in all, 1 to 256 after it", first, last, refused)
 		}
 		_ = s.Close(t.Context()) // lines were lost
 	})

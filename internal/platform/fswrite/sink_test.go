@@ -142,13 +142,13 @@ func TestStall(t *testing.T) {
 		start := time.Now()
 		refused := feed(s, 100, 5000)
 		if waited := time.Since(start); waited < fswrite.StallAfter || waited > fswrite.StallAfter+fswrite.DefaultWait+50*time.Millisecond {
-			t.Errorf("the calls waited %v", waited)
+			t.Errorf("the calls waited %v, want %v and at most %v more", waited, fswrite.StallAfter, fswrite.DefaultWait+50*time.Millisecond)
 		}
 		if st := s.Stats(); refused == 0 || int(st.Lost) != refused || st.Held < 1<<20 || st.Held > 1<<20+2048 || st.Outages != 1 {
-			t.Errorf("%d refused, %+v", refused, st)
+			t.Errorf("%d refused, stats %+v; want as many lost, 1 MiB held, 1 outage", refused, st)
 		}
 		if len(tell.all) != 1 || tell.all[0].Over {
-			t.Errorf("got report %+v before the outage ended", tell.all)
+			t.Errorf("reports %+v before the outage ended, want one", tell.all)
 		}
 		if err := s.Flush(t.Context(), false); !errors.Is(err, fswrite.ErrStalled) {
 			t.Errorf("flush: %v", err)
@@ -166,10 +166,10 @@ func TestStall(t *testing.T) {
 		}
 		lines, gaps := sums(g.text())
 		if lines != 5200-refused || gaps != refused || !strings.HasSuffix(g.text(), fmt.Sprintf("end lines=%d lost=%d\n", lines+2, refused)) {
-			t.Errorf("%d lines, %d in gaps, %d refused; the end is %q", lines, gaps, refused, g.text()[len(g.text())-40:])
+			t.Errorf("%d lines, %d in gaps, %d refused; want all 5200 accounted for; the end is %q", lines, gaps, refused, g.text()[len(g.text())-40:])
 		}
 		if len(tell.all) != 2 || tell.all[0].Over || !tell.all[1].Over || tell.all[1].Lost != refused || tell.all[1].For < 30*time.Second {
-			t.Errorf("got report %+v", tell.all)
+			t.Errorf("reports %+v, want a second one with %d lost after 30 s or more", tell.all, refused)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestSmallHold(t *testing.T) {
 			g.set(func(g *gate) { g.shut = shut })
 			refused := feed(s, before, 10)
 			if st := s.Stats(); refused < 5 || refused > 6 || int(st.Lost) != refused {
-				t.Errorf("%d refused, %+v", refused, st)
+				t.Errorf("%d refused, stats %+v; want 5 or 6, as many lost", refused, st)
 			}
 			done, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -288,14 +288,14 @@ func TestNotForcedWhileItFails(t *testing.T) {
 		for _, words := range [][]string{{"line", "gap"}, {"gap"}} {
 			r.refuse(words...)
 			if err := s.Flush(t.Context(), true); err == nil || s.Err() == nil || c.syncs != 0 {
-				t.Errorf("%v refused: %v, %v, forced %d times", words, err, s.Err(), c.syncs)
+				t.Errorf("%v refused: Flush() = %v, Err() = %v, %d syncs; want errors and 0", words, err, s.Err(), c.syncs)
 			}
 			feed(s, 3, 100) // more than it holds: lines are lost
 			synctest.Wait()
 		}
 		r.refuse()
 		if err := s.Flush(t.Context(), true); err != nil || s.Err() != nil || c.syncs != 1 {
-			t.Errorf("it works again: %v, %v, forced %d times", err, s.Err(), c.syncs)
+			t.Errorf("after the repair: Flush() = %v, Err() = %v, %d syncs; want nil, nil, 1", err, s.Err(), c.syncs)
 		}
 		_ = s.Close(t.Context()) // lines were lost
 	})
@@ -325,7 +325,7 @@ func TestSlow(t *testing.T) {
 			t.Error(err)
 		}
 		if lines, gaps := sums(g.text()); lines != 4000 || gaps != 0 || s.Stats().Outages != 0 {
-			t.Errorf("%d lines, %d in gaps, %+v", lines, gaps, s.Stats())
+			t.Errorf("%d lines, %d in gaps, stats %+v; want 4000, 0, no outage", lines, gaps, s.Stats())
 		}
 	})
 }
@@ -365,7 +365,7 @@ func TestWaitForEver(t *testing.T) {
 		time.AfterFunc(time.Hour, func() { g.set(func(g *gate) { g.shut = nil }); close(shut) })
 		start := time.Now()
 		if refused := feed(s, 0, 3000); refused > 0 || time.Since(start) < time.Hour {
-			t.Errorf("%d refused after %v", refused, time.Since(start))
+			t.Errorf("%d refused after %v, want 0 after an hour or more", refused, time.Since(start))
 		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -132,28 +132,28 @@ func TestKilledAtEachStep(t *testing.T) {
 				var exit *exec.ExitError
 				died := errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 				if err != nil && !died {
-					t.Fatalf("%s without %q: %v: %s", name, lacks, err, out)
+					t.Fatalf("%s without %q: %v, want no error or the death of the test: %s", name, lacks, err, out)
 				}
 				got := read(t, path)
 				if !slices.Contains(want, got) {
-					t.Errorf("%s without %q killed at step %d: the file is %q", name, lacks, n, got)
+					t.Errorf("%s without %q killed at step %d: file is %q, want one of %q", name, lacks, n, got, want)
 				}
 				for _, left := range names(t, dir) {
 					if left != target && !(strings.HasPrefix(left, ".") && strings.HasSuffix(left, ".tmp")) {
-						t.Errorf("%s without %q killed at step %d left %s", name, lacks, n, left)
+						t.Errorf("%s without %q killed at step %d left %s, want only the target and hidden temporary files", name, lacks, n, left)
 					}
 				}
 				if !died {
 					if got != want[1] || len(names(t, dir)) > 1 {
-						t.Errorf("%s without %q: the file is %q, in the folder are %q", name, lacks, got, names(t, dir))
+						t.Errorf("%s without %q: file is %q, want %q and no other file in %q", name, lacks, got, want[1], names(t, dir))
 					}
 					if n == 0 {
-						t.Errorf("%s without %q has no steps", name, lacks)
+						t.Errorf("%s without %q ran no steps", name, lacks)
 					}
 					break
 				}
 				if _, err := fswrite.Write(path, []byte("again"), 0o644, func(*os.File) error { return nil }); err != nil || read(t, path) != "again" {
-					t.Errorf("%s without %q killed at step %d: then %v, %q", name, lacks, n, err, read(t, path))
+					t.Errorf(`%s without %q killed at step %d: Write again: %v, file %q; want "again"`, name, lacks, n, err, read(t, path))
 				}
 			}
 		}
@@ -230,7 +230,7 @@ func TestRefused(t *testing.T) {
 				"create": second(fswrite.Create(target, 0o644)), "remove": fswrite.Remove(target, holds(old)),
 			} {
 				if err == nil || !strings.Contains(err.Error(), target) {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("%s: %v, want an error that names %s", what, err, target)
 				}
 			}
 			if name != "file" && name != "pipe" {
@@ -240,10 +240,10 @@ func TestRefused(t *testing.T) {
 			}
 			now, err := os.Lstat(target)
 			if err != nil || !os.SameFile(now, before) || now.ModTime() != before.ModTime() {
-				t.Errorf("it is another file now, %v", err)
+				t.Errorf("the file was replaced, want it left: %v", err)
 			}
 			if got := read(t, "victim"); name == "link" && got != old {
-				t.Errorf("the file of the link is %q", got)
+				t.Errorf("file behind the link is %q, want %q", got, old)
 			}
 			if _, err := os.Lstat("nowhere"); err == nil {
 				t.Error("a file was created through the link, want none")
@@ -293,7 +293,7 @@ func TestKeep(t *testing.T) {
 	}
 	was, is := before.Sys().(*syscall.Stat_t), now.Sys().(*syscall.Stat_t)
 	if read(t, target) != next || now.Mode() != before.Mode() || is.Uid != was.Uid || is.Gid != was.Gid {
-		t.Errorf("%q, mode %v, owner %d:%d", read(t, target), now.Mode(), is.Uid, is.Gid)
+		t.Errorf("file is %q, mode %v, owner %d:%d; want %q, %v, %d:%d", read(t, target), now.Mode(), is.Uid, is.Gid, next, before.Mode(), was.Uid, was.Gid)
 	}
 	if err := os.Link(target, "other"); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestNextFree(t *testing.T) {
 		t.Error(err)
 	}
 	if n, err := fswrite.NextFree(0, func(int) error { return fs.ErrExist }); err == nil {
-		t.Errorf("%d is free", n)
+		t.Errorf("NextFree() = %d, want an error: every number is in use", n)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestDraftNames(t *testing.T) {
 	}
 	d.Discard()
 	if text, err := os.ReadFile("closed"); err != nil || !bytes.Equal(text, nil) {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("file is %q, %v; want it empty", text, err)
 	}
 }
 

@@ -249,7 +249,7 @@ func TestNamesInOtherLanguages(t *testing.T) {
 		text, err := os.ReadFile(path)
 		for _, m := range link.FindAllSubmatch(text, -1) {
 			if texts[string(m[1])] == "" {
-				t.Errorf("%s names %s, which is no section", path, m[1])
+				t.Errorf("%s names %s, which is not a section", path, m[1])
 			}
 		}
 		return err
@@ -273,7 +273,7 @@ func TestReasons(t *testing.T) {
 		}
 		found := regexp.MustCompile(c.pattern).FindAllSubmatch(src, -1)
 		if len(found) < 6 {
-			t.Errorf("only %d reasons were found in %s", len(found), c.file)
+			t.Errorf("%d reasons found in %s, want 6 or more", len(found), c.file)
 		}
 		for _, m := range found {
 			if !strings.Contains(texts[c.section], string(m[1])) {

@@ -53,10 +53,10 @@ func TestOrderOfEvidence(t *testing.T) {
 				id.Say(s.from, s.key, s.value)
 			}
 			if id.Rank.Or(-1) != c.rank || id.WorldSize.Or(-1) != c.world || id.Host != c.host || id.Doubt() != c.doubt || id.Bad != c.bad {
-				t.Errorf("%s: rank %v, world %v, host %q, doubt %q, %d bad, by %v", c.name, id.Rank, id.WorldSize, id.Host, id.Doubt(), id.Bad, c.said)
+				t.Errorf("%s: rank %v, world size %v, host %q, doubt %q, %d bad, readers %v; want %d, %d, %q, %q, %d", c.name, id.Rank, id.WorldSize, id.Host, id.Doubt(), id.Bad, c.said, c.rank, c.world, c.host, c.doubt, c.bad)
 			}
 			if from, known := id.From(identity.Rank); known != (c.rank >= 0) || known && from != c.from {
-				t.Errorf("%s: the rank is from %v", c.name, from)
+				t.Errorf("%s: rank is from %v, want %v", c.name, from, c.from)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestWords(t *testing.T) {
 			var id identity.Identity
 			id.Say(from, f.Word(from), "7")
 			if by, known := id.From(f); !known || by != from {
-				t.Errorf("no reader of %v of %v", f, from)
+				t.Errorf("%v is from %v (known %v), want %v", f, by, known, from)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func TestWords(t *testing.T) {
 		return map[string]string{"megatron.rank": "3", "training.job": "j", "process.pid": "12", "training.attempt": "1", "container.id": "c"}[key]
 	})
 	if id.Rank.Or(-1) != 3 || id.Job != "j" || id.PID.Or(-1) != 12 || id.Attempt.Or(-1) != 1 || id.Instance != "c" || id.WorldSize.IsSet() {
-		t.Errorf("%+v", id)
+		t.Errorf("identity %+v, want rank 3, job j, process 12, attempt 1, instance c, no world size", id)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestInstead(t *testing.T) {
 	seen := make(map[int]bool)
 	for _, id := range []identity.Identity{{}, {Host: "a"}, {Service: "a"}, {Instance: "a"}, {Host: "a", Service: "b"}} {
 		if pid := id.Instead(id.Host); pid < 1<<30 || seen[pid] {
-			t.Errorf("%d", pid)
+			t.Errorf("Instead() = %d, want a new number from 1<<30 on", pid)
 		} else {
 			seen[pid] = true
 		}

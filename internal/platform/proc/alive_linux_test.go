@@ -19,7 +19,7 @@ func TestAlive(t *testing.T) {
 	}
 	gone := cmd.Process.Pid
 	if !proc.Alive(self, 0) || proc.Alive(self, 1) || proc.Alive(gone, 0) {
-		t.Errorf("this process lives: %v, started at another time: %v; one that ended: %v", proc.Alive(self, 0), proc.Alive(self, 1), proc.Alive(gone, 0))
+		t.Errorf("Alive: this process %v, with another start %v, an ended one %v; want true, false, false", proc.Alive(self, 0), proc.Alive(self, 1), proc.Alive(gone, 0))
 	}
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {

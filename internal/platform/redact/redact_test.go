@@ -33,7 +33,7 @@ func TestText(t *testing.T) {
 	} {
 		got := redact.Text(text)
 		if strings.Contains(strings.ToLower(got), key) || !strings.Contains(got, redact.Hidden) {
-			t.Errorf("%q became %q", text, got)
+			t.Errorf("Text(%q) = %q, want the secret replaced by %s", text, got, redact.Hidden)
 		}
 	}
 	for _, text := range []string{"0123456789abcdef0123456789abcdef01234567", "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MGFiY2RlZg=="} {
@@ -67,7 +67,7 @@ func TestAWSKeys(t *testing.T) {
 		"commit of main is not there",                                   //
 	} {
 		if got := redact.Text(text); got != text {
-			t.Errorf("Text(%q) = %q", text, got)
+			t.Errorf("Text(%q) = %q, want the same", text, got)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestAWSKeysAreRandom(t *testing.T) {
 		}
 	}
 	if missed > all/500 {
-		t.Errorf("%d of %d keys were kept", missed, all)
+		t.Errorf("%d of %d keys were kept, want at most 1 in 500", missed, all)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestTextIsKept(t *testing.T) {
 		"user@host: Permission denied",
 	} {
 		if got := redact.Text(text); got != text {
-			t.Errorf("%q became %q", text, got)
+			t.Errorf("Text(%q) = %q, want the same", text, got)
 		}
 	}
 }

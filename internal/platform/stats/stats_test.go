@@ -61,7 +61,7 @@ func TestMedianIntAndNearestRank(t *testing.T) {
 			sorted = append(sorted, float64(v))
 		}
 		if got != c.median || len(c.x) > 0 && (stats.NearestRank(sorted, 0.5) != c.half || stats.NearestRank(sorted, 0.9) != c.ninth) {
-			t.Errorf("%v: median %d", c.x, got)
+			t.Errorf("%v: median %d, want %d and the ranks of the table", c.x, got, c.median)
 		}
 	}
 }

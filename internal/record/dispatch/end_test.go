@@ -106,7 +106,7 @@ func TestEndOfOneThatHangs(t *testing.T) {
 				text := l.String()
 				if !strings.Contains(text, "file closed") || !strings.Contains(text, "backend closed") ||
 					hangs != "counted" && !strings.Contains(text, "file told") {
-					t.Errorf("%s of %+v: %s", hangs, traits, text)
+					t.Errorf("%s of %+v: %s; want every output closed, and the file informed", hangs, traits, text)
 				}
 				close(hang)
 				synctest.Wait()
@@ -161,13 +161,13 @@ func TestPanics(t *testing.T) {
 	}
 	err := h.End(context.Background(), func() map[string]int64 { return map[string]int64{"x": 1} })
 	if err == nil || !strings.Contains(err.Error(), "shutdown") {
-		t.Errorf("the end gave %v", err)
+		t.Errorf("Shutdown() = %v, want an error of it", err)
 	}
 	if n := h.Panics(); n != 1503 {
 		t.Errorf("Panics() = %d, want 1503", n)
 	}
 	if n := strings.Count(log.String(), `"telemetry output panicked"`); n != 4 {
-		t.Errorf("got %d lines about panics:\n%s", n, &log)
+		t.Errorf("%d lines about panics, want 4:\n%s", n, &log)
 	}
 	if !strings.Contains(l.String(), "file told, file closed") {
 		t.Error(l)
@@ -192,7 +192,7 @@ func TestRenamedSpans(t *testing.T) {
 		h.OnEvent(s.(sdktrace.ReadOnlySpan), outputs.Event{})
 		s.End()
 		if l.String() != c.want {
-			t.Errorf("%s, then %s: %s", c.before, c.after, l)
+			t.Errorf("%s, then %s: %s, want %s", c.before, c.after, l, c.want)
 		}
 	}
 }

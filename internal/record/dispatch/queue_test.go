@@ -142,7 +142,7 @@ func TestOrder(t *testing.T) {
 			t.Error(err)
 		}
 		if !slices.Equal(s.times(), upTo(2000)) {
-			t.Errorf("inline %v: %d records, out of order", inline, len(s.times()))
+			t.Errorf("inline %v: %d records, want 2000 in order", inline, len(s.times()))
 		}
 		if err := end(h, time.Minute); err != nil {
 			t.Error(err)
@@ -158,7 +158,7 @@ func TestInlineAtOnce(t *testing.T) {
 	for i := range 3 {
 		send(h, i, 1)
 		if n := len(s.times()); n != i+1 {
-			t.Fatalf("after %d calls the output has %d records", i+1, n)
+			t.Fatalf("after %d calls the output has %d records, want all", i+1, n)
 		}
 	}
 	if err := end(h, time.Minute); err != nil {
@@ -192,16 +192,16 @@ func TestHungOutput(t *testing.T) {
 			t.Errorf("the end took %v, want at most %v", took, time.Second)
 		}
 		if err == nil || !down {
-			t.Errorf("the end gave %v, shut down: %v", err, down)
+			t.Errorf("Shutdown() = %v, output shut down: %v; want an error and true", err, down)
 		}
 		health := h.Health()
 		if health[0].Dropped != 100 || health[1].Dropped != 0 || len(other.times()) != 100 {
-			t.Errorf("%d dropped, %d; the other has %d", health[0].Dropped, health[1].Dropped, len(other.times()))
+			t.Errorf("%d and %d records dropped, the other output has %d; want 100, 0, 100", health[0].Dropped, health[1].Dropped, len(other.times()))
 		}
 		close(release)
 		synctest.Wait()
 		if n := h.Health()[0].Dropped; n != 100 || len(s.times()) > 1 {
-			t.Errorf("afterwards %d are dropped, the output took %d", n, len(s.times()))
+			t.Errorf("afterwards %d records dropped, the output has %d; want 100, at most 1", n, len(s.times()))
 		}
 	})
 }
@@ -230,10 +230,10 @@ func TestCrowd(t *testing.T) {
 		}
 		dropped := h.Health()[0].Dropped
 		if dropped != n-most || int64(len(s.times())) != n+1-dropped || !slices.IsSorted(s.times()) {
-			t.Errorf("%d dropped, %d of %d taken", dropped, len(s.times()), n+1)
+			t.Errorf("%d dropped, %d of %d written; want %d dropped and the rest in order", dropped, len(s.times()), n+1, n-most)
 		}
 		if len(s.gaps) != 1 || lost(s.gaps[0]) != dropped {
-			t.Errorf("the output got %+v about %d losses", s.gaps, dropped)
+			t.Errorf("gaps %+v, want one of %d records", s.gaps, dropped)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func TestSlowInlineOutput(t *testing.T) {
 			t.Error(err)
 		}
 		if got, dropped := len(s.times()), h.Health()[0].Dropped; got != writers*each || dropped != 0 {
-			t.Errorf("%d of %d records, %d dropped", got, writers*each, dropped)
+			t.Errorf("%d of %d records, %d dropped; want all", got, writers*each, dropped)
 		}
 	})
 }
@@ -286,7 +286,7 @@ func TestFlushUnderLoad(t *testing.T) {
 		h.Push(record(0), ^filter.Set(0))
 		start := time.Now()
 		if err := h.ForceFlush(context.Background()); err != nil || time.Since(start) > time.Second {
-			t.Errorf("the flush took %v: %v", time.Since(start), err)
+			t.Errorf("ForceFlush took %v: %v, want at most 1 s and no error", time.Since(start), err)
 		}
 		if err := end(h, time.Minute); err != nil {
 			t.Error(err)
@@ -313,7 +313,7 @@ func TestExportThatRecords(t *testing.T) {
 			t.Error(err)
 		}
 		if !slices.Equal(s.times(), upTo(3)) {
-			t.Errorf("inline %v: %v", inline, s.times())
+			t.Errorf("inline %v: records %v, want 3 in order", inline, s.times())
 		}
 	}
 }
@@ -345,7 +345,7 @@ func TestPanicsAndFailures(t *testing.T) {
 		health := h.Health()
 		if got := health[0]; got.GivenUp || got.Failures != 90 || got.Dropped != 0 || len(often.times()) != 10 ||
 			!strings.Contains(got.LastError.Error(), "broken") {
-			t.Errorf("inline %v: one that fails and works: %+v, %d records", inline, got, len(often.times()))
+			t.Errorf("inline %v: output that fails and works: %+v, %d records; want 90 failures, none dropped, 10 records", inline, got, len(often.times()))
 		}
 		if got := health[1]; !got.GivenUp || got.Failures != maxFailures || got.Dropped < 90 {
 			t.Errorf("inline %v: one that never worked: %+v", inline, got)
@@ -357,7 +357,7 @@ func TestPanicsAndFailures(t *testing.T) {
 			}
 		}
 		if told != 1 || len(other.times()) != 100 {
-			t.Errorf("inline %v: the other output got %d reports and %d records", inline, told, len(other.times()))
+			t.Errorf("inline %v: the other output got %d reports and %d records, want 1 and 100", inline, told, len(other.times()))
 		}
 	}
 }
@@ -390,7 +390,7 @@ func TestGoexitInWrite(t *testing.T) {
 	<-done
 	send(h, 1, 3)
 	if got := s.times(); !slices.Equal(got, []int64{1, 2, 3}) {
-		t.Errorf("got %v", got)
+		t.Errorf("records %v, want 1, 2, 3", got)
 	}
 	if err := end(h, time.Minute); err != nil {
 		t.Error(err)

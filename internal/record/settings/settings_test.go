@@ -63,7 +63,7 @@ func TestSignals(t *testing.T) {
 		"switched off":         {config.OTLP{Endpoint: "http://a", Logs: no, Metrics: no}, false, false},
 	} {
 		if logs, metrics := settings.LogsActive(&tc.o), settings.MetricsActive(&tc.o); logs != tc.logs || metrics != tc.metrics {
-			t.Errorf("%s: logs %v, metrics %v", name, logs, metrics)
+			t.Errorf("%s: logs %v, metrics %v; want %v, %v", name, logs, metrics, tc.logs, tc.metrics)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestTags(t *testing.T) {
 	} {
 		got, isList := settings.Tags(&tc.of)
 		if !slices.Equal(got, tc.want) || isList != tc.isList {
-			t.Errorf("%s: %v, a list: %v", name, got, isList)
+			t.Errorf("%s: %v, list %v; want %v, %v", name, got, isList, tc.want, tc.isList)
 		}
 		if len(got) > 0 {
 			got[0] = "changed"
@@ -139,10 +139,10 @@ func TestIdentity(t *testing.T) {
 	launcher := config.Ranks{Rank: config.Value(3), LocalRank: config.Value(1), Attempt: config.Value(2), Job: "job"}
 	id := settings.Identity(outputs.Identity{}, &base, launcher)
 	if id.Host == "" || id.PID == 0 || id.Version == "" {
-		t.Errorf("of the system: %+v", id)
+		t.Errorf("identity of the system %+v, want a host, a process and a version", id)
 	}
 	if id.Rank.Get() != 3 || !id.RankKnown || id.LocalRank.Get() != 1 || id.Attempt.Get() != 2 || id.Job != "job" || id.Run != "job" || id.WorldSize.Get() != 8 || id.SessionTag != "tag" || id.ApplicationName != "app" {
-		t.Errorf("of the launcher and the configuration: %+v", id)
+		t.Errorf("identity of the launcher and the configuration: %+v, want rank 3 of 8, local rank 1, attempt 2 of job, tag, app", id)
 	}
 	own := outputs.Identity{Host: "h", PID: 7, Version: "v", Ranks: config.Ranks{Rank: config.Value(5), LocalRank: config.Value(0), Attempt: config.Value(9), Job: "own", Run: "run", WorldSize: config.Value(16)}}
 	want := own
@@ -151,7 +151,7 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("of the program: %+v, want %+v", got, want)
 	}
 	if id := settings.Identity(outputs.Identity{}, &base, config.Ranks{}); id.RankKnown || id.Rank.Get() != 0 || !id.Rank.IsSet() || id.LocalRank.IsSet() || id.Attempt.Get() != 0 {
-		t.Errorf("without an identity: %+v", id)
+		t.Errorf("identity without a launcher %+v, want an unknown rank 0, no local rank, no attempt", id)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestRanks(t *testing.T) {
 			problems = bad.Problems
 		}
 		if got.Rank.Or(-1) != tc.rank.Or(-1) || got.WorldSize.Or(-1) != tc.size.Or(-1) || got.Attempt.Or(-1) != tc.attempt.Or(-1) || got.Job != tc.job || len(problems) != tc.problems {
-			t.Errorf("%s: %+v, error %v", name, got, err)
+			t.Errorf("%s: %+v, error %v; want rank %v of %v, attempt %v, job %q, %d problems", name, got, err, tc.rank, tc.size, tc.attempt, tc.job, tc.problems)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func TestSentName(t *testing.T) {
 			e.SpanNames = list
 		}
 		if sent, ok := settings.SentName(&e, tc.category, tc.name); sent != tc.sent || ok != tc.ok {
-			t.Errorf("%s %s/%s is sent as %q: %v", tc.mode, tc.category, tc.name, sent, ok)
+			t.Errorf("%s %s/%s is sent as %q: %v; want %q, %v", tc.mode, tc.category, tc.name, sent, ok, tc.sent, tc.ok)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func TestTraceWithoutThreadIDs(t *testing.T) {
 	dftest.Check(t, path)
 	for _, line := range lines(t, path) {
 		if strings.Contains(line, `"tid":`) && !strings.Contains(line, `"tid":0,`) {
-			t.Errorf("line %s", line)
+			t.Errorf("line %s, want tid 0", line)
 		}
 	}
 }
@@ -135,11 +135,11 @@ func TestEveryOutput(t *testing.T) {
 	}
 	paths := outputs.Paths()
 	if filepath.Base(paths["trace"]) != "t-0.pfw.gz" || !strings.Contains(paths["file"], "t-") {
-		t.Errorf("paths: %v", paths)
+		t.Errorf("paths %v, want trace t-0.pfw.gz and a file t-", paths)
 	}
 	record := lines(t, filepath.Join(dir, "t-0.jsonl"))
 	if !strings.Contains(strings.Join(record, "\n"), `my span`) {
-		t.Errorf("file: %v", record)
+		t.Errorf(`file has %v, want "my span"`, record)
 	}
 	trace := lines(t, paths["trace"])
 	found := map[string]bool{}
@@ -156,13 +156,13 @@ func TestEveryOutput(t *testing.T) {
 		}
 	}
 	if !found["my span"] || coresKnown() && !found["core_affinity"] {
-		t.Errorf("trace: %v", trace)
+		t.Errorf(`trace has %v, want "my span" and core_affinity`, trace)
 	}
 	if len(there.names) == 0 || there.names[0] != "my span" {
-		t.Errorf("backend: %v", there.names)
+		t.Errorf(`backend got %v, want "my span" first`, there.names)
 	}
 	if there.attrs["service.name"] != "my-service" || there.attrs["team"] != "blue" {
-		t.Errorf("resource: %v", there.attrs)
+		t.Errorf("resource %v, want my-service, team blue", there.attrs)
 	}
 }
 
@@ -188,10 +188,10 @@ func TestNoOutput(t *testing.T) {
 			cfg.Outputs = all
 			tc.set(&cfg)
 			if outputs := run(t, cfg, nil); outputs.File != nil || outputs.Trace != nil || outputs.OTLP != nil || len(outputs.Paths()) != 0 {
-				t.Errorf("outputs: %+v", outputs)
+				t.Errorf("outputs %+v, want none", outputs)
 			}
 			if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-				t.Errorf("files: %v %v", files, err)
+				t.Errorf("files %v, %v; want none", files, err)
 			}
 			if len(there.names) != 0 {
 				t.Errorf("sent %v, want none", there.names)
@@ -230,7 +230,7 @@ func TestTracePaths(t *testing.T) {
 			}
 			all := lines(t, path)
 			if brackets := all[0] == "["; brackets == (tc.trace.Dialect == config.TraceV22) {
-				t.Errorf("dialect %q begins with %q", tc.trace.Dialect, all[0])
+				t.Errorf("dialect %q starts with %q, want [ except for 2.2", tc.trace.Dialect, all[0])
 			}
 		})
 	}
@@ -243,7 +243,7 @@ func TestARestartKeepsTheTrace(t *testing.T) {
 	run(t, cfg, nil)
 	run(t, cfg, nil)
 	if files, err := filepath.Glob(filepath.Join(dir, "*.pfw")); err != nil || len(files) != 2 {
-		t.Errorf("files: %v %v", files, err)
+		t.Errorf("files %v, %v; want two", files, err)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestPathThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.ConfigureProvider(t.Context()); err == nil || !strings.Contains(err.Error(), "a.pfw") {
-		t.Errorf("ConfigureProvider: %v", err)
+		t.Errorf("ConfigureProvider: %v, want an error that names a.pfw", err)
 	}
 	if err := made.Close(t.Context()); err != nil {
 		t.Error(err)
@@ -341,7 +341,7 @@ func TestTheTraceHoldsNoArgumentsUnlessAsked(t *testing.T) {
 		cfg.Outputs.Trace = config.Trace{Path: filepath.Join(t.TempDir(), "a.pfw"), CommandLine: config.Value(asked)}
 		text := strings.Join(lines(t, run(t, cfg, nil).Paths()["trace"]), "\n")
 		if strings.Contains(text, ";-") != asked || strings.Contains(text, "-test.") && strings.Contains(text, "=") {
-			t.Errorf("asked %v: %s", asked, text)
+			t.Errorf("asked %v: %s; want the arguments only if asked, without values", asked, text)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 			continue
 		}
 		if _, sum := m.GetData().(*metricspb.Metric_Sum); !sum {
-			t.Errorf("%s is a %T", m.GetName(), m.GetData())
+			t.Errorf("%s is a %T, want a sum", m.GetName(), m.GetData())
 		}
 		c.made[m.GetName()] = m.GetUnit() + ", counter"
 	}
@@ -149,18 +149,18 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[3]) + ", " + strings.TrimSpace(cells[4])
 	}
 	if len(rows) < 20 || len(c.made) < 20 {
-		t.Fatalf("%d rows, %d instruments", len(rows), len(c.made))
+		t.Fatalf("%d rows, %d instruments; want 20 or more each", len(rows), len(c.made))
 	}
 	for name, made := range c.made {
 		if rows[name] != made {
-			t.Errorf("%s is %q, its row says %q", name, made, rows[name])
+			t.Errorf("%s is %q, want %q as in its row", name, made, rows[name])
 		}
 	}
 	job := metrics.Groups[len(metrics.Groups)-1] // the metrics that the command derives from a job's files; its own tests check them
 	for name := range rows {
 		served := slices.ContainsFunc(job.Metrics, func(m *metrics.Metric) bool { return m.Name == name })
 		if c.made[name] == "" && !served {
-			t.Errorf("the page has a row for the unknown %s", name)
+			t.Errorf("the page has a row for the unknown metric %s", name)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestSignalsAreDocumented(t *testing.T) {
 		spans.EventSaveCheckpointSuccess, spans.EventSyncCheckpointMetricsUpdate, spans.EventSaveCheckpointFailure, spans.EventAsyncCheckpointMetricsUpdate,
 	} {
 		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("the page lacks the event %s", name)
+			t.Errorf("the page has no event %s", name)
 		}
 	}
 	_, row, _ := strings.Cut(text, "| `span_start` |")
@@ -189,14 +189,14 @@ func TestSignalsAreDocumented(t *testing.T) {
 		}
 	}
 	if got := strings.TrimSpace(row); got != strings.Join(long, ", ") {
-		t.Errorf("starts are said to be sent of %s, they are of %s", got, strings.Join(long, ", "))
+		t.Errorf("the page lists the starts of %s, want %s", got, strings.Join(long, ", "))
 	}
 
 	there := newCollector(t, config.OTLPHTTP)
 	runJob(t, there.job(), quiet())
 	for key := range described(there.resources["metrics"]) {
 		if !strings.Contains(text, "`"+key+"`") {
-			t.Errorf("the page lacks the resource attribute %s", key)
+			t.Errorf("the page has no resource attribute %s", key)
 		}
 	}
 
@@ -216,7 +216,7 @@ func TestSignalsAreDocumented(t *testing.T) {
 	for _, cells := range metricRows(t) {
 		for _, m := range quoted.FindAllStringSubmatch(cells[7], -1) {
 			if found++; !strings.Contains(source.String(), `"`+m[1]+`"`) {
-				t.Errorf("%s is no attribute", m[1])
+				t.Errorf("the code has no attribute %s", m[1])
 			}
 		}
 	}

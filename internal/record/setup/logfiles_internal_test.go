@@ -21,7 +21,7 @@ func TestErrorsGoToBothLogFiles(t *testing.T) {
 	for name, want := range map[string]int{"info": 2, "error": 1} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || strings.Count(string(text), "\n") != want || !strings.Contains(string(text), "msg=bad rank=3 g.k=2") {
-			t.Errorf("%s: %q, %v", name, text, err)
+			t.Errorf(`%s: %q, %v; want %d lines, one "msg=bad rank=3 g.k=2"`, name, text, err, want)
 		}
 	}
 	if own := slog.Default(); withLogFiles(own, &config.Logger{}, 0) != own {
@@ -46,6 +46,6 @@ func TestLogFileBehindALink(t *testing.T) {
 		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
 	}
 	if !strings.Contains(said.String(), "symbolic link") || !strings.Contains(said.String(), "msg=bad") {
-		t.Errorf("it says %q", said.String())
+		t.Errorf("message %q, want the symbolic link and the error itself", said.String())
 	}
 }

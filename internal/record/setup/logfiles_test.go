@@ -36,12 +36,12 @@ func TestLogFiles(t *testing.T) {
 					t.Error(err)
 				}
 				if !strings.Contains(own.String(), "TRAINSPAN_X: odd") {
-					t.Errorf("the program's own logger got %q", own.String())
+					t.Errorf("logger of the program got %q, want the warning about TRAINSPAN_X", own.String())
 				}
 			}
 			text, _ := os.ReadFile(filepath.Join(dir, "info-3.log")) // a missing file counts as empty
 			if n := strings.Count(string(text), "TRAINSPAN_X: odd"); n != tc.want {
-				t.Errorf("%d warnings in %q", n, text)
+				t.Errorf("%d warnings, want %d in %q", n, tc.want, text)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "error.log")); err == nil {
 				t.Error("a warning created the file for errors, want none")

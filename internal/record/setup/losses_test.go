@@ -84,7 +84,7 @@ func TestABackendThatIsNotThere(t *testing.T) {
 			want := s.DroppedSpans + s.DroppedLogRecords
 			inFile, inTrace := lostOf(t, outputs.Paths()["file"], outputs.Paths()["trace"], "otlp_dropped_")
 			if inFile != want || inTrace != want+s.LostMetricExports {
-				t.Errorf("%d were lost; the file has %d, the trace %d (and %d exports of metrics)", want, inFile, inTrace, s.LostMetricExports)
+				t.Errorf("%d spans and log records were lost; the file has %d, the trace %d with %d exports of metrics; want the same numbers", want, inFile, inTrace, s.LostMetricExports)
 			}
 			if n := strings.Count(log.String(), "could not deliver all data"); n != 1 {
 				t.Errorf("got %d lines with the sums, want 1: %s", n, log)
@@ -115,6 +115,6 @@ func TestABackendForSpansOnly(t *testing.T) {
 	}
 	inFile, inTrace := lostOf(t, outputs.Paths()["file"], outputs.Paths()["trace"], "otlp_dropped_logs")
 	if inFile != 0 || inTrace != s.DroppedLogRecords || log.Len() != 0 {
-		t.Errorf("the file has %d losses, the trace %d, the log %s", inFile, inTrace, log)
+		t.Errorf("the file has %d losses, the trace %d, the log %s; want 0, all log records, nothing", inFile, inTrace, log)
 	}
 }

@@ -105,7 +105,7 @@ func TestSignals(t *testing.T) {
 		}
 		for _, want := range []string{"span_start", "one_logger_initialization", "training_metrics_update"} {
 			if !slices.Contains(names, want) {
-				t.Errorf("%s is not among the events: %v", want, names)
+				t.Errorf("event %s is missing in %v", want, names)
 			}
 		}
 		if n := there.number("training.iterations"); n != 3 {
@@ -128,23 +128,23 @@ func TestSignals(t *testing.T) {
 			}
 		}
 		if tel.Stats().ExportedSpans == 0 || int(outputs.Logs.LogStats().Exported) != len(there.logs()) || outputs.Logs.LogStats().Dropped != 0 {
-			t.Errorf("spans %+v, logs %+v, %d arrived", tel.Stats(), outputs.Logs.LogStats(), len(there.logs()))
+			t.Errorf("spans %+v, logs %+v, %d records arrived; want all exported, none dropped", tel.Stats(), outputs.Logs.LogStats(), len(there.logs()))
 		}
 		of := described(there.resources["traces"])
 		for _, signal := range []string{"logs", "metrics"} {
 			got := described(there.resources[signal])
 			for key, v := range of {
 				if got[key] != v {
-					t.Errorf("%s of the %s is %s, of the traces %s", key, signal, got[key], v)
+					t.Errorf("%s of the %s is %s, want %s as of the traces", key, signal, got[key], v)
 				}
 			}
 			if len(got) != len(of) {
-				t.Errorf("the %s have %d attributes, the traces %d: %v", signal, len(got), len(of), got)
+				t.Errorf("the %s have %d attributes, want %d as the traces: %v", signal, len(got), len(of), got)
 			}
 		}
 		for _, key := range []string{"team", "mine", "from", "training.attempt", "training.perf_tag", "training.local_rank"} {
 			if of[key] == "" {
-				t.Errorf("the resource lacks %s: %v", key, of)
+				t.Errorf("the resource has no %s: %v", key, of)
 			}
 		}
 	})
@@ -193,10 +193,10 @@ func TestSwitches(t *testing.T) {
 			}
 			outputs := runJob(t, cfg, o)
 			if on := outputs.Logs != nil; on != tc.logs || on != (there.seen("logs") > 0) {
-				t.Errorf("logs on: %v, requests: %d", on, there.seen("logs"))
+				t.Errorf("logs on: %v, %d requests; want %v", on, there.seen("logs"), tc.logs)
 			}
 			if on := outputs.Metrics != nil; on != tc.metrics || on != (there.seen("metrics") > 0) {
-				t.Errorf("metrics on: %v, requests: %d", on, there.seen("metrics"))
+				t.Errorf("metrics on: %v, %d requests; want %v", on, there.seen("metrics"), tc.metrics)
 			}
 			if there.seen("traces") == 0 {
 				t.Error("no spans arrived")
@@ -252,10 +252,10 @@ func TestSilentReceiver(t *testing.T) {
 		// The shutdown keeps its deadline even if the last loss is not counted yet.
 		until.True(t, "all is counted", func() bool { return outputs.Logs.LogStats().Pending+tel.Stats().PendingSpans == 0 })
 		if s := outputs.Logs.LogStats(); s.Recorded == 0 || s.Dropped != s.Recorded || s.Drops["not sent before shutdown"] != s.Dropped {
-			t.Errorf("logs: %+v", s)
+			t.Errorf("log stats %+v, want every record dropped at shutdown", s)
 		}
 		if s := tel.Stats(); s.DroppedSpans != s.EndedSpans || s.EndedSpans == 0 {
-			t.Errorf("spans: %+v", s)
+			t.Errorf("stats %+v, want every span dropped", s)
 		}
 		_ = outputs.Close(context.Background()) // is already shut down
 	})
@@ -283,7 +283,7 @@ func TestTheEndOfTheApplicationLosesNoLogs(t *testing.T) {
 	must(t, cb.OnAppEnd(t.Context()))
 	must(t, tel.Shutdown(context.Background())) // already done by OnAppEnd
 	if s := outputs.Logs.LogStats(); pending == 0 || s.Dropped != 0 || s.Pending != 0 || s.Exported == 0 || int(s.Exported) != len(there.logs()) {
-		t.Errorf("%+v, %d arrived, %d waited", s, len(there.logs()), pending)
+		t.Errorf("log stats %+v, %d arrived, %d were pending; want some pending, all exported, none dropped", s, len(there.logs()), pending)
 	}
 }
 
@@ -298,7 +298,7 @@ func fetch(t *testing.T, url string) (string, error) {
 	body, err := io.ReadAll(answer.Body)
 	must(t, err)
 	if answer.StatusCode != http.StatusOK {
-		t.Errorf("%s answers %s", url, answer.Status)
+		t.Errorf("%s: %s, want 200 OK", url, answer.Status)
 	}
 	return string(body), nil
 }
@@ -318,7 +318,7 @@ func TestPrometheus(t *testing.T) {
 		must(t, err)
 		for _, want := range []string{"training_iterations_total{", "training_iteration_duration_seconds_bucket{", `target_info{`, `service_name="my-service"`, `training_rank="0"`} {
 			if !strings.Contains(page, want) {
-				t.Errorf("with OTLP %v, the page lacks %s", withOTLP, want)
+				t.Errorf("with OTLP %v, the page has no %s", withOTLP, want)
 			}
 		}
 		if strings.Contains(page, "go_goroutines") {
@@ -343,10 +343,10 @@ func TestPrometheusWithInvalidText(t *testing.T) {
 	page, err := fetch(t, outputs.Metrics.PrometheusURL())
 	must(t, err)
 	if !strings.Contains(page, "training_iterations_total{") || strings.Count(page, "a\uFFFDb") < 4 {
-		t.Errorf("the page says\n%s", page)
+		t.Errorf("want the counter of iterations and 4 repaired labels on the page\n%s", page)
 	}
 	if strings.ContainsAny(page, "\x1b\x07\u009b\u202e\r") || !strings.Contains(page, `role="a·]0;b··2J···c"`) {
-		t.Errorf("the page does more than be seen: %q", page)
+		t.Errorf("the page has control characters, want them replaced: %q", page)
 	}
 	must(t, tel.Shutdown(context.Background()))
 }
@@ -376,7 +376,7 @@ func TestPrometheusAddresses(t *testing.T) {
 			}
 			_, outputs, err := setup.NewBuilder(t.Context(), cfg, quiet())
 			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) || tc.want == "" && err != nil {
-				t.Errorf("error: %v", err)
+				t.Errorf("error %v, want %q", err, tc.want)
 			}
 			must(t, outputs.Close(t.Context()))
 		})
@@ -407,7 +407,7 @@ func TestRanksHavePortsOfTheirOwn(t *testing.T) {
 		}
 	}
 	if len(outputs) != 2 || outputs[0].Metrics.PrometheusURL() == outputs[1].Metrics.PrometheusURL() {
-		t.Fatalf("%d outputs", len(outputs))
+		t.Fatalf("%d outputs, want two on ports of their own", len(outputs))
 	}
 	for _, o := range outputs {
 		must(t, o.Close(t.Context()))

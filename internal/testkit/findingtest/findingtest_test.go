@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		f := good()
 		change(f)
 		if len(findingtest.Check(f)) == 0 {
-			t.Errorf("%s: nothing is reported", name)
+			t.Errorf("%s: Check() found nothing, want a problem", name)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestCheckVerdict(t *testing.T) {
 		v := verdict()
 		change(v)
 		if len(findingtest.CheckVerdict(v)) == 0 {
-			t.Errorf("%s: nothing is reported", name)
+			t.Errorf("%s: CheckVerdict() found nothing, want a problem", name)
 		}
 	}
 }

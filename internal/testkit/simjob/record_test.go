@@ -51,7 +51,7 @@ func TestFeedIsWhatFilesSay(t *testing.T) {
 					return k
 				})
 				if err != nil || n != 1 {
-					t.Fatalf("%s: %d jobs, %v", j.Name, n, err)
+					t.Fatalf("%s: %d jobs, want 1: %v", j.Name, n, err)
 				}
 				slices.SortFunc(all, func(a, b *kept) int { return cmp.Compare(a.p.Rank, b.p.Rank) })
 				return all
@@ -65,15 +65,15 @@ func TestFeedIsWhatFilesSay(t *testing.T) {
 				return 1, err
 			})
 			if len(read) != len(fed) {
-				t.Fatalf("%s: %d processes in files, %d fed", j.Name, len(read), len(fed))
+				t.Fatalf("%s: %d processes in the files, want %d as fed", j.Name, len(read), len(fed))
 			}
 			for i, f := range fed {
 				r := read[i]
 				if f.p.Rank != r.p.Rank || f.p.Start != r.p.Start || f.p.End != r.p.End || f.p.LastSeen != r.p.LastSeen || f.p.WorldSize != r.p.WorldSize || f.p.Steps.Count != r.p.Steps.Count || f.p.Attempt != r.p.Attempt || r.p.Bad+r.p.Aside > 0 {
-					t.Errorf("%s: fed %+v\nread %+v", j.Name, f.p, r.p)
+					t.Errorf("%s: fed %+v\nread %+v, want the same", j.Name, f.p, r.p)
 				}
 				if len(f.spans) == 0 {
-					t.Errorf("%s: no spans", j.Name)
+					t.Errorf("%s: no spans were fed", j.Name)
 				}
 				// Ids differ by the other records in a file.
 				if a, b := list(f), list(r); !slices.Equal(a, b) {
@@ -81,7 +81,7 @@ func TestFeedIsWhatFilesSay(t *testing.T) {
 					for n < min(len(a), len(b))-1 && a[n] == b[n] {
 						n++
 					}
-					t.Fatalf("%s rank %d: %d spans fed, %d read\nfed  %+v\nread %+v", j.Name, f.p.Rank, len(a), len(b), a[n], b[n])
+					t.Fatalf("%s rank %d: %d spans fed, %d read\nfed %+v\nread %+v, want the same", j.Name, f.p.Rank, len(a), len(b), a[n], b[n])
 				}
 			}
 		}

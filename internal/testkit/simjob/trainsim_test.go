@@ -17,7 +17,7 @@ func files(t *testing.T, j *Job) map[string][]byte {
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(paths) != j.processes() {
-		t.Fatalf("%d files of %d processes", len(paths), j.processes())
+		t.Fatalf("%d files, want %d, one of each process", len(paths), j.processes())
 	}
 	out := map[string][]byte{}
 	for _, p := range paths {
@@ -41,7 +41,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 			same = same && bytes.Equal(text, other[name])
 		}
 		if same {
-			t.Errorf("%s: another seed gives the same job", f)
+			t.Errorf("%s: another seed gives the same job, want another one", f)
 		}
 	}
 }
@@ -52,22 +52,22 @@ func TestEachLayoutFinishes(t *testing.T) {
 			j := &Job{Layout: layout, Ranks: ranks, Steps: 12, Seed: 3, Save: 5}
 			res := j.Run()
 			if len(res.Ends) != 12 || res.Waiting < 0 || res.Waiting > 0.6 {
-				t.Errorf("%s of %d: %d steps, waiting %.3f", layout, ranks, len(res.Ends), res.Waiting)
+				t.Errorf("%s of %d: %d steps, waiting %.3f; want 12, 0 to 0.6", layout, ranks, len(res.Ends), res.Waiting)
 			}
 			for s := 1; s < len(res.Ends); s++ {
 				if d := res.Ends[s] - res.Ends[s-1]; d < 100_000 || d > 400_000 && layout != PP {
-					t.Errorf("%s of %d: step %d takes %d us", layout, ranks, s, d)
+					t.Errorf("%s of %d: step %d takes %d µs, want 100000 to 400000 (pipelines: more)", layout, ranks, s, d)
 				}
 			}
 			for r, spans := range res.Spans {
 				for i, s := range spans {
 					if s.End < s.Start || s.Parent >= i || s.Parent >= 0 && (spans[s.Parent].Start > s.Start || spans[s.Parent].End < s.End) {
-						t.Fatalf("%s: rank %d span %d: %+v", layout, r, i, s)
+						t.Fatalf("%s: rank %d, span %d: %+v, want it to end after its start, inside its parent", layout, r, i, s)
 					}
 				}
 			}
 			if g := j.Gain(func(*Fault) bool { return true }); g != 1 {
-				t.Errorf("%s of %d: no fault gains %g", layout, ranks, g)
+				t.Errorf("%s of %d: gain without faults is %g, want 1", layout, ranks, g)
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func TestGainByHand(t *testing.T) {
 	j = &Job{Layout: PP, Ranks: 2, Steps: 4, Noise: None}
 	res := j.Run()
 	if w := res.Waiting * float64(res.Time()) / 3000; w < 43.5 || w > 44.5 {
-		t.Errorf("the bubble is %.2f ms", w)
+		t.Errorf("pipeline bubble is %.2f ms, want 43.5 to 44.5", w)
 	}
 
 	j = &Job{Layout: DP, Ranks: 2, Steps: 3, Noise: None, Faults: []Fault{{What: Link, Factor: 2}}}
@@ -120,7 +120,7 @@ func TestClocksChangeNoDuration(t *testing.T) {
 		for i, x := range res.Spans[r] {
 			y := q.spans[firstSpan+i]
 			if x.End-x.Start != y.End-y.Start || y.Start != epoch+x.Start+two.Offset(r) {
-				t.Fatalf("rank %d: %+v and %+v", r, x, y)
+				t.Fatalf("rank %d: %+v with true clocks, %+v with others, want the same length, shifted by the clock", r, x, y)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func TestRepairLeavesTheOthersAlone(t *testing.T) {
 			for _, phase := range []string{Input, Forward, Backward, Optimizer, Host} {
 				a, b := j.took(r, s, phase, 0, usual[phase], 1), healthy.took(r, s, phase, 0, usual[phase], 1)
 				if r != culprit && a != b || a < b {
-					t.Fatalf("rank %d step %d %s: %d and %d", r, s, phase, a, b)
+					t.Fatalf("rank %d step %d %s: %d µs with the fault, %d without; want a change of the culprit only", r, s, phase, a, b)
 				}
 			}
 		}
@@ -160,15 +160,15 @@ func TestHangAndKill(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	if a, b := open(res, 1), open(res, 0); a != "train.iteration backward" || b != "train.iteration all_reduce" {
-		t.Errorf("open: %q, %q", a, b)
+		t.Errorf("open spans %q, %q; want backward of rank 1, all_reduce of rank 0, in a step", a, b)
 	}
 	last := res.Spans[0][len(res.Spans[0])-1].Start
 	if len(res.Ends) != 6 || res.Killed != last+4_000_000 {
-		t.Errorf("%d steps, killed at %d, all had come at %d", len(res.Ends), res.Killed, last)
+		t.Errorf("%d steps, killed at %d, all had come at %d; want 6, killed 4 s later", len(res.Ends), res.Killed, last)
 	}
 	j.Faults = []Fault{{What: Kill, From: 6}}
 	if res = j.Run(); len(res.Ends) != 6 || open(res, 0) != open(res, 2) || open(res, 0) == "" {
-		t.Errorf("killed: %d steps, open %q", len(res.Ends), open(res, 0))
+		t.Errorf("killed: %d steps, open spans %q; want 6, the same of the other ranks", len(res.Ends), open(res, 0))
 	}
 }
 

@@ -32,7 +32,7 @@ func TestNever(t *testing.T) {
 			until.Nil(&f, func() error { return errors.New("nobody came") })
 		}()
 		if err, _ := f.message.(error); err == nil || err.Error() != "nobody came" {
-			t.Errorf("it says %v", f.message)
+			t.Errorf(`message %v, want "nobody came"`, f.message)
 		}
 	})
 }

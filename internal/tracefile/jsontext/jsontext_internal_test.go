@@ -16,7 +16,7 @@ func TestIntegersOfEveryLength(t *testing.T) {
 		t.Helper()
 		for _, room := range []int{1, 64} {
 			if got := string(AppendUint(make([]byte, 1, room), v)[1:]); got != strconv.FormatUint(v, 10) {
-				t.Errorf("%d is written as %s", v, got)
+				t.Errorf("AppendUint(%d) = %s, want the digits", v, got)
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func TestIntegersOfEveryLength(t *testing.T) {
 	check(math.MaxUint64)
 	for _, v := range []int64{0, -1, -10_000, math.MinInt64, math.MaxInt64} {
 		if got := string(AppendInt(nil, v)); got != strconv.FormatInt(v, 10) {
-			t.Errorf("%d is written as %s", v, got)
+			t.Errorf("AppendInt(%d) = %s, want the digits", v, got)
 		}
 	}
 }

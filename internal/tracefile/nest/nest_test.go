@@ -64,7 +64,7 @@ func TestKey(t *testing.T) {
 	for i, a := range ordered {
 		for j, b := range ordered {
 			if got := nest.KeyOf(a.start, a.end, a.level).Compare(nest.KeyOf(b.start, b.end, b.level)); got != cmp.Compare(i, j) {
-				t.Errorf("%v and %v: %d", a, b, got)
+				t.Errorf("Compare of %v and %v = %d, want %d", a, b, got, cmp.Compare(i, j))
 			}
 		}
 	}
@@ -109,14 +109,14 @@ func TestLeave(t *testing.T) {
 			outlasted := s.Leave(at, end)
 			for _, o := range slices.Backward(outlasted) {
 				if o.End >= end || o.End < at {
-					t.Fatalf("%v outlasts %v", spans[i], o)
+					t.Fatalf("%v outlasts %v, want only spans that end in it", spans[i], o)
 				}
 				got[o.Of] -= o.End - at
 				at = o.End
 			}
 			if top := s.Top(); top != nil {
 				if top.End < end {
-					t.Fatalf("%v is in %v", spans[i], top)
+					t.Fatalf("%v is in %v, want one that contains it", spans[i], top)
 				}
 				got[top.Of] -= end - at
 			}
@@ -179,7 +179,7 @@ func TestTreeWithLittleMemory(t *testing.T) {
 		}
 		around := own(spans, until)[slices.IndexFunc(spans, func(s span) bool { return s.end == until })]
 		if sum := got[0] + got[1]; sum < until*99/100 || sum > until*101/100 {
-			t.Errorf("%s: %d and %d, %d in all", name, got[0], got[1], until)
+			t.Errorf("%s: self times %d and %d, want about %d together", name, got[0], got[1], until)
 		}
 		if off := got[1] - around; max(off, -off) > until/50 {
 			t.Errorf("%s: the span around all has %d, want %d", name, got[1], around)

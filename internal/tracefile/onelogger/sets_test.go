@@ -263,14 +263,14 @@ func TestKinds(t *testing.T) {
 func TestOpt(t *testing.T) {
 	var unset attributes.Opt[int]
 	if unset.IsSet() || unset.Get() != 0 {
-		t.Errorf("the zero value is set to %d", unset.Get())
+		t.Errorf("zero value is set to %d, want it unset", unset.Get())
 	}
 	if got := unset.Or(7); got != 7 {
 		t.Errorf("Or of an unset value: %d, want 7", got)
 	}
 	zero := attributes.Some(0)
 	if !zero.IsSet() || zero.Get() != 0 {
-		t.Errorf("Some(0): %v", zero)
+		t.Errorf("Some(0) = %v, want it set to 0", zero)
 	}
 	if got := zero.Or(7); got != 0 {
 		t.Errorf("Or of a set value: %d, want 0", got)
@@ -279,14 +279,14 @@ func TestOpt(t *testing.T) {
 
 func TestFromAndExtend(t *testing.T) {
 	if got := attributes.From(); got != nil {
-		t.Errorf("From nothing: %v", got)
+		t.Errorf("From() = %v, want nil", got)
 	}
 	got := attrvalue.Extend(attributes.From(attribute.Int("a", 1), attribute.String("b", "x"))...)
 	if len(got) != 2 || !got[0].Extension || !got[1].Extension || got[1].Value.AsString() != "x" {
-		t.Errorf("got %+v", got)
+		t.Errorf("attributes %+v, want two extensions, the second x", got)
 	}
 	if got := attrvalue.AppendOTel(nil, nil); got != nil {
-		t.Errorf("AppendOTel of nothing: %v", got)
+		t.Errorf("AppendOTel(nil, nil) = %v, want nil", got)
 	}
 }
 

@@ -59,7 +59,7 @@ func FuzzAssembler(f *testing.F) {
 		}
 		c := h.Counts()
 		if c.Spans+c.Duplicates != sent {
-			t.Errorf("%d spans written and %d left out of %d", c.Spans, c.Duplicates, sent)
+			t.Errorf("%d spans written and %d duplicates left out, want %d together", c.Spans, c.Duplicates, sent)
 		}
 		if n := len(h.waiting.spans) + len(h.waiting.below) + h.waiting.bytes; n != 0 {
 			t.Errorf("something waits: %d, want 0", n)

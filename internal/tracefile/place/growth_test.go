@@ -120,10 +120,10 @@ func TestMoreSpansThanLanes(t *testing.T) {
 	h.Begin(keyOf(9*n+1), Key{}, &nodeKey, base)
 	report := h.finished()
 	if report.Lanes != MaxLanes || report.Counts["torch/n/X"] != 3*n+2 || report.Orphans != 0 {
-		t.Errorf("%d lanes, %d orphans, counts are %v", report.Lanes, report.Orphans, report.Counts)
+		t.Errorf("%d lanes, %d orphans, counts %v; want %d, 0, %d spans", report.Lanes, report.Orphans, report.Counts, MaxLanes, 3*n+2)
 	}
 	if c := h.Counts(); c.SharedLane == 0 {
-		t.Errorf("counts are %+v", c)
+		t.Errorf("counts %+v, want spans on shared lanes", c)
 	}
 	told := 0
 	for _, ev := range dftest.Events(t, h.path) {

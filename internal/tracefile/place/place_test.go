@@ -152,11 +152,11 @@ func TestAnyOrder(t *testing.T) {
 						t.Errorf("%d events, want %d", report.Events, len(list)+2)
 					}
 					if c := h.Counts(); c.Spans != int64(len(list)) || c.Unfinished != 0 {
-						t.Errorf("counts are %+v", c)
+						t.Errorf("counts %+v, want %d spans, none unfinished", c, len(list))
 					}
 					checkParents(t, h.path, list)
 					if t.Failed() {
-						t.Fatalf("seed %d", seed)
+						t.Fatalf("seed %d fails", seed)
 					}
 				}
 			})
@@ -179,7 +179,7 @@ func checkParents(t *testing.T, path string, list []node) {
 		if p := parents[int64(n.index)]; p != dftracer.NoParent {
 			var ok bool
 			if got, ok = ids[uint64(p)]; !ok {
-				t.Errorf("span %d has the unknown parent %d", n.index, p)
+				t.Errorf("span %d has the unknown parent %d, want a span of the file", n.index, p)
 			}
 		}
 		if got != int64(n.parent) {
@@ -225,12 +225,12 @@ func TestLongLoopStaysSmall(t *testing.T) {
 				t.Errorf("%d spans are remembered, want at most 1001", n)
 			}
 			if n := len(h.waiting.spans) + len(h.waiting.below) + len(h.waiting.queue); n != 0 || h.waiting.bytes != 0 {
-				t.Errorf("%d spans and %d bytes wait", n, h.waiting.bytes)
+				t.Errorf("%d spans and %d bytes wait, want none", n, h.waiting.bytes)
 			}
 			for i, l := range h.lanes.rows.rows {
 				for depth, list := range l.levels {
 					if len(list) > maxTail {
-						t.Errorf("lane %d has %d intervals at depth %d", i, len(list), depth)
+						t.Errorf("lane %d has %d intervals at depth %d, want at most %d", i, len(list), depth, maxTail)
 					}
 				}
 			}
@@ -249,7 +249,7 @@ func TestForgottenParents(t *testing.T) {
 		h.WriteAll()
 	}
 	if report := h.finished(); report.Counts["otel/unfinished/X"] != 50 {
-		t.Errorf("counts are %v", report.Counts)
+		t.Errorf("counts %v, want 50 unfinished spans", report.Counts)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestShrink(t *testing.T) {
 		h.add(node{1000 + i, -1, int64(10 * i), int64(10*i + 6)})
 	}
 	if report := h.finished(); report.Counts["otel/unfinished/X"] != 40 || report.Counts["torch/n/X"] != 100 {
-		t.Errorf("counts are %v", report.Counts)
+		t.Errorf("counts %v, want 40 unfinished spans of 100", report.Counts)
 	}
 }
 
@@ -277,7 +277,7 @@ func TestCircles(t *testing.T) {
 	h.WriteAll()
 	h.add(node{7, 6, 0, 9})
 	if report := h.finished(); report.Counts["torch/n/X"] != 7 {
-		t.Errorf("counts are %v", report.Counts)
+		t.Errorf("counts %v, want 7 spans", report.Counts)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestParentCoversItsChild(t *testing.T) {
 	}
 	for _, ev := range dftest.Events(t, h.path) {
 		if a, ok := ev.Arg("index"); ok && a.Int64() == 2 && (ev.TS != base+95 || ev.Dur != 108) {
-			t.Errorf("the parent lasts from %d for %d", ev.TS-base, ev.Dur)
+			t.Errorf("parent starts at %d and lasts %d, want 95, 108", ev.TS-base, ev.Dur)
 		}
 	}
 }
@@ -334,10 +334,10 @@ func TestBeginKnowsTheName(t *testing.T) {
 	h.add(node{3, 2, 10, 20})
 	report := h.finished()
 	if report.Counts["pipeline/train/X"] != 1 || report.Counts["otel/unfinished/X"] != 1 || report.Open != 0 {
-		t.Errorf("counts are %v, %d are open", report.Counts, report.Open)
+		t.Errorf("counts %v, %d open; want 1 train, 1 unfinished, 0 open", report.Counts, report.Open)
 	}
 	if c := h.Counts(); c.Begins != 1 || c.Unfinished != 2 {
-		t.Errorf("counts are %+v", c)
+		t.Errorf("counts %+v, want 1 begin, 2 unfinished", c)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestRecoverFindsParents(t *testing.T) {
 		t.Fatal(err)
 	}
 	if report := dftest.Check(t, out); report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 1 {
-		t.Errorf("%d orphans, counts are %v", report.Orphans, report.Counts)
+		t.Errorf("%d orphans, counts %v; want 0, 1 unfinished", report.Orphans, report.Counts)
 	}
 }
 
@@ -429,7 +429,7 @@ func TestLanesShowParents(t *testing.T) {
 				}
 			}
 			if around != nil && events[i].Parent != int64(around.ID) {
-				t.Fatalf("seed %d: %d is inside of %d on lane %d, and its parent is %d", seed, events[i].ID, around.ID, events[i].TID, events[i].Parent)
+				t.Fatalf("seed %d: span %d is inside %d on lane %d, but its parent is %d, want the span around it", seed, events[i].ID, around.ID, events[i].TID, events[i].Parent)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func checkNested(t *testing.T, spans []placed) {
 			open = open[:len(open)-1]
 		}
 		if n := len(open); n > 0 && open[n-1].end < s.end {
-			t.Fatalf("on row %d %d to %d overlaps %d to %d", s.row, s.start, s.end, open[n-1].start, open[n-1].end)
+			t.Fatalf("on row %d %d to %d overlaps %d to %d in part, want nesting only", s.row, s.start, s.end, open[n-1].start, open[n-1].end)
 		}
 		open = append(open, s)
 	}
@@ -74,7 +74,7 @@ func TestRowsNest(t *testing.T) {
 			if alone {
 				checkNested(t, spans)
 			} else if order != nil {
-				t.Errorf("%s: more than %d lanes", name, MaxLanes)
+				t.Errorf("%s: more than %d lanes are needed, want at most that", name, MaxLanes)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func TestSenderOf(t *testing.T) {
 			id := identity.FromResource(func(key string) string { return c.resource[key] })
 			s := place.SenderOf(&id, "here", 0)
 			if s != c.want {
-				t.Errorf("got %+v", s)
+				t.Errorf("SenderOf() = %+v, want %+v", s, c.want)
 			}
 			o := dftracer.Options{Process: dftracer.Process{Attempt: &attempt, SessionTag: "mine", JobID: "4711"}}
 			s.Trace(&o, &id)
@@ -41,15 +41,15 @@ func TestSenderOf(t *testing.T) {
 				c.process.Rank = &c.want.Rank
 			}
 			if !reflect.DeepEqual(o.Process, c.process) {
-				t.Errorf("got %+v", o)
+				t.Errorf("options %+v, want process %+v", o, c.process)
 			}
 		})
 	}
 	var nobody identity.Identity
 	if s := place.SenderOf(&nobody, "", 0); !s.MadeUp || s.PID < 1<<30 || s.Host != identity.UnknownHost {
-		t.Errorf("got %+v", s)
+		t.Errorf("SenderOf() = %+v, want a made-up process number and an unknown host", s)
 	}
 	if s := place.SenderOf(&nobody, "", 12); s.MadeUp || s.PID != 12 {
-		t.Errorf("got %+v", s)
+		t.Errorf("SenderOf() = %+v, want process 12", s)
 	}
 }

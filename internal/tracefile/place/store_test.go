@@ -155,7 +155,7 @@ func TestSilentFilesAreClosed(t *testing.T) {
 	s.Tick(t.Context(), s.now)
 	for _, f := range s.Files() {
 		if f.Open() != (f.Key == "a-2") {
-			t.Errorf("%s: open is %v", f.Key, f.Open())
+			t.Errorf("%s: open is %v, want only a-2 open", f.Key, f.Open())
 		}
 	}
 	s.send("a-1", node{2, 9, 30, 40}, node{9, -1, 0, 100})
@@ -163,7 +163,7 @@ func TestSilentFilesAreClosed(t *testing.T) {
 		t.Errorf("%d files were opened again, want 1", s.saw.again)
 	}
 	if spans := s.close(); spans["a-1"] != 3 || spans["a-2"] != 2 || len(spans) != 2 {
-		t.Errorf("spans are %v", spans)
+		t.Errorf("spans by file: %v, want 3 in a-1, 2 in a-2", spans)
 	}
 	if s.saw.counts.Unfinished != 1 {
 		t.Errorf("%d parents did not come, want that of the other process", s.saw.counts.Unfinished)
@@ -185,7 +185,7 @@ func TestMoreProcessesThanAreKnown(t *testing.T) {
 		}
 	}
 	if n := len(s.Files()); n != 6 || s.saw.told(limitProcesses) != 1 {
-		t.Errorf("%d are known, warned %d times", n, s.saw.told(limitProcesses))
+		t.Errorf("%d files are known, warned %d times; want 6, once", n, s.saw.told(limitProcesses))
 	}
 	s.now = s.now.Add(time.Minute)
 	if in := s.send("a-99", node{99, -1, 0, 1}); in != "a-99" {
@@ -193,7 +193,7 @@ func TestMoreProcessesThanAreKnown(t *testing.T) {
 	}
 	s.send("shared", node{98, -1, 0, 1}) // a process may have this name
 	if spans := s.close(); len(spans) != 7 || spans["shared"] != 46 || spans["a-0"] != 1 {
-		t.Errorf("spans are %v", spans)
+		t.Errorf("spans by file: %v, want 46 in shared, 1 in a-0, 7 files", spans)
 	}
 }
 
@@ -212,10 +212,10 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	s.now = s.now.Add(time.Hour) // long after the end of the process
 	s.Tick(t.Context(), s.now)
 	if in := s.send("a-3000", node{1, -1, 0, 1}); in != "a-3000" || s.saw.told(limitFiles) != 1 {
-		t.Errorf("afterwards it is in %s; warned %d times", in, s.saw.told(limitFiles))
+		t.Errorf("span is in %s, warned %d times; want a-3000, once", in, s.saw.told(limitFiles))
 	}
 	if spans := s.close(); len(spans) != 8+3 || spans["shared"] != 2000-8 {
-		t.Errorf("spans are %v", spans)
+		t.Errorf("spans by file: %v, want 11 files, %d in shared", spans, 2000-8)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestLimitsAreToldOnce(t *testing.T) {
 		}
 	}
 	if s.saw.counts.Cut != (Cut{3, 6, 9}) || s.saw.told(limitLanes) != 0 {
-		t.Errorf("counts are %+v", s.saw.counts)
+		t.Errorf("counts %+v, want 3, 6 and 9 cut, no warning about lanes", s.saw.counts)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 		got += report.Counts["torch/n/X"]
 	}
 	if got != sent || s.saw.lost != 0 {
-		t.Errorf("%d of %d spans are in the files, %d lines are lost", got, sent, s.saw.lost)
+		t.Errorf("%d spans are in the files, want %d; %d lines lost, want 0", got, sent, s.saw.lost)
 	}
 }
 
@@ -352,7 +352,7 @@ func BenchmarkGrowthProcesses(b *testing.B) {
 			s.now = s.now.Add(time.Minute)
 		}
 		if spans := s.close(); len(spans) != n {
-			b.Errorf("%d files", len(spans))
+			b.Errorf("%d files, want %d", len(spans), n)
 		}
 	})
 }

@@ -24,6 +24,6 @@ func TestExceptionLine(t *testing.T) {
 		}
 	}
 	if got := pytext.ExceptionLine(strings.Repeat("ü", 1000)); len(got) > 303 || !utf8.ValidString(got) {
-		t.Errorf("%d bytes", len(got))
+		t.Errorf("ExceptionLine of a long text has %d bytes, want at most 303 of valid UTF-8", len(got))
 	}
 }

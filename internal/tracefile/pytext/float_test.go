@@ -39,14 +39,14 @@ func FuzzAppendFloat(f *testing.F) {
 		text := string(pytext.AppendFloat(nil, want))
 		got, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.Float64bits(got) != bits {
-			t.Fatalf("%s reads back as %v, %v", text, got, err)
+			t.Fatalf("%s reads back as %v, %v; want the same bits", text, got, err)
 		}
 		exponent := strings.Contains(text, "e")
 		if abs := math.Abs(want); exponent != (abs != 0 && (abs < 1e-4 || abs >= 1e16)) {
-			t.Fatalf("the form of %s", text)
+			t.Fatalf("%s: want an exponent only below 1e-4 and from 1e16 on", text)
 		}
 		if !exponent && !strings.Contains(text, ".") {
-			t.Fatalf("%s looks like an integer", text)
+			t.Fatalf("%s looks like an integer, want a point or an exponent", text)
 		}
 	})
 }

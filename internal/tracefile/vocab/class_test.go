@@ -115,7 +115,7 @@ func TestStandardSpansMeanOneThing(t *testing.T) {
 			}
 		}
 		if byEvent, ok := vocab.ByEvent(info.Category, info.Event); !ok || byEvent != info {
-			t.Errorf("%s/%s is %+v, %v", info.Category, info.Event, byEvent, ok)
+			t.Errorf("ByEvent(%s/%s) = %+v, %v; want %+v", info.Category, info.Event, byEvent, ok, info)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestStepRules(t *testing.T) {
 	}
 	for name, want := range map[string]int64{"ProfilerStep#0": 0, "ProfilerStep#12": 12, "ProfilerStep*": -1, "ProfilerStep#-3": -1, "step#1": -1} {
 		if n, ok := vocab.ProfilerStepNumber(name); ok != (want >= 0) || ok && n != want {
-			t.Errorf("%s: %d, %v", name, n, ok)
+			t.Errorf("ProfilerStepNumber(%s) = %d, %v; want %d (-1: none)", name, n, ok, want)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestBookIsBounded(t *testing.T) {
 			name = append(name, byte('0'+n%10))
 		}
 		if m := book.Of("compute", string(name)); m.Class != vocab.ClassCompute {
-			t.Fatalf("%s is %+v", name, m)
+			t.Fatalf("Of(%s) = %+v, want class compute", name, m)
 		}
 	}
 	if got := testing.AllocsPerRun(100, func() { book.Of("compute", "op1"); book.Of("compute", "op2") }); got != 0 {
@@ -194,7 +194,7 @@ func TestTraceName(t *testing.T) {
 		{"x", "start", "DFTracer", "", "DFTracer.app", "start"},
 	} {
 		if cat, event := vocab.TraceName(c.scope, c.name, c.category, c.event); cat != c.wantCategory || event != c.wantEvent {
-			t.Errorf("%+v is %s/%s", c, cat, event)
+			t.Errorf("TraceName(%+v) = %s/%s, want %s/%s", c, cat, event, c.wantCategory, c.wantEvent)
 		}
 	}
 }
@@ -244,12 +244,12 @@ func TestOnDevice(t *testing.T) {
 	} {
 		m, ok := vocab.OnDevice(c.kind, c.class, c.name, c.collective)
 		if !ok || m.Class != c.want || m.For != c.of || m.Name != c.name {
-			t.Errorf("%+v is %+v, %v", c, m, ok)
+			t.Errorf("OnDevice(%+v) = %+v, %v; want %v, %s of %v", c, m, ok, c.want, c.name, c.of)
 		}
 	}
 	for _, kind := range []string{"", "cuda_runtime", "cpu_op", "device_range"} {
 		if m, ok := vocab.OnDevice(kind, "copy", "cudaMemcpyAsync", false); ok {
-			t.Errorf("%q is %+v", kind, m)
+			t.Errorf("OnDevice(%q) = %+v, want none", kind, m)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestKnown(t *testing.T) {
 	}
 	for _, name := range []string{"", "train", "megatron.", "megatron.unheard_of", "rl.", "rl.grpo.unheard_of", "nv.dl.x", "GET /"} {
 		if got, ok := vocab.Known(name); ok {
-			t.Errorf("%q is %+v", name, got)
+			t.Errorf("Known(%q) = %+v, want none", name, got)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (r row) whole(t *testing.T, column string) int64 {
 	case int32:
 		return int64(n)
 	}
-	t.Fatalf("%s is %v (%T)", column, r[column], r[column])
+	t.Fatalf("%s is %v (%T), want a whole number", column, r[column], r[column])
 	return 0
 }
 

@@ -54,7 +54,7 @@ func queries(t *testing.T, traces string, made bool) {
 		for _, r := range rowsOf(t, db, `SELECT run, count(*) AS events, count(DISTINCT hour) AS hours, count(DISTINCT ranks) AS folders FROM events WHERE ph = 'X' GROUP BY run`) {
 			events += r.whole(t, "events")
 			if made && (r["run"] != "run 1/a" || r.whole(t, "hours") < 3 || r.whole(t, "folders") != 1) {
-				t.Errorf("%v", r)
+				t.Errorf("row %v, want run 1/a, 3 hours or more, 1 folder", r)
 			}
 		}
 		if events != sum.Events {
@@ -95,7 +95,7 @@ func queries(t *testing.T, traces string, made bool) {
 			t.Errorf("no rows for %v, want none", want)
 		}
 		if slow := rep.Verdict.Rank.Ranks; made && (len(slow) != 1 || first[1] != int64(slow[0]) || first[2] != int64(slow[0])) {
-			t.Errorf("slowest by attempt: %v, the report says %v", first, slow)
+			t.Errorf("slowest by attempt: %v, want %v as in the report", first, slow)
 		}
 	})
 	t.Run("goodput_by_attempt", func(t *testing.T) {
@@ -250,7 +250,7 @@ func checkWait(t *testing.T) {
 	writeJob(t, traces, "short", 1)
 	files, err := filepath.Glob(filepath.Join(traces, "attempt1-*"))
 	if err != nil || len(files) != 8 {
-		t.Fatalf("%d files: %v", len(files), err)
+		t.Fatalf("%d files, want 8: %v", len(files), err)
 	}
 	rep := answer[report.Report](t, append([]string{"report", "--json"}, files...)...)
 	trainspan(t, append([]string{"trace", "convert", "--to", "parquet", "-o", filepath.Join(dir, "lake")}, files...)...)
@@ -264,14 +264,14 @@ func checkWait(t *testing.T) {
 	r := ask(t, db, "comm_wait_per_group")[0]
 	n := float64(r.whole(t, "collectives"))
 	if rep.Steps.Wait == nil || int(n) != rep.Steps.Compared*8 {
-		t.Fatalf("%v collectives, %+v", n, rep.Steps)
+		t.Fatalf("%v collectives, want 8 for each step of %+v", n, rep.Steps)
 	}
 	// Sums to a microsecond.
 	if off := float64(r.whole(t, "wait_us")) - *rep.Steps.Wait*n*1000; math.Abs(off) > 1 {
-		t.Errorf("wait is off by %v us of %v", off, r["wait_us"])
+		t.Errorf("wait is off by %v µs of %v, want at most 1", off, r["wait_us"])
 	}
 	if off := float64(r.whole(t, "transfer_us")) - *rep.Steps.Transfer*n*1000; math.Abs(off) > 1 {
-		t.Errorf("transfer is off by %v us of %v", off, r["transfer_us"])
+		t.Errorf("transfer is off by %v µs of %v, want at most 1", off, r["transfer_us"])
 	}
 }
 

@@ -138,7 +138,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 func TestEncode(t *testing.T) {
 	for name, data := range recorded(t) {
 		if got := string(decoded(t, data).Encode()); got != string(data) {
-			t.Errorf("%s is not as Encode writes it", name)
+			t.Errorf("%s differs from what Encode writes", name)
 		}
 	}
 }

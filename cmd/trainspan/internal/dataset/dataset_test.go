@@ -65,7 +65,7 @@ func convert(t *testing.T, memory int, traces string) (string, dataset.Written) 
 	}
 	accounts, err := account.Collect(set)
 	if err != nil || len(accounts) != 1 {
-		t.Fatalf("%d jobs: %v", len(accounts), err)
+		t.Fatalf("conversion gave %d jobs, want 1: %v", len(accounts), err)
 	}
 	dir := t.TempDir()
 	w, err := rows.Write(context.Background(), dir, &dataset.Job{Name: "r", Job: accounts[0].Job, Ledger: accounts[0].Ledger})
@@ -80,7 +80,7 @@ func read(t *testing.T, dir string) (all []event) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "events", "run=r", "*", "*", "*.parquet"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
+		t.Fatalf("no Parquet files: %v", err)
 	}
 	for _, path := range files {
 		rows, err := parquet.ReadFile[event](path)
@@ -156,7 +156,7 @@ func TestRows(t *testing.T) {
 			dir, written := convert(t, memory, traces)
 			all := read(t, dir)
 			if len(all) != ranks*events || written.Events != int64(len(all)) || written.Folders < 2 || written.Ledger == 0 {
-				t.Errorf("%d rows, %+v", len(all), written)
+				t.Errorf("%d rows, written %+v; want %d rows in two or more folders and a ledger", len(all), written, ranks*events)
 			}
 			type key struct{ cat, name string }
 			own, inside := make(map[key]int64), make(map[key]int64)
@@ -166,10 +166,10 @@ func TestRows(t *testing.T) {
 					inside[key{*e.OuterCat, *e.OuterName}] += e.Dur
 				}
 				if i > 0 && e.TS/3_600_000_000 == all[i-1].TS/3_600_000_000 && (*e.Rank < *all[i-1].Rank || *e.Rank == *all[i-1].Rank && e.TS < all[i-1].TS) {
-					t.Fatalf("row %d is out of order", i)
+					t.Fatalf("row %d is out of order, want rows of an hour sorted by rank and time", i)
 				}
 				if e.Step == nil || e.Args == nil || *e.Args != `{"loss":0.5}` || e.Phase != "X" || *e.Attempt != 1 {
-					t.Fatalf("%+v", e)
+					t.Fatalf(`row is %+v, want a complete event of attempt 1 with a step and the arguments {"loss":0.5}`, e)
 				}
 			}
 			for _, n := range want.Names {
@@ -192,7 +192,7 @@ func TestStatistics(t *testing.T) {
 	dir, _ := convert(t, 0, traces)
 	files, err := filepath.Glob(filepath.Join(dir, "events", "run=r", "ranks=0-127", "hour=*", "attempt-1.ranks-0-1.parquet"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no files: %v", err)
+		t.Fatalf("no Parquet files: %v", err)
 	}
 	f, err := os.Open(files[0])
 	if err != nil {
@@ -260,16 +260,16 @@ func TestColumns(t *testing.T) {
 		return *p
 	}
 	if e := all[0]; text(e.File) != `/data/x"y` || text(e.Args) != `{"ret":7}` || *e.Rank != 5 || e.Step != nil {
-		t.Errorf("%+v", e)
+		t.Errorf(`row 0 is %+v, want file /data/x"y, arguments {"ret":7}, rank 5, no step`, e)
 	}
 	if e := all[1]; text(e.Group) != "tp0" || e.Epoch == nil || *e.Epoch != 0 || e.Step == nil || *e.Step != 0 || e.Args != nil {
 		t.Errorf(`got %+v, want text(e.Group) = "tp0", Epoch set, *e.Epoch 0, Step set, *e.Step 0, Args nil`, e)
 	}
 	if e := all[2]; e.Step != nil || text(e.Args) != `{"step":"last"}` {
-		t.Errorf("%+v", e)
+		t.Errorf(`row 2 is %+v, want arguments {"step":"last"} and no step`, e)
 	}
 	if e := all[3]; e.Phase != "C" || text(e.Args) != `{"value":1.0}` || e.OuterName != nil {
-		t.Errorf("%+v", e)
+		t.Errorf(`row 3 is %+v, want a counter with {"value":1.0} and no outer name`, e)
 	}
 	if e := all[4]; e.Args != nil || e.File != nil || e.Group != nil {
 		t.Errorf("got %+v, want Args nil, File nil, Group nil", e)

@@ -35,7 +35,7 @@ func TestBegin(t *testing.T) {
 		var l lanes
 		for i := range rows {
 			if got, _ := l.begin(&rows[i]); got != enclosing(rows, i) {
-				t.Fatalf("%+v is in %d, not in %d:\n%+v", rows[i], enclosing(rows, i), got, rows[:i])
+				t.Fatalf("begin(%+v) = %d, want %d as the enclosing row of\n%+v", rows[i], got, enclosing(rows, i), rows[:i])
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func TestOwnTimeOfSpansThatOverlap(t *testing.T) {
 			}
 			accounts, err := account.Collect(set)
 			if err != nil || len(accounts) != 1 {
-				t.Fatalf("%d jobs: %v", len(accounts), err)
+				t.Fatalf("conversion gave %d jobs, want 1: %v", len(accounts), err)
 			}
 			ledger := accounts[0].Ledger.Report(account.Query{}).Categories
 			category := map[string]account.Category{"train": account.Other, "capture": account.CheckpointSave, "fetch.iter": account.DataWait}

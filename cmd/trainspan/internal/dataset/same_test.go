@@ -38,11 +38,11 @@ func TestSameFiles(t *testing.T) {
 		again, _ := convert(t, 0, traces)
 		got := filesOf(t, again)
 		if len(got) != len(want) {
-			t.Errorf("%d files, before %d", len(got), len(want))
+			t.Errorf("conversion gave %d files, want %d as before", len(got), len(want))
 		}
 		for name, text := range want {
 			if got[name] != text {
-				t.Errorf("%s: %d bytes, before %d", name, len(got[name]), len(text))
+				t.Errorf("%s: %d bytes, want the same %d bytes as before", name, len(got[name]), len(text))
 			}
 		}
 	}

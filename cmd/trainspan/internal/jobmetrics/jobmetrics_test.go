@@ -136,7 +136,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("excess of rank 2: got %v, want %v: %v", v, r.Ranks[2].Excess/1e3, got)
 	}
 	if v := got[`training_diagnosis{cause="input",kind="slow_ranks"}`]; v != 1 {
-		t.Errorf("no diagnosis in %v", got)
+		t.Errorf("training_diagnosis of input is missing or not 1 in %v", got)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	if _, err := jobmetrics.Serve(context.Background(), "127.0.0.1:99999", nil); err == nil || !strings.Contains(err.Error(), "--metrics") {
-		t.Errorf("port 99999: got %v", err)
+		t.Errorf("Serve on port 99999: error %v, want one that names --metrics", err)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestSent(t *testing.T) {
 		}
 		m := &metricspb.ExportMetricsServiceRequest{}
 		if err != nil || r.URL.Path != "/v1/metrics" || proto.Unmarshal(body, m) != nil {
-			t.Errorf("%s: %v", r.URL.Path, err)
+			t.Errorf("metrics sent to %s: %v; want a request to /v1/metrics", r.URL.Path, err)
 		}
 		requests <- m
 		w.Header().Set("Content-Type", "application/x-protobuf")

@@ -59,6 +59,6 @@ func TestAllIsSaid(t *testing.T) {
 		Note: func(format string, args ...any) { t.Logf(format, args...) },
 	})
 	if got := strings.Count(out.text.String(), "\n"); code != 0 || got != texts {
-		t.Errorf("status %d, %d of %d lines", code, got, texts)
+		t.Errorf("status %d and %d lines, want 0 and %d", code, got, texts)
 	}
 }

@@ -26,16 +26,16 @@ func TestNode(t *testing.T) {
 	}
 	other, err := Meet(in, "another", Member{Command: os.Getpid(), Base: 10})
 	if err != nil || !other.Leads() || len(other.Members()) != 1 {
-		t.Fatalf("%+v, %v", other, err)
+		t.Fatalf("first member: %+v, %v; want it alone and leading", other, err)
 	}
 	other.Leave()
 	gone, err := Meet(in, "start", Member{Command: 1 << 30, Base: 9})
 	if err != nil || !all[1].Leads() || all[0].Leads() || all[2].Leads() || gone.Leads() || !all[1].Leads() {
-		t.Fatalf("not the first who asked samples, %v", err)
+		t.Fatalf("the member that asked first does not lead alone: %v", err)
 	}
 	members := all[0].Members()
 	if len(members) != 3 || members[1].Base != 11 || members[1].GPUs != "0,1" || gpusOf(members) != "0,1,2" {
-		t.Errorf("members are %+v", members)
+		t.Errorf("members are %+v, want 3, the second with base 11 and GPUs 0,1, together GPUs 0,1,2", members)
 	}
 	if gpusOf(append(members, Member{})) != "" {
 		t.Error("a process with all GPUs was skipped, want it sampled")
@@ -53,7 +53,7 @@ func TestNode(t *testing.T) {
 	_ = gone.lock.Close()
 	all[1].Leave()
 	if left, err := filepath.Glob(filepath.Join(in, "*")); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("files left: %v, %v; want none", left, err)
 	}
 	// A foreign folder, or one that others can read, is not used.
 	if err := os.Mkdir(all[0].dir, 0o755); err != nil {
@@ -85,6 +85,6 @@ func TestTreeOfMembers(t *testing.T) {
 		slices.Sort(list)
 	}
 	if !slices.Equal(bases[10], []int{11, 32}) || !slices.Equal(bases[20], []int{21, 31, 33}) || len(bases) != 2 || tr.foreign[21] || !tr.isForeign(22) || !tr.isForeign(12) {
-		t.Errorf("%v, foreign %v", bases, tr.foreign)
+		t.Errorf("members by parent: %v, foreign %v; want 10: 11, 32; 20: 21, 31, 33; and 22 and 12 foreign", bases, tr.foreign)
 	}
 }

@@ -184,7 +184,7 @@ func TestCgroupV1(t *testing.T) {
 	s.write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n")
 	group := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 11)
 	if n, l := group.OOMKills(), group.Limits(); n != 3 || l.Memory != 5 || l.MemoryLimit != -1 || l.Cores != -1 {
-		t.Errorf("%d kills, limits %+v", n, l)
+		t.Errorf("cgroup v1: %d kills, limits %+v; want 3 kills, 5 bytes used, no limits", n, l)
 	}
 	if n := FindCgroup(filepath.Join(s.root, "proc"), filepath.Join(s.root, "sys"), 99).OOMKills(); n != -1 {
 		t.Errorf("%d kills without a process, want -1", n)
@@ -205,7 +205,7 @@ func TestParseGPU(t *testing.T) {
 	}
 	for _, bad := range []string{"", "No devices were found", "0, GPU-bb, [N/A], 1, 2, 3", "0, 97, 1, 2, 3", "a,b,c"} {
 		if got, ok := parseGPU(bad); ok {
-			t.Errorf("%q is %+v", bad, got)
+			t.Errorf("parseGPU(%q) = %+v, want it refused", bad, got)
 		}
 	}
 }

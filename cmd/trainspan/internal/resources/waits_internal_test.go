@@ -51,7 +51,7 @@ func TestWaits(t *testing.T) {
 		}
 	}
 	if v := got["11 sched io_delay_share"]; v != nil {
-		t.Errorf("the kernel counts no waits for blocks, got %v", v)
+		t.Errorf("io_delay_share is %v, want none where the kernel counts no waits for block devices", v)
 	}
 }
 

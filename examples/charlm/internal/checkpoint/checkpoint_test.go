@@ -41,7 +41,7 @@ func encode(t *testing.T, s *checkpoint.State) []byte {
 		t.Fatal(err)
 	}
 	if n != int64(b.Len()) {
-		t.Errorf("Write says %d bytes, wrote %d", n, b.Len())
+		t.Errorf("Write returned %d bytes, want %d as written", n, b.Len())
 	}
 	return b.Bytes()
 }
@@ -105,7 +105,7 @@ func TestStoreKeepsTheNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state, path, _, err := store.LoadNewest(); state != nil || path != "" || err != nil {
-		t.Errorf("an empty store gave %v, %q, %v", state, path, err)
+		t.Errorf(`LoadNewest of an empty store = %v, %q, %v; want nil, "", nil`, state, path, err)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestLoadNewestPassesOverDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state.Step != 10 || filepath.Base(path) != "step-000000010.ckpt" {
-		t.Errorf("loaded step %d from %s", state.Step, path)
+		t.Errorf("loaded step %d from %s, want 10 from step-000000010.ckpt", state.Step, path)
 	}
 	if len(skipped) != 1 || !strings.Contains(skipped[0].Error(), newest.Path) {
 		t.Errorf("skipped %v, want one naming %s", skipped, newest.Path)
@@ -199,7 +199,7 @@ func TestWriterSavesInTheBackground(t *testing.T) {
 	}
 	for i, r := range results {
 		if r.Err != nil || r.Step != int64(i+1) || r.Bytes == 0 || r.End.Before(r.Start) {
-			t.Errorf("result %d: %+v", i, r)
+			t.Errorf("result %d is %+v, want step %d, some bytes, an end after the start", i, r, i+1)
 		}
 	}
 	state, _, _, err := store.LoadNewest()

@@ -63,7 +63,7 @@ func TestAllReduceRefusesUnequalBuffers(t *testing.T) {
 	wg.Wait()
 	for r, err := range errs {
 		if err == nil {
-			t.Errorf("rank %d got no error", r)
+			t.Errorf("rank %d got no error for an unequal buffer", r)
 		}
 	}
 	if bufs[0][0] != 1 || bufs[1][0] != 4 {

@@ -89,11 +89,11 @@ func TestSplitIsByFileAndRepeatable(t *testing.T) {
 		}
 	}
 	if len(seen) != 40 || len(c.Train) != 32 || len(c.Validation) != 4 || len(c.Test) != 4 {
-		t.Errorf("%d files: %d train, %d validation, %d test", len(seen), len(c.Train), len(c.Validation), len(c.Test))
+		t.Errorf("%d files: %d train, %d validation, %d test; want 40: 32, 4, 4", len(seen), len(c.Train), len(c.Validation), len(c.Test))
 	}
 	for path, times := range seen {
 		if times != 1 || !strings.HasPrefix(filepath.Base(path), "file") {
-			t.Errorf("%s is used %d times", path, times)
+			t.Errorf("%s is used %d times, want once", path, times)
 		}
 	}
 	if again := open(t, dir); !reflect.DeepEqual(c, again) {
@@ -116,13 +116,13 @@ func TestSingleFileIsCutIntoPieces(t *testing.T) {
 	for _, part := range [][]data.Piece{c.Train, c.Validation, c.Test} {
 		for _, p := range part {
 			if p.Path != path || covered[p.Offset] {
-				t.Errorf("piece %+v", p)
+				t.Errorf("piece %+v, want each part of %s once", p, path)
 			}
 			covered[p.Offset] = true
 		}
 	}
 	if len(covered) != 20 || len(c.Validation) != 2 {
-		t.Errorf("%d pieces, %d of them validation", len(covered), len(c.Validation))
+		t.Errorf("%d pieces, %d of them validation; want 20, 2", len(covered), len(c.Validation))
 	}
 	collect(t, newLoader(t, c.Train, 2), 0, 0, 3)
 }
@@ -153,12 +153,12 @@ func TestSamplesAreRealText(t *testing.T) {
 	joined := strings.Join(all, "\x00")
 	for _, b := range collect(t, newLoader(t, c.Train, 2), 0, 0, 5) {
 		if b.Rows != 16 || len(b.Inputs) != 16*9 || len(b.Targets) != 16 || b.Bytes != 8*40*9 {
-			t.Fatalf("batch %d: %d rows, %d inputs, %d targets, %d bytes", b.Index, b.Rows, len(b.Inputs), len(b.Targets), b.Bytes)
+			t.Fatalf("batch %d: %d rows, %d inputs, %d targets, %d bytes; want 16, %d, 16, %d", b.Index, b.Rows, len(b.Inputs), len(b.Targets), b.Bytes, 16*9, 8*40*9)
 		}
 		for r := range b.Rows {
 			sample := string(b.Inputs[r*9:(r+1)*9]) + string(b.Targets[r:r+1])
 			if !strings.Contains(joined, sample) {
-				t.Fatalf("batch %d row %d: %q is in no training file", b.Index, r, sample)
+				t.Fatalf("batch %d row %d: %q is not in a training file", b.Index, r, sample)
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func TestOnePassReadsEveryFile(t *testing.T) {
 	c := open(t, writeTree(t, 30))
 	l := newLoader(t, c.Train, 2)
 	if l.PassLength() != 3 {
-		t.Fatalf("a pass of %d batches over %d files", l.PassLength(), len(c.Train))
+		t.Fatalf("a pass has %d batches over %d files, want 3", l.PassLength(), len(c.Train))
 	}
 	for _, p := range c.Train {
 		if err := os.Remove(p.Path); err != nil {
@@ -218,7 +218,7 @@ func TestErrorsStayAndWorkersEnd(t *testing.T) {
 		_, err = it.Next(t.Context())
 	}
 	if _, again := it.Next(t.Context()); !strings.Contains(err.Error(), c.Train[0].Path) || again != err {
-		t.Errorf("error %v, then %v", err, again)
+		t.Errorf("error %v, then %v; want one that names the file, both times", err, again)
 	}
 	it.Close()
 	it.Close()
@@ -282,7 +282,7 @@ func TestNewLoaderErrors(t *testing.T) {
 		{Pieces: p, Rows: 1, Context: 1, Workers: -1},
 	} {
 		if _, err := data.NewLoader(cfg); err == nil {
-			t.Errorf("%+v made a loader", cfg)
+			t.Errorf("NewLoader(%+v): no error, want one", cfg)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func TestFindText(t *testing.T) {
 	}
 	c := open(t, dir)
 	if len(c.Train) < 1000 || data.Bytes(c.Train) < 1<<20 {
-		t.Errorf("the standard library gives %d files, %d bytes", len(c.Train), data.Bytes(c.Train))
+		t.Errorf("the standard library has %d files, %d bytes; want 1000, 1 MiB or more", len(c.Train), data.Bytes(c.Train))
 	}
 	t.Logf("%d training files, %d bytes", len(c.Train), data.Bytes(c.Train))
 }

@@ -103,13 +103,13 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 				t.Fatal(err)
 			}
 			if math.Abs(la-lb) > 1e-4*lb {
-				t.Errorf("loss %g in float32, %g in float64", la, lb)
+				t.Errorf("loss %g in float32, want %g as in float64", la, lb)
 			}
 			a.Backward(1)
 			b.Backward(1)
 			for i, g := range b.Grads() {
 				if math.Abs(float64(a.Grads()[i])-g) > 1e-4*(1+math.Abs(g)) {
-					t.Fatalf("gradient %d is %g in float32, %g in float64", i, a.Grads()[i], g)
+					t.Fatalf("gradient %d is %g in float32, want %g as in float64", i, a.Grads()[i], g)
 				}
 			}
 		})
@@ -171,10 +171,10 @@ func TestPredictGivesProbabilities(t *testing.T) {
 		sum, top, topCold = sum+p, max(top, p), max(topCold, cold[i])
 	}
 	if math.Abs(float64(sum)-1) > 1e-5 {
-		t.Errorf("probabilities sum to %g", sum)
+		t.Errorf("probabilities sum to %g, want 1", sum)
 	}
 	if topCold <= top {
-		t.Errorf("a low temperature made the best guess no likelier: %g, was %g", topCold, top)
+		t.Errorf("best guess at a low temperature: %g, want more than %g", topCold, top)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestBadInputIsAnError(t *testing.T) {
 		{"target outside vocabulary", []uint8{0, 4}, []uint8{5}},
 	} {
 		if _, err := n.Forward(tt.inputs, tt.targets); err == nil {
-			t.Errorf("%s: no error", tt.name)
+			t.Errorf("%s: no error, want one", tt.name)
 		}
 	}
 	if _, err := model.New[float32](model.Config{Vocab: 300}, 1); err == nil {

@@ -59,7 +59,7 @@ func TestRead(t *testing.T) {
 		}
 		for n := range out {
 			if _, err := pickle.Read(strings.NewReader(string(out[:n])), pickle.Limits{}); err == nil {
-				t.Fatalf("protocol %s: %d bytes of %d are taken for all", protocol, n, len(out))
+				t.Fatalf("Read of protocol %s cut to %d of %d bytes: no error, want one", protocol, n, len(out))
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestRefused(t *testing.T) {
 		"more bytes than are allowed":  "\x80\x02X\x00\x10\x00\x00" + strings.Repeat("a", 4096) + ".",
 	} {
 		if _, err := pickle.Read(strings.NewReader(text), pickle.Limits{Values: 1000, Bytes: 3000}); err == nil {
-			t.Errorf("%s is read", name)
+			t.Errorf("Read of %s: no error, want one", name)
 		} else if strings.HasPrefix(name, "a call") && !errors.Is(err, pickle.ErrRefused) {
 			t.Error(err)
 		}

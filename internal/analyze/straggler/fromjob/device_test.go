@@ -181,7 +181,7 @@ func TestDeviceTimes(t *testing.T) {
 				}
 				v := a.State.Verdict()
 				if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
-					t.Errorf("%s %v %s %s: %s\n%+v", v.Kind, v.Ranks, v.Cause, v.Reason, v.Sentence, v.Coverage)
+					t.Errorf("got %s %v %s %s, want %s %v %s %s: %s\n%+v", v.Kind, v.Ranks, v.Cause, v.Reason, tt.kind, tt.ranks, tt.cause, tt.reason, v.Sentence, v.Coverage)
 				}
 			})
 		}

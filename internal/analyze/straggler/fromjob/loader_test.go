@@ -122,7 +122,7 @@ func TestFewLateSteps(t *testing.T) {
 		return 0.3 + 0.05*rng.NormFloat64()
 	})
 	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Evidence == nil {
-		t.Fatalf("got %s of ranks %v: %s", v.Kind, v.Ranks, v.Sentence)
+		t.Fatalf("got %s of ranks %v, want slow ranks [1] with evidence: %s", v.Kind, v.Ranks, v.Sentence)
 	}
 	if e := v.Evidence; e.Affected != 8 || e.Excess < 125 || e.Excess > 145 {
 		t.Errorf("got %d late steps by %.1f ms, want 8 by about 135: %s", e.Affected, e.Excess, v.Sentence)

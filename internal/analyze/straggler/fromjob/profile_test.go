@@ -158,10 +158,10 @@ func TestProfiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			v := tt.p.attempt(t).State.Verdict()
 			if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
-				t.Errorf("%s %v %s %s: %s", v.Kind, v.Ranks, v.Cause, v.Reason, v.Sentence)
+				t.Errorf("got %s %v %s %s, want %s %v %s %s: %s", v.Kind, v.Ranks, v.Cause, v.Reason, tt.kind, tt.ranks, tt.cause, tt.reason, v.Sentence)
 			}
 			if tt.kind == finding.SlowRanks && (v.Evidence == nil || math.Abs(v.Evidence.Excess) < 5) {
-				t.Errorf("%+v, %+v", v.Evidence, v.Coverage)
+				t.Errorf("evidence %+v, %+v; want an excess of 5 %% or more", v.Evidence, v.Coverage)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestProfiles(t *testing.T) {
 func TestProfileWithoutDeviceTimes(t *testing.T) {
 	p := profile{ranks: 4, steps: 40, forward: constant(15), backward: slower(2, 30, 8), noDevice: true}
 	if v := p.attempt(t).State.Verdict(); v.Kind != finding.Unknown || v.Reason != "no_device_times" {
-		t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+		t.Errorf("got %s %v %s, want unknown for no_device_times: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
 	}
 }
 
@@ -223,6 +223,6 @@ func TestRoles(t *testing.T) {
 	}
 	v := c.Attempts(j)[0].State.Verdict()
 	if v.Kind != finding.Fine || v.Ranking[7].Role != "stage 3" {
-		t.Errorf("%s %v: %s", v.Kind, v.Ranks, v.Sentence)
+		t.Errorf("got %s %v, want no finding and rank 7 of the ranking in stage 3: %s", v.Kind, v.Ranks, v.Sentence)
 	}
 }

@@ -59,7 +59,7 @@ func TestDrawnJobs(t *testing.T) {
 		truth := j.Truth()
 		v := judge(t, j)
 		for _, bad := range findingtest.CheckVerdict(v) {
-			t.Errorf("%s: %s", j.Name, bad)
+			t.Errorf("%s: the verdict differs from the truth: %s", j.Name, bad)
 		}
 		innocent := slices.ContainsFunc(v.Ranks, func(r int) bool { return !slices.Contains(truth.Culprits, r) })
 		out := "other"
@@ -95,10 +95,10 @@ func TestDrawnJobs(t *testing.T) {
 	}
 	t.Logf("%d jobs from seed %d: %v; gains near the truth %d of %d", jobs, seed, got, near, gains)
 	if 200*got["wrong blame"] > jobs || 20*(gains-near) > gains {
-		t.Errorf("wrong blame %d of %d, gains %d of %d", got["wrong blame"], jobs, near, gains)
+		t.Errorf("wrong blame in %d of %d jobs, want at most 1 in 200; gains near the truth in %d of %d, want 95 %%", got["wrong blame"], jobs, near, gains)
 	}
 	if ok := got["right"] + got["abstained"]; 100*ok < 90*jobs {
-		t.Errorf("%d of %d jobs are right or rightly unknown: %v", ok, jobs, got)
+		t.Errorf("%d of %d jobs are right or rightly unknown, want 90 %%: %v", ok, jobs, got)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestHalfOfARole(t *testing.T) {
 	} {
 		v := judge(t, simjob.Draw(tc.seed, tc.family))
 		if v.Kind != tc.kind || !slices.Equal(v.Ranks, tc.ranks) {
-			t.Errorf("%s %d: %s", tc.family, tc.seed, v.Sentence)
+			t.Errorf("%s %d: want %s, ranks %v, got %s", tc.family, tc.seed, tc.kind, tc.ranks, v.Sentence)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestWaitBudget(t *testing.T) {
 		v := judge(t, j)
 		w := v.Waits
 		if w == nil {
-			t.Errorf("%s has no wait budget: %s", j.Name, v.Sentence)
+			t.Errorf("%s has no wait budget, want one: %s", j.Name, v.Sentence)
 			continue
 		}
 		of := make([]int64, len(w.Names))
@@ -151,7 +151,7 @@ func TestWaitBudget(t *testing.T) {
 			phases += p.Time
 		}
 		if cells != w.Total || groups != w.Total || phases != w.Total {
-			t.Errorf("%s: cells %d, groups %d, phases %d, total %d", j.Name, cells, groups, phases, w.Total)
+			t.Errorf("%s: cells sum to %d, groups to %d, phases to %d, want %d", j.Name, cells, groups, phases, w.Total)
 		}
 		total++
 		if want := j.Run().Waiting; math.Abs(w.Share-want) <= max(0.1*want, 0.01) {
@@ -161,7 +161,7 @@ func TestWaitBudget(t *testing.T) {
 		}
 		if v.Kind == finding.SlowRanks && slices.Equal(v.Ranks, j.Truth().Ranks) && v.Gain > 1.05 && j.Layout != simjob.PP {
 			if i := slices.Index(of, slices.Max(of)); w.Names[i] != fmt.Sprint(v.Ranks[0]) {
-				t.Errorf("%s: most waits are for %s: %s", j.Name, w.Names[i], v.Sentence)
+				t.Errorf("%s: most waits are for %s, want rank %d: %s", j.Name, w.Names[i], v.Ranks[0], v.Sentence)
 			}
 			if phase++; w.Phases[0].Name != j.Faults[0].Phase {
 				t.Errorf("%s: most waits are for %s, want %s: %s", j.Name, w.Phases[0].Name, j.Faults[0].Phase, v.Sentence)
@@ -170,7 +170,7 @@ func TestWaitBudget(t *testing.T) {
 	}
 	t.Logf("%d jobs, %d near the truth, %d with a slow rank", total, near, phase)
 	if 20*near < 19*total || phase < 5 {
-		t.Errorf("of %d jobs %d are near the truth, %d have a slow rank", total, near, phase)
+		t.Errorf("of %d jobs %d are near the truth, want 95 %%; %d have a slow rank, want 5 or more", total, near, phase)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestDamaged(t *testing.T) {
 			spans := 0
 			err := r.Finish(t.Context(), func(*ring.Record) { spans++ })
 			if st := r.Stats(); spans != tt.spans*ringtest.Slots || st.Lost != tt.lost || (err != nil) != tt.broken {
-				t.Errorf("%d spans, %+v, error %v", spans, st, err)
+				t.Errorf("%d spans, stats %+v, error %v; want %d spans, %d lost, an error: %v", spans, st, err, tt.spans*ringtest.Slots, tt.lost, tt.broken)
 			}
 		})
 	}
@@ -68,7 +68,7 @@ func TestFinishStops(t *testing.T) {
 		cancel()
 	}
 	if err := r.Finish(ctx, stop); err != context.Canceled || spans == 0 || spans == regions*ringtest.Slots { //nolint:errorlint // as it is
-		t.Errorf("%d spans, error %v", spans, err)
+		t.Errorf("Finish: %d spans, error %v; want some of them and context.Canceled", spans, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestGivenBackOnce(t *testing.T) {
 	}
 	r := open(t, m, ring.Options{Drain: true, Patience: time.Hour})
 	if _, err := r.Read(func(*ring.Record) {}); err != nil || r.Held() != 1 { // the second one
-		t.Fatalf("%d regions held, error %v", r.Held(), err)
+		t.Fatalf("%d regions held, error %v; want 1", r.Held(), err)
 	}
 	f, err := os.OpenFile(m.Path, os.O_RDWR, 0)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestGivenBackOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Read(func(*ring.Record) {}); err != nil || r.Held() != 2 {
-		t.Errorf("%d regions held, error %v", r.Held(), err)
+		t.Errorf("%d regions held, error %v; want 2", r.Held(), err)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestStepsOverwritten(t *testing.T) {
 	spans := int64(0)
 	take := func(*ring.Record) { spans++ }
 	if _, err := r.Read(take); err != nil || spans != 100 {
-		t.Fatalf("%d spans, error %v", spans, err)
+		t.Fatalf("%d spans, error %v; want 100", spans, err)
 	}
 	for slot := range 3 * ringtest.Slots {
 		m.Span(slot, 2e12, 2e12)
@@ -209,6 +209,6 @@ func TestStepsOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); spans != 3*ringtest.Slots || st.Lost != ringtest.Slots || st.Bad != 0 {
-		t.Errorf("%d spans, %+v", spans, st)
+		t.Errorf("%d spans, stats %+v; want three regions read, one lost, none bad", spans, st)
 	}
 }

@@ -15,7 +15,7 @@ func only(t testing.TB, dir string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+ring.Ext))
 	if err != nil || len(paths) != 1 {
-		t.Fatalf("rings %v, error %v", paths, err)
+		t.Fatalf("rings %v, error %v; want one", paths, err)
 	}
 	return paths[0]
 }

@@ -77,10 +77,10 @@ r.close()
 		t.Errorf("got %+v, want Lost 0, Bad 0", st)
 	}
 	if m := r.Metas(); len(m) != 1 || m[0].Key != "rank" || m[0].Value != 3.0 {
-		t.Errorf("metadata %v", m)
+		t.Errorf("metadata %v, want rank 3", m)
 	}
 	if !r.Closed() || r.PID == 0 || r.Ticks == 0 {
-		t.Errorf("closed %v, pid %d, ticks %d", r.Closed(), r.PID, r.Ticks)
+		t.Errorf("closed %v, pid %d, ticks %d; want it closed, both above 0", r.Closed(), r.PID, r.Ticks)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestNoReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); o.total != 100_000 || len(o.last) != 2 || st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("%d spans of %d threads, %+v", o.total, len(o.last), st)
+		t.Errorf("%d spans of %d threads, stats %+v; want 100,000 of 2, none lost or bad", o.total, len(o.last), st)
 	}
 }
 
@@ -161,7 +161,7 @@ func testReader(t *testing.T, settle time.Duration) {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); o.total != 180_000 || st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("%d spans, %+v", o.total, st)
+		t.Errorf("%d spans, stats %+v; want 180,000, none lost or bad", o.total, st)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestKill(t *testing.T) {
 		st := r.Stats()
 		// Each thread may have taken a slot without writing it.
 		if st.Lost > 2 || st.Bad != 0 || o.last[r.PID] < int64(shown) {
-			t.Errorf("main thread up to %d, wrote at least %d; %+v", o.last[r.PID], shown, st)
+			t.Errorf("main thread up to %d, want at least %d as written; stats %+v, want at most 2 lost", o.last[r.PID], shown, st)
 		}
 		r.Close()
 	}
@@ -253,7 +253,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 			open = append(open, c.Name.Name)
 		}
 	}); err != nil || strings.Join(open, " ") != "b train.iteration" {
-		t.Errorf("open are %v, error %v", open, err)
+		t.Errorf("open spans %v, error %v; want b and train.iteration", open, err)
 	}
 	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
 		t.Errorf("got %+v, want Lost 0, Bad 0", st)
@@ -307,7 +307,7 @@ for steps, slots in (3000, 0), (3000, 0), (0, 20000), (3000, 1), (6000, 0), (0, 
 		got[rec.Name.Name]++
 		if rec.Name.Name == "train.iteration" {
 			if rec.Next != step+1 {
-				t.Fatalf("step %d comes after %d", rec.Next, step)
+				t.Fatalf("step %d comes after %d, want no gap", rec.Next, step)
 			}
 			step = rec.Next
 		}
@@ -375,7 +375,7 @@ r.close()
 		}
 		if r.Thread.Lane {
 			if step != works {
-				t.Errorf("work %d is read in step %d", works, step)
+				t.Errorf("%d units of device work are read, want %d as the steps", works, step)
 			}
 			works++
 		}
@@ -424,7 +424,7 @@ func TestStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); o.total != 80_000 || st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("%d spans, %+v", o.total, st)
+		t.Errorf("%d spans, stats %+v; want 80,000, none lost or bad", o.total, st)
 	}
 }
 
@@ -449,7 +449,7 @@ r.end(t)
 `)
 	paths, err := filepath.Glob(filepath.Join(dir, "*"+ring.Ext))
 	if err != nil || len(paths) != 4 {
-		t.Fatalf("rings %v, error %v", paths, err)
+		t.Fatalf("rings %v, error %v; want 4", paths, err)
 	}
 	counts := make(map[int]int)
 	for _, path := range paths {
@@ -462,16 +462,16 @@ r.end(t)
 			t.Fatal(err)
 		}
 		if !strings.Contains(path, strconv.FormatInt(r.PID, 10)) {
-			t.Errorf("%s is that of process %d", path, r.PID)
+			t.Errorf("%s belongs to process %d, want its number in the name", path, r.PID)
 		}
 		counts[spans]++
 		if (r.Forks == 0) != (spans == 1) {
-			t.Errorf("%d forks, %d spans", r.Forks, spans)
+			t.Errorf("%d forks, %d spans; want 1 span only without forks", r.Forks, spans)
 		}
 		r.Close()
 	}
 	if counts[1] != 1 || counts[10] != 3 {
-		t.Errorf("rings by their number of spans: %v", counts)
+		t.Errorf("rings by their number of spans: %v, want one of 1 and three of 10", counts)
 	}
 }
 
@@ -507,7 +507,7 @@ for i in range(1, 30001):
 		t.Fatal(err)
 	}
 	if st := r.Stats(); spans != total || st.Lost != 0 {
-		t.Errorf("%d of %d spans, %+v", spans, total, st)
+		t.Errorf("%d spans, want %d, none lost: %+v", spans, total, st)
 	}
 }
 
@@ -542,7 +542,7 @@ for i in range(1, 100001):
 			first = r.Value
 		}
 		if r.Value <= last {
-			t.Errorf("span %d after %d", r.Value, last)
+			t.Errorf("span %d comes after %d, want rising numbers", r.Value, last)
 		}
 		last = r.Value
 		spans++

@@ -33,7 +33,7 @@ func TestIs(t *testing.T) {
 	m.Head[7]++
 	path := m.Write()
 	if _, err := ring.Open(path, ring.Options{}); !ring.Is(path) || !errors.Is(err, ring.ErrVersion) || !strings.Contains(err.Error(), "trainspan run") {
-		t.Errorf("another version: %v", err)
+		t.Errorf("ring of another version: %v, want ErrVersion and advice on trainspan run", err)
 	}
 	m.Head[7]--
 	m.Head[16] = 1
@@ -52,7 +52,7 @@ func TestHoles(t *testing.T) {
 	spans := 0
 	count := func(*ring.Record) { spans++ }
 	if n, err := r.Read(count); n != 4 || err != nil || spans != 4 {
-		t.Fatalf("%d slots, %d spans, error %v", n, spans, err)
+		t.Fatalf("Read() = %d slots, %d spans, error %v; want 4, 4, nil", n, spans, err)
 	}
 	// One of them comes late.
 	f, err := os.OpenFile(m.Path, os.O_RDWR, 0)
@@ -65,13 +65,13 @@ func TestHoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := r.Read(count); n != 1 || err != nil {
-		t.Fatalf("%d slots, error %v", n, err)
+		t.Fatalf("Read() = %d slots, error %v; want 1", n, err)
 	}
 	if err := r.Finish(t.Context(), count); err != nil {
 		t.Fatal(err)
 	}
 	if st := r.Stats(); spans != 5 || st.Lost != 2 {
-		t.Errorf("%d spans, %+v", spans, st)
+		t.Errorf("%d spans, stats %+v; want 5 and 2 lost", spans, st)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestDrained(t *testing.T) {
 	}
 	r := open(t, m, ring.Options{Drain: true})
 	if n, err := r.Read(func(*ring.Record) {}); n != 8193 || err != nil {
-		t.Fatalf("%d slots, error %v", n, err)
+		t.Fatalf("Read() = %d slots, error %v; want 8193", n, err)
 	}
 	another := func() ring.Stats {
 		t.Helper()
@@ -99,13 +99,13 @@ func TestDrained(t *testing.T) {
 		return again.Stats()
 	}
 	if st := another(); st.Spans != 8193 || r.Held() != 1 {
-		t.Fatalf("before the release there are %+v, %d regions held", st, r.Held())
+		t.Fatalf("before the release: %+v, %d regions held; want 8193 spans, 1", st, r.Held())
 	}
 	if err := r.Release(); err != nil || r.Held() != 0 {
-		t.Fatalf("%d regions held, error %v", r.Held(), err)
+		t.Fatalf("%d regions held after the release, error %v; want 0", r.Held(), err)
 	}
 	if st := another(); st.Spans != 1 || st.Lost != 0 {
-		t.Fatalf("after the release there are %+v", st)
+		t.Fatalf("after the release: %+v, want 1 span, none lost", st)
 	}
 	got, err := os.ReadFile(m.Path)
 	if err != nil {
@@ -119,7 +119,7 @@ func TestDrained(t *testing.T) {
 	}
 	for slot := range 8192 {
 		if binary.LittleEndian.Uint64(got[ringtest.HeadSize+64*slot+56:]) != 0 {
-			t.Fatalf("slot %d is not empty", slot)
+			t.Fatalf("slot %d is not empty after the release", slot)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestBad(t *testing.T) {
 				t.Fatal(err)
 			}
 			if st := r.Stats(); spans != 2 || st.Bad != 1 {
-				t.Errorf("%d spans, %+v", spans, st)
+				t.Errorf("%d spans, stats %+v; want 2 and 1 bad", spans, st)
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func TestCutShort(t *testing.T) {
 	}
 	r := open(t, m, ring.Options{})
 	if n, err := r.Read(func(*ring.Record) {}); n != 2*8192 || err != nil {
-		t.Fatalf("%d slots, error %v", n, err)
+		t.Fatalf("Read() = %d slots, error %v; want %d", n, err, 2*8192)
 	}
 	if err := os.Truncate(m.Path, 100); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestCutShort(t *testing.T) {
 		t.Error("slots of a file that was cut short")
 	}
 	if err := r.Cells(func(ring.Cell) {}); err == nil || !strings.Contains(err.Error(), "cut short") {
-		t.Errorf("cells of a file that was cut short: error %v", err)
+		t.Errorf(`Cells of a file that was cut short: error %v, want "cut short"`, err)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestAllocations(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if n := after.Mallocs - before.Mallocs; n > regions*8192/50 || spans != regions*8192 {
-		t.Errorf("%d allocations for %d spans", n, spans)
+		t.Errorf("%d allocations for %d spans, want at most 1 in 50 for %d", n, spans, regions*8192)
 	}
 }
 
@@ -223,7 +223,7 @@ func readAll(t *testing.T, path string, drain bool) {
 	_, err = r.Read(func(r *ring.Record) {
 		read++
 		if r.Thread == nil || r.End < r.Start || r.Depth < 1 || r.Name == nil && r.Kind != ring.KindPosition {
-			t.Errorf("%+v", r)
+			t.Errorf("record %+v, want a thread, a name, a depth and an end after the start", r)
 		}
 	})
 	if err == nil {
@@ -231,7 +231,7 @@ func readAll(t *testing.T, path string, drain bool) {
 	}
 	_ = r.Cells(func(ring.Cell) {})
 	if st := r.Stats(); st.Spans > st.Slots || read > st.Slots || st.Bad < 0 || st.Lost < 0 {
-		t.Errorf("%d records, %+v", read, st)
+		t.Errorf("%d records, stats %+v; want no more than slots and no negative count", read, st)
 	}
 }
 

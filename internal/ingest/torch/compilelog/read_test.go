@@ -39,7 +39,7 @@ func TestRead(t *testing.T) {
 	}
 	log, phases := read(t, bytes.NewReader(data))
 	if len(phases) != 3 || log.Phases != 3 || log.Unmatched != 2 || log.PID != 100 || log.Rank != -1 {
-		t.Errorf("phases %+v, log %+v", phases, log)
+		t.Errorf("phases %+v, log %+v; want 3 phases, 2 unmatched, process 100, no rank", phases, log)
 	}
 	for i, want := range []compilelog.Phase{
 		{Name: "fx_graph_cache_miss", CompileID: "0/0", Start: 1778000000000150500, TID: 100, Depth: 3, Instant: true},
@@ -51,7 +51,7 @@ func TestRead(t *testing.T) {
 		}
 	}
 	if log.Skipped != 2 || log.Defects[0].Offset <= 0 || !strings.Contains(log.Defects[0].Reason, "payload") || !strings.Contains(log.Defects[1].Reason, "envelope") {
-		t.Errorf("defects %v", log.Defects)
+		t.Errorf("defects %v, want 2 skipped: one in the payload, with its offset, one in the envelope", log.Defects)
 	}
 	if !slices.Equal(log.Executions, []string{"0/0", "1/0"}) {
 		t.Errorf("executions %v, want [0/0 1/0]", log.Executions)
@@ -61,7 +61,7 @@ func TestRead(t *testing.T) {
 	}
 	inductor, perOp := log.Compiles[0], log.Compiles[1]
 	if !slices.Equal(inductor.CacheKeys, []string{"fabc"}) || !slices.Equal(inductor.Kernels["triton_poi_fused_add_mul_0:1"], []string{"add", "mul_7"}) {
-		t.Errorf("compile %+v", inductor)
+		t.Errorf("compile %+v, want cache key fabc and the kernel of add and mul_7", inductor)
 	}
 	var ops []string
 	for _, o := range perOp.Forward {
@@ -69,7 +69,7 @@ func TestRead(t *testing.T) {
 	}
 	want := "mul=function.mul.Tensor add=function.add.Scalar getitem=function.getitem mul_1=function.mul.Scalar neg=function.neg.default"
 	if strings.Join(ops, " ") != want {
-		t.Errorf("operators %q", ops)
+		t.Errorf("operators %q, want %q", ops, want)
 	}
 	for _, tc := range []struct {
 		c        *compilelog.Compile
@@ -101,7 +101,7 @@ func TestReadStopsWithTheCallback(t *testing.T) {
 		t.Error("got no error for a text that is not a log:", err)
 	}
 	if log, err := compilelog.Read(bytes.NewReader(data[:len(data)/2]), time.Time{}, nil); err != nil || log.Phases == 0 {
-		t.Error("a cut log:", err)
+		t.Errorf("Read of half a log: %v, %d phases; want no error and some phases", err, log.Phases)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestRealLogs(t *testing.T) {
 			}
 			log, phases := read(t, zr)
 			if log.Skipped != want.skipped || log.Rank != want.rank {
-				t.Errorf("skipped %d, rank %d: %v", log.Skipped, log.Rank, log.Defects)
+				t.Errorf("skipped %d, rank %d: %v; want %d, %d", log.Skipped, log.Rank, log.Defects, want.skipped, want.rank)
 			}
 			for k, n := range want.records {
 				if log.Records[k] != n {
@@ -144,17 +144,17 @@ func TestRealLogs(t *testing.T) {
 					used--
 				}
 				if time.Unix(0, p.Start).Year() < 2024 || p.Dur < 0 {
-					t.Errorf("phase %+v", p)
+					t.Errorf("phase %+v, want a start after 2023 and a length of 0 or more", p)
 				}
 			}
 			if used+log.Unmatched+log.Skipped != want.begins {
-				t.Errorf("%d events in phases, %d unmatched, %d in the log", used, log.Unmatched, want.begins)
+				t.Errorf("%d events in phases, %d unmatched, %d skipped; want %d as in the log", used, log.Unmatched, log.Skipped, want.begins)
 			}
 			if want.forward > 0 && len(log.Compiles[0].Forward) != want.forward {
-				t.Errorf("forward %v", log.Compiles[0].Forward)
+				t.Errorf("forward operators %v, want %d", log.Compiles[0].Forward, want.forward)
 			}
 			if want.inference > 0 && (len(log.Compiles[0].Inference) == 0 || log.Compiles[0].CacheKeys[0] != "fcxg4r73scighp7pjee6p3ploc65qptlut3rep6xbwtjawuldrv5") {
-				t.Errorf("compile %+v", log.Compiles[0])
+				t.Errorf("compile %+v, want inference operators and the cache key of the log", log.Compiles[0])
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func FuzzRead(f *testing.F) {
 		var n int64
 		log, err := compilelog.Read(bytes.NewReader(data), time.Time{}, func(p *compilelog.Phase) error {
 			if p.Name == "" || p.Dur < 0 || p.Depth < 1 {
-				t.Fatalf("phase %+v", p)
+				t.Fatalf("phase %+v, want a name, a depth and a length of 0 or more", p)
 			}
 			n++
 			return nil
@@ -181,12 +181,12 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		if log.Phases != n {
-			t.Fatalf("%d phases, %d seen", log.Phases, n)
+			t.Fatalf("log counts %d phases, want %d as seen", log.Phases, n)
 		}
 		for _, c := range log.Compiles {
 			c.Backwards(func(op, overload string, same bool) {
 				if list := c.Overloads(op, true); len(list) == 0 || list[0] != overload || same && slices.ContainsFunc(list, func(o string) bool { return o != overload }) {
-					t.Errorf("%s has the overloads %q, all %q: %v", op, list, overload, same)
+					t.Errorf("%s has overloads %q, want %q first, and only it: %v", op, list, overload, same)
 				}
 			})
 		}

@@ -70,7 +70,7 @@ func TestTimesAreExact(t *testing.T) {
 	for _, bad := range []string{"99999999999999999999", "1e400", "1e", "--1", ".", `""`, "true", "[1]", "1x"} {
 		got, info, err := all(t, strings.NewReader(`{"traceEvents":[{"ph":"X","name":"a","ts":`+bad+`,"dur":1}]}`))
 		if err != nil || len(got) != 0 || info.Skipped != 1 {
-			t.Errorf("ts %s: %d events, %d skipped, %v", bad, len(got), info.Skipped, err)
+			t.Errorf("ts %s: %d events, %d skipped, %v; want 0, 1, no error", bad, len(got), info.Skipped, err)
 		}
 	}
 }
@@ -93,12 +93,12 @@ func TestColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ev.Kind() != want.kind || ev.PID.Num != want.pid.Num || ev.PID.IsNum != want.pid.IsNum || ev.TID.Num != want.tid.Num || ev.TID.Stream != want.tid.Stream || ev.TID.IsNum != want.tid.IsNum {
-			t.Errorf("%s: kind %v pid %+v tid %+v", ev.RawName(), ev.Kind(), ev.PID, ev.TID)
+			t.Errorf("%s: kind %v, pid %+v, tid %+v; want %v, %+v, %+v", ev.RawName(), ev.Kind(), ev.PID, ev.TID, want.kind, want.pid, want.tid)
 		}
 	}
 	for range 2 {
 		if err := kr.Next(&ev); err != io.EOF {
-			t.Error("the end is not kept:", err)
+			t.Errorf("Next after the end = %v, want io.EOF", err)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestArgs(t *testing.T) {
 		t.Errorf("Float = %v, %v, want 1.25, true", v, ok)
 	}
 	if v, ok := a.Text("s"); !ok || v != "a\"bé\n\\U" {
-		t.Errorf("Text %q %v", v, ok)
+		t.Errorf("Text(s) = %q, %v; want the unescaped text", v, ok)
 	}
 	if _, ok := a.Int("n"); ok {
 		t.Error("N/A parsed as a number, want not")
@@ -127,10 +127,10 @@ func TestArgs(t *testing.T) {
 	var elems []string
 	kineto.Elements(raw, func(e []byte) bool { elems = append(elems, string(e)); return true })
 	if strings.Join(elems, "|") != `[1, 2]|[]|"x,]"` {
-		t.Errorf("elements %q", elems)
+		t.Errorf(`elements %q, want [1, 2], [] and "x,]"`, elems)
 	}
 	if o, ok := a.Raw("o"); !ok || string(o) != `{"k": [1]}` {
-		t.Errorf("object %q", o)
+		t.Errorf(`Raw(o) = %q, want {"k": [1]}`, o)
 	}
 	kineto.Args("{broken").Each(func(_, _ []byte) bool { t.Error("a broken object has members"); return false })
 	kineto.Args(nil).Each(func(_, _ []byte) bool { t.Error("nil has members"); return false })
@@ -163,15 +163,15 @@ func TestDefectsAreSkippedByOffset(t *testing.T) {
 			for _, src := range []io.Reader{strings.NewReader(tc.text), iotest.OneByteReader(strings.NewReader(tc.text))} {
 				got, info, err := all(t, src)
 				if err != nil || strings.Join(got, " ") != tc.want || info.Skipped != tc.skipped || info.Truncated != tc.truncated {
-					t.Errorf("%q, skipped %d, truncated %v, error %v: %v", got, info.Skipped, info.Truncated, err, info.Defects)
+					t.Errorf("events %q, skipped %d, truncated %v, error %v: %v; want %q, %d, %v", got, info.Skipped, info.Truncated, err, info.Defects, tc.want, tc.skipped, tc.truncated)
 				}
 				if tc.name == "broken tail" && info.Base != 1775078550000000000 {
-					t.Errorf("base %d", info.Base)
+					t.Errorf("base %d, want 1775078550000000000", info.Base)
 				}
 				if tc.skipped > 0 {
 					d := info.Defects[0]
 					if d.Offset <= 0 || d.End > int64(len(tc.text)) || d.End <= d.Offset {
-						t.Errorf("defect %v of %d bytes", d, len(tc.text))
+						t.Errorf("defect %v is not a range within %d bytes", d, len(tc.text))
 					}
 				}
 			}
@@ -196,7 +196,7 @@ func TestBase(t *testing.T) {
 	} {
 		_, info, err := all(t, strings.NewReader(tc.text))
 		if err != nil || info.Era() != tc.era || info.BaseAfterEvents != tc.after {
-			t.Errorf("%s: era %v, after %v, %v", tc.text, info.Era(), info.BaseAfterEvents, err)
+			t.Errorf("%s: era %v, base after events %v, %v; want %v, %v", tc.text, info.Era(), info.BaseAfterEvents, err, tc.era, tc.after)
 		}
 	}
 	// The block of the base of a real file.
@@ -215,7 +215,7 @@ func TestLongMemberIsPassedOver(t *testing.T) {
 		t.Error("got the value of a long member, want it skipped")
 	}
 	if raw, ok := info.Member("z"); !ok || string(raw) != `{"a": 2}` {
-		t.Errorf("z %q", raw)
+		t.Errorf(`member z is %q, want {"a": 2}`, raw)
 	}
 }
 
@@ -269,14 +269,14 @@ func TestWalkLooksAtBytesNotNames(t *testing.T) {
 			return err
 		})
 		if err != nil || members != tc.members || events != tc.members {
-			t.Errorf("%s: %d members, %d events, %v", name, members, events, err)
+			t.Errorf("%s: %d members, %d events, %v; want %d of each", name, members, events, err, tc.members)
 		}
 	}
 	cut := gziptest.Pack([]byte(`{"traceEvents":[` + strings.Repeat(`{"ph":"X","name":"a","ts":5},`, 5000) + `{"ph":"X","name":"z","ts":5}]}`))
 	err := kineto.Walk(bytes.NewReader(cut[:len(cut)-20]), "cut.gz", func(m kineto.Member) error {
 		got, info, err := all(t, m.Body)
 		if !info.Truncated || info.Cause == nil || len(got) == 0 {
-			t.Errorf("a cut archive: %d events, %+v", len(got), info)
+			t.Errorf("cut archive: %d events, %+v; want some events, truncated, with the cause", len(got), info)
 		}
 		return err
 	})
@@ -317,7 +317,7 @@ func FuzzReader(f *testing.F) {
 			}
 			n++
 			if ev.Offset <= last || ev.Offset >= int64(len(data)) || data[ev.Offset] != '{' {
-				t.Fatalf("event %d at %d after %d", n, ev.Offset, last)
+				t.Fatalf("event %d is at %d after %d, want rising offsets of {", n, ev.Offset, last)
 			}
 			last = ev.Offset
 			ev.Kind()
@@ -326,13 +326,13 @@ func FuzzReader(f *testing.F) {
 		}
 		info := kr.Info()
 		if info.Events != n || info.SkippedBytes > int64(len(data)) || info.Bytes > int64(len(data)) {
-			t.Fatalf("%d events, %+v", n, info)
+			t.Fatalf("%d events, want the count and the bytes of %+v", n, info)
 		}
 		whole, _, _ := all(t, bytes.NewReader(data))
 		if len(data) < 4096 {
 			pieces, _, _ := all(t, iotest.OneByteReader(bytes.NewReader(data)))
 			if strings.Join(whole, "\x00") != strings.Join(pieces, "\x00") {
-				t.Fatalf("%q in one piece, %q byte by byte", whole, pieces)
+				t.Fatalf("%q in one piece, want the same byte by byte, got %q", whole, pieces)
 			}
 		}
 	})

@@ -36,12 +36,12 @@ func TestDamagedWithoutEnd(t *testing.T) {
 	text := `{"traceEvents":[{"ph":"X","name":"first","ts":1},` + damages["events in events"](n)
 	got, info, err := all(t, strings.NewReader(text+strings.Repeat(" ", 5<<20)+`,{"ph":"X","name":"last","ts":1}]}`))
 	if err != nil || strings.Join(got, " ") != "first last" || info.Unsearched == 0 || info.SkippedBytes < int64(len(text))-100 {
-		t.Errorf("%q, %d places, %d bytes skipped, %d unsearched, error %v", got, info.Skipped, info.SkippedBytes, info.Unsearched, err)
+		t.Errorf("events %q, %d places, %d bytes skipped, %d unsearched, error %v; want first and last, the rest skipped in part unsearched", got, info.Skipped, info.SkippedBytes, info.Unsearched, err)
 	}
 	// A trace with realistic damage is searched completely.
 	text = `{"traceEvents":[` + strings.Repeat(`{"ph":"X","name":"a"b","ts":1},{"ph":"X","name":"ok","ts":1},`, 10_000) + `{"ph":"M"}]}`
 	if got, info, err := all(t, strings.NewReader(text)); err != nil || len(got) < 10_000 || info.Unsearched != 0 {
-		t.Errorf("%d events, %d places, %d unsearched, error %v", len(got), info.Skipped, info.Unsearched, err)
+		t.Errorf("%d events, %d places, %d unsearched, error %v; want 10,000 or more, none unsearched", len(got), info.Skipped, info.Unsearched, err)
 	}
 }
 
@@ -77,7 +77,7 @@ func TestGrowth(t *testing.T) {
 		kept += len(m.Raw)
 	}
 	if len(info.Top) != 40 || kept > 16<<20 || kept < 15<<20 {
-		t.Errorf("%d members, %d bytes are kept", len(info.Top), kept)
+		t.Errorf("%d members, %d bytes are kept; want 40 and 15 to 16 MiB", len(info.Top), kept)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestInflation(t *testing.T) {
 			return err
 		})
 		if refused := err != nil && strings.Contains(err.Error(), "1,100 times its size"); refused != (name != "once") || n > 1100*int64(len(data))+65<<20 {
-			t.Errorf("%s: %d bytes became %d, error %v", name, len(data), n, err)
+			t.Errorf("%s: %d bytes became %d, error %v; want a refusal unless compressed once", name, len(data), n, err)
 		}
 	}
 }

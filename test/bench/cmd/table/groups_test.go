@@ -33,7 +33,7 @@ func TestProfiledCommand(t *testing.T) {
 	}
 	text, err := os.ReadFile(filepath.Join(tables.dir, "main.go"))
 	if err != nil || !strings.Contains(string(text), "pprof.StartCPUProfile(f)") {
-		t.Errorf("%v, the replacement does not start a profile:\n%s", err, text)
+		t.Errorf("%v, want a file that starts a profile:\n%s", err, text)
 	}
 	text, err = os.ReadFile(overlay)
 	if err != nil {
@@ -41,7 +41,7 @@ func TestProfiledCommand(t *testing.T) {
 	}
 	var replaces struct{ Replace map[string]string }
 	if err := json.Unmarshal(text, &replaces); err != nil || len(replaces.Replace) != 1 {
-		t.Fatalf("%v, overlay %s", err, text)
+		t.Fatalf("%v, overlay %s; want one replaced file", err, text)
 	}
 	for path := range replaces.Replace {
 		if _, err := os.Stat(path); err != nil {
