@@ -62,6 +62,10 @@ type Span struct {
 	Group     string
 	GroupSize int
 
+	// Peer is the rank that a message goes to or comes from, plus 1; zero if
+	// unknown.
+	Peer int
+
 	// Role distinguishes ranks that do different work, such as the stages of a
 	// pipeline: the arguments role, pipeline_stage (or pp_rank) and expert_group of
 	// the application, the training loop or an iteration.

@@ -32,6 +32,7 @@ const (
 	argSamples    = "samples"
 	argGroup      = "pg"
 	argGroupSize  = "group_size"
+	argPeer       = "peer"
 	argRole       = "role"
 	argStage      = "pipeline_stage"
 	argPPRank     = "pp_rank"
@@ -124,6 +125,10 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.Group = a.Text()
 	case argGroupSize:
 		s.GroupSize = int(max(a.Int64(), 0))
+	case argPeer:
+		if n, ok := tracefile.Whole(*a); ok && n >= 0 && n < MaxRanks {
+			s.Peer = int(n) + 1
+		}
 	case argDevice:
 		s.Device = nanoseconds(a)
 	case argDeviceComm:

@@ -81,6 +81,7 @@ func (v *Verdict) Render() {
 
 var needed = map[string]string{
 	reasonHidden:      "a span around each blocking collective, send and receive (category comm), in every step",
+	reasonPeers:       "the rank that each message goes to or comes from (argument peer), or the pipeline stage of each rank (argument pipeline_stage of an iteration)",
 	reasonNoBarrier:   "a span around the collectives that join all ranks, in every step",
 	reasonTooFewSteps: "at least 20 steps after the slow start",
 	reasonNoSteps:     "the times of single steps: a span for each iteration, on each rank",

@@ -24,6 +24,8 @@ type job struct {
 	every   int  // steps per collective, as with local SGD
 	stages  int  // number of pipeline stages
 	noP2P   bool // messages are in no span
+	peers   bool // messages have peers
+	noRoles bool // the stages of ranks are not recorded
 	noNorm  bool // no collective of all ranks after that of each stage
 	joins   bool // the wait in the collective is recorded as a join
 	noLanes bool // all spans are on one lane, as in files without threads
@@ -102,7 +104,7 @@ func (j job) state() *straggler.State {
 	st := straggler.New(&straggler.Options{WorldSize: j.n})
 	s := j.run()
 	for r := range s.steps {
-		if s.layout == "pipeline" {
+		if s.layout == "pipeline" && !s.noRoles {
 			st.SetRank(r, straggler.Rank{Role: fmt.Sprintf("stage%d", r%s.stages)})
 		}
 		for i := range s.steps[r] {

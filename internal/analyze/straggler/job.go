@@ -35,11 +35,13 @@ type graph struct {
 	from    int     // the first judged round
 	groups  []group
 	gid     [][]int // by rank and by its own group number: the index in groups
+	peers   [][]int // by rank and by its own group number: the index of the peer, -1 for a process group or an unknown peer
 
 	// How ranks wait for each other.
 	launches  bool  // hosts wait in joins for what they launched, but the waits are short
 	connected bool  // the recorded meetings connect all ranks
 	joins     bool  // ranks wait for each other in joins, because the collectives they join are not recorded
+	unsent    bool  // ranks wait for messages, and the records do not show from which rank these come
 	hides     Phase // the phase that hides the collective of all ranks; Host if none does
 
 	places [][]float64 // by role and index of the collective: how far into backward it is launched, 0 to 1; NaN if unknown
@@ -136,7 +138,47 @@ func newGraph(st *State) *graph {
 	}
 	g.nameGroups()
 	g.commonSteps()
+	g.inferStages()
 	return g
+}
+
+// inferStages divides ranks without roles into the stages of a pipeline, if messages with known peers precede
+// forward passes: a stage is one more than the last one of the ranks it receives such messages from. In a ring,
+// as of ring attention, there are no stages.
+func (g *graph) inferStages() {
+	if len(g.roles) > 1 || len(g.steps) == 0 {
+		return
+	}
+	stage := make([]int, len(g.ranks))
+	rd := g.read()
+	for rd.round(); rd.s < min(2, len(g.steps)-1); {
+		rd.round() // the first steps may differ
+	}
+	for deeper := true; deeper; {
+		deeper = false
+		for r, p := range rd.programs {
+			for i := range p.host {
+				if p.host[i].kind != receive || wayOf(p.host, i, 1) != 1 {
+					continue
+				}
+				if from := g.peers[r][p.host[i].group]; from >= 0 && stage[r] <= stage[from] {
+					if stage[r], deeper = stage[from]+1, true; stage[r] == len(g.ranks) {
+						return // a ring
+					}
+				}
+			}
+		}
+	}
+	if slices.Max(stage) == 0 {
+		return
+	}
+	roles := make([]string, len(g.ranks))
+	for r, n := range stage {
+		roles[r] = "stage " + strconv.Itoa(n)
+		g.info[r].Role = roles[r]
+	}
+	g.stages = meet.NewStages(roles)
+	g.roles, g.roleOf = g.stages.Ranks, g.stages.Role
 }
 
 // commonSteps finds the steps that all ranks have.
@@ -168,6 +210,13 @@ func (g *graph) nameGroups() {
 			of = append(of, meet.Group{Name: n.name, Size: n.size})
 		}
 		ranks = append(ranks, of)
+	}
+	for _, r := range g.ranks {
+		var peers []int
+		for k := range g.st.ranks[r].groups {
+			peers = append(peers, slices.Index(g.ranks, g.st.ranks[r].groups[k].peer()))
+		}
+		g.peers = append(g.peers, peers)
 	}
 	all := meet.NumberGroups(ranks)
 	g.gid = all.Number

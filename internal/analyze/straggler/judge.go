@@ -95,6 +95,9 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	case !was.finished:
 		v.unknown(reasonReplay)
 		return
+	case j.unsent && !j.connected:
+		v.unknown(reasonPeers)
+		return
 	case j.hides == Host && !j.connected:
 		v.unknown(reasonNoBarrier)
 		return
@@ -122,6 +125,8 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 			v.unknown(reasonReplay)
 		case j.rounds() < fewRounds:
 			v.unknown(reasonTooFewSteps)
+		case j.unsent:
+			v.unknown(reasonPeers)
 		case j.hides != Host:
 			v.unknown(reasonHidden)
 		case len(j.missing) > 0 && j.mayWaitForMissing(was):
@@ -141,6 +146,11 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
 	if !believed(all[head]) {
 		v.unknown(reasonReplay) // a wider repair that saves more is not credible either
+		return
+	}
+	if j.unsent { // ranks that work longer may be a stage of a pipeline
+		v.unknown(reasonPeers)
+		v.suspect(&all[head])
 		return
 	}
 	if f := &all[head]; f.Kind == finding.SlowRanks && j.hiddenAmong(f.Ranks) {

@@ -234,14 +234,14 @@ func (s *sim) pipeline(i int) {
 					if k > 0 {
 						arrives := max(s.now[r], from[b]) + 0.5
 						if !s.noP2P {
-							s.record(r, straggler.Span{Phase: straggler.Communication, Meeting: straggler.Receive}, s.now[r], arrives)
+							s.record(r, straggler.Span{Phase: straggler.Communication, Meeting: straggler.Receive, Peer: s.peer(d*stages + order(max(k-1, 0)))}, s.now[r], arrives)
 						}
 						s.now[r] = arrives
 					}
 					s.emit(r, p, dur)
 					from[b] = s.now[r]
 					if k+1 < stages && !s.noP2P {
-						s.record(r, straggler.Span{Phase: straggler.Communication, Meeting: straggler.Send}, s.now[r], s.now[r])
+						s.record(r, straggler.Span{Phase: straggler.Communication, Meeting: straggler.Send, Peer: s.peer(d*stages + order(k+1))}, s.now[r], s.now[r])
 					}
 				}
 			}
@@ -259,6 +259,14 @@ func (s *sim) pipeline(i int) {
 	if !s.noNorm {
 		s.collective(s.everyone(), "", 1, i, true)
 	}
+}
+
+// peer returns the peer of a message, if peers are recorded.
+func (s *sim) peer(r int) int {
+	if s.peers {
+		return r + 1
+	}
+	return 0
 }
 
 // TestHalfOfManyRanks: more ranks are late than smallest examines one by one.

@@ -26,16 +26,16 @@ func (j *job) meet() {
 // as meetings. A host that only launches work for a device does not wait for other ranks there.
 func (g *graph) findMeetings() {
 	const least = 0.01 // of a step
-	var spreads, lows []float64
+	var spreads, lows, unsent []float64
 	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without and with joins
-	received := newTally(len(g.ranks))
+	received, met := newTally(len(g.ranks)), make(map[[2]int]bool)
 	rd := g.read()
 	for s := range g.steps {
 		rd.round()
 		if s < g.from {
 			continue
 		}
-		low, high := math.Inf(1), 0.0
+		low, high, unknown := math.Inf(1), 0.0, 0.0
 		for r, p := range rd.programs {
 			d := 0.0
 			for i := range p.host {
@@ -44,6 +44,11 @@ func (g *graph) findMeetings() {
 					recorded.add(g.gid[r][pc.group], s)
 				case pc.kind == receive:
 					received.add(r, s)
+					if from := g.peers[r][pc.group]; from >= 0 {
+						met[[2]int{r, from}] = true
+					} else if len(g.roles) < 2 {
+						unknown += float64(pc.dur) / float64(len(g.ranks))
+					}
 				case pc.kind == join && len(p.lanes) == 0:
 					d += float64(pc.dur)
 					joined.add(g.gid[r][pc.group], s)
@@ -56,7 +61,7 @@ func (g *graph) findMeetings() {
 			}
 			low, high = min(low, d), max(high, d)
 		}
-		spreads, lows = append(spreads, high-low), append(lows, low)
+		spreads, lows, unsent = append(spreads, high-low), append(lows, low), append(unsent, unknown)
 	}
 	low := stats.Median(lows)
 	g.joins = stats.Median(spreads) > least*g.typical() || low > 2*least*g.typical()
@@ -72,12 +77,22 @@ func (g *graph) findMeetings() {
 		}
 	}
 	for r, n := range received.count {
+		if n == 0 || 10*n < len(spreads) {
+			continue
+		}
+		known := false
+		for from := range g.ranks {
+			if met[[2]int{r, from}] {
+				sets, known = append(sets, []int{r, from}), true
+			}
+		}
 		for _, way := range [...]int{-1, 1} {
-			if from := g.stages.Peer(r, way); from >= 0 && n > 0 && 10*n >= len(spreads) {
+			if from := g.stages.Peer(r, way); from >= 0 && !known {
 				sets = append(sets, []int{r, from})
 			}
 		}
 	}
+	g.unsent = stats.Median(unsent) > least*g.typical()
 	g.connected = connects(sets, len(g.ranks))
 }
 
@@ -230,17 +245,29 @@ func (j *job) unseenWaits() bool {
 	return len(j.roles) > 1 && stats.Median(j.means(int(Host))) > 0.1*j.typical()
 }
 
-// The n-th message that a rank sends to a pipeline neighbor is the n-th that this neighbor receives from it:
-// see [meet.Stages].
+// The n-th message that a rank sends to another one is the n-th that this one receives from it. If the records do not
+// have the other rank, it is in a neighbor stage of the pipeline: see [meet.Stages].
+
+// peer returns the rank to which the current piece, a message, is sent (by is -1), or from which it is received
+// (by is 1), or -1 if it is unknown.
+func (rp *replayer) peer(a *actor, by int) int {
+	if to := rp.w.peers[a.rank][a.todo[a.i].group]; to >= 0 {
+		return to
+	}
+	return rp.w.stages.Peer(a.rank, -by*a.way(by))
+}
 
 // way returns the direction of a message, 1 for the next stage and -1 for the previous one, or 0 if unknown.
 // by selects whether the work before (-1) or after (1) the message decides: forward or backward.
-func (a *actor) way(by int) int {
-	for k := a.i + by; k >= 0 && k < len(a.todo); k += by {
-		if a.todo[k].kind != work {
+func (a *actor) way(by int) int { return wayOf(a.todo, a.i, by) }
+
+// wayOf is way for the message at index i of the pieces of a step.
+func wayOf(list []piece, i, by int) int {
+	for k := i + by; k >= 0 && k < len(list); k += by {
+		if list[k].kind != work {
 			continue
 		}
-		switch a.todo[k].phase {
+		switch list[k].phase {
 		case Forward:
 			return 1
 		case Backward:
@@ -251,7 +278,7 @@ func (a *actor) way(by int) int {
 }
 
 func (rp *replayer) post(a *actor) {
-	to := rp.w.stages.Peer(a.rank, a.way(-1))
+	to := rp.peer(a, -1)
 	if to < 0 {
 		return
 	}
@@ -264,7 +291,7 @@ func (rp *replayer) post(a *actor) {
 
 // receive lets a host take the next message of a neighbor. It reports false if the host has to wait for it.
 func (rp *replayer) receive(a *actor) bool {
-	from := rp.w.stages.Peer(a.rank, -a.way(1))
+	from := rp.peer(a, 1)
 	if from < 0 {
 		rp.take(a, &piece{dur: a.todo[a.i].dur}, false)
 		return true

@@ -75,6 +75,9 @@ type Span struct {
 	// ranks, 0 if unknown.
 	Group     string
 	GroupSize int
+	// Peer is the number of the rank that a message is sent to, or received from, plus 1; 0 if unknown. Then
+	// the rank at the same position in the neighbor stage of the pipeline is assumed, see [meet.Stages].
+	Peer int
 	// Lane is 0 for the training thread. A collective on another lane (a communication stream or thread) runs
 	// concurrently. The lane [Device] holds the work of a device, of all phases; Launch is then the time at
 	// which the host launched it.

@@ -14,7 +14,7 @@ type program struct {
 type piece struct {
 	kind  pieceKind
 	phase Phase  // of work; for a meeting that is hidden in work, the phase that hides it
-	group uint16 // number of the group by rank, in order of first use; joins have one too
+	group uint16 // number of the group by rank, in order of first use; joins have one too, and messages that of their peer
 	dur   int64
 	// lead depends on the kind. For a join: how long before the end of all launched work it ends. For a
 	// launch: the index in lanes. For work: 1 if it continues after a launch.

@@ -1,6 +1,10 @@
 package straggler
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 type rankState struct {
 	info Rank
@@ -41,6 +45,29 @@ func (rs *rankState) group(name string, size int) uint16 {
 	}
 	rs.groups[i].size = max(rs.groups[i].size, size)
 	return uint16(i)
+}
+
+// peerPrefix begins the name of the group of messages to and from one rank. Process groups have other names.
+const peerPrefix = "\x00rank "
+
+// groupOf returns the number of the group of a communication span: of its process group, or of its peer.
+func (rs *rankState) groupOf(sp *Span) uint16 {
+	switch {
+	case sp.Meeting != Send && sp.Meeting != Receive:
+		return rs.group(sp.Group, sp.GroupSize)
+	case sp.Peer > 0:
+		return rs.group(peerPrefix+strconv.Itoa(sp.Peer-1), 0)
+	}
+	return rs.group("", 0)
+}
+
+// peer returns the rank that messages of a group are exchanged with, or -1 if it is a process group.
+func (n *groupName) peer() int {
+	rest, ok := strings.CutPrefix(n.name, peerPrefix)
+	if rank, err := strconv.Atoi(rest); ok && err == nil {
+		return rank
+	}
+	return -1
 }
 
 // countLaunch counts the launch of a collective of a group, or its run on a device.

@@ -215,7 +215,7 @@ func (p *program) add(sp *Span, c cut, rs *rankState) {
 	switch {
 	case sp.Phase == Communication && sp.Meeting != Launch:
 		kind := collective + pieceKind(sp.Meeting)
-		p.host = append(p.host, piece{kind: kind, group: rs.group(sp.Group, sp.GroupSize), dur: micro(c.to) - micro(c.from)})
+		p.host = append(p.host, piece{kind: kind, group: rs.groupOf(sp), dur: micro(c.to) - micro(c.from)})
 	case sp.Phase >= phases:
 		p.work(c.from, c.to, Host)
 	default:

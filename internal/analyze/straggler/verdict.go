@@ -8,6 +8,7 @@ import (
 const (
 	reasonHidden      = "barrier_hidden" // the wait for other ranks is hidden in a span with work, or in no span
 	reasonNoBarrier   = "no_barrier"     // no meeting of the ranks was found
+	reasonPeers       = "unknown_peers"  // ranks wait for messages of unknown ranks
 	reasonMissingRank = "missing_rank"   // a rank without data may be the one waited for
 	reasonTooFewSteps = "too_few_steps"
 	ReasonSingleRank  = "single_rank" // no rank to compare with
