@@ -338,9 +338,6 @@ func (j *Job) quality(led *account.Report) Quality {
 		}
 		q.Skipped = append(q.Skipped, f.Error())
 	}
-	for i := range j.Attempts {
-		q.Late += j.Attempts[i].Late
-	}
 	q.Missing = findMissing(j.Job, led)
 	device := slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led, device)...)...)

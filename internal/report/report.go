@@ -340,7 +340,6 @@ type Quality struct {
 	RanksInvented bool `json:"ranks_invented,omitempty"`
 	// OtherSignals counts lines of OTLP log records and metrics, which were left out.
 	OtherSignals int64 `json:"other_signals,omitempty"`
-	Late         int64 `json:"late_spans,omitempty"` // spans too far out of time order to be assigned to a step
 	// Missing describes ranks whose files are missing, in words.
 	Missing []string `json:"missing_files,omitempty"`
 	Remarks []string `json:"remarks,omitempty"`

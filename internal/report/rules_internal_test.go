@@ -38,8 +38,8 @@ func TestConfidence(t *testing.T) {
 		{"ends", Report{Ledger: &account.Report{Flags: []account.Flag{{Kind: account.MissingEnds}, {Kind: account.MissingEnds}}}}, "medium", []string{"spans lack their ends"}},
 		{"disputed", Report{Ledger: &account.Report{}, Verdict: Verdict{Rank: &straggler.Verdict{Coverage: straggler.Coverage{Disputed: 1}}}}, "low", []string{"two records of the same rank and step differ"}},
 		{"cut off", Report{Ledger: &account.Report{}, Quality: Quality{Torn: 2}}, "high", []string{"2 files truncated"}},
-		{"several", Report{Quality: Quality{BadLines: 1, Late: 3}, Ledger: &account.Report{Flags: []account.Flag{{Kind: account.TwoWriters}}}}, "low",
-			[]string{"several processes have the same rank", "1 line unreadable", "3 spans out of order"}},
+		{"several", Report{Quality: Quality{BadLines: 1}, Ledger: &account.Report{Flags: []account.Flag{{Kind: account.TwoWriters}}}}, "low",
+			[]string{"several processes have the same rank", "1 line unreadable"}},
 	} {
 		if got, says := c.r.confidence(); got != c.want || !slices.Equal(says, c.says) {
 			t.Errorf("%s: confidence %s, %q; want %s, %q", c.name, got, says, c.want, c.says)

@@ -54,11 +54,12 @@ func collect(set *job.Set, spill *extsort.Blocks) (*State, error) {
 	of := make(map[*job.Process]*process)
 	procs, err := set.Processes(func(p *job.Process) job.Sink {
 		out := &process{proc: p, details: newDetailSink(p)}
-		all := make(job.Sinks, 4)
-		all[0], out.ledger = account.OpenSink(p, s.spill)
-		all[1], out.steps = fromjob.OpenSink(p, s.spill)
-		all[2] = out.details
-		all[3], out.use = profile.OpenSink(p)
+		all := make(job.Sinks, 3)
+		var steps account.Reader
+		steps, out.steps = fromjob.NewReader(p, s.spill)
+		all[0], out.ledger = account.OpenSink(p, s.spill, steps)
+		all[1] = out.details
+		all[2], out.use = profile.OpenSink(p)
 		mu.Lock()
 		defer mu.Unlock()
 		of[p] = out

@@ -473,9 +473,6 @@ func (r *Report) confidence() (string, []string) {
 	if q.BadLines > 0 {
 		doubt(1, display.Plural(q.BadLines, "line")+" unreadable")
 	}
-	if q.Late > 0 {
-		doubt(1, display.Plural(int(q.Late), "span")+" out of order")
-	}
 	if v := r.Verdict.Rank; v != nil && v.Coverage.Disputed > 0 {
 		doubt(2, "two records of the same rank and step differ")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// answers holds the sinks of the ledger and of the diagnosis of one job.
+// answers holds the ledger and the steps of one job.
 type answers struct {
 	mu       sync.Mutex
 	builders map[*job.Process]*account.Builder
@@ -25,11 +25,11 @@ func newAnswers() *answers {
 }
 
 func (a *answers) open(p *job.Process) job.Sink {
-	s, b := account.OpenSink(p, nil)
+	s, b := account.OpenSink(p, nil, a.steps.Reader(p))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.builders[p] = b
-	return job.Sinks{s, a.steps.Open(p)}
+	return s
 }
 
 // compare checks that the ledger and the diagnosis have the same waits for each rank and

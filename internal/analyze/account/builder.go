@@ -23,8 +23,9 @@ type Builder struct {
 	steps   *job.Steps
 	own     job.Steps // used if the process does not provide steps
 	saves   []save
-	meets   meetKinds
-	role    string
+	ops     ops
+	spans   Spans
+	readers []Reader
 	known   bool            // a span of the standard vocabulary was added
 	devices bool            // a span of device work or of a launch was added
 	spill   *extsort.Blocks // takes what exceeds the memory limit, nil: keep all in memory
@@ -44,17 +45,24 @@ func NewPacked(spill *extsort.Blocks) *Builder { return &Builder{spill: spill} }
 
 // Span adds a span. It copies what it needs.
 func (b *Builder) Span(s *job.Span) {
-	r := row{
-		id: s.ID, parent: s.Parent, start: s.Start, end: s.End, thread: s.Thread,
-		background: s.Background, nested: s.Nested,
+	r := Row{
+		ID: s.ID, Parent: s.Parent, Start: s.Start, End: s.End, Thread: s.Thread, Class: s.Class, kind: kindOf[s.Class],
+		Background: s.Background, nested: s.Nested, OfDevice: s.Launch != 0, Outside: s.Async || s.Name == spans.CheckpointSaveFinalization,
 	}
-	r.kind, r.meet = kindOf[s.Class], b.meets.number(s)
+	r.what = what(r.kind)
+	r.Op, r.meet = b.ops.number(s)
+	switch {
+	case r.OfDevice:
+		r.Class, r.Number = s.For, s.Launch
+	case s.Class == vocab.ClassCollective:
+		r.Number = s.Step
+	default:
+		r.Number = max(s.Device-s.DeviceComm, 0)
+	}
 	if s.Role != "" {
-		b.role = max(b.role, s.Role) // does not depend on the order of spans
+		b.spans.Role = max(b.spans.Role, s.Role) // does not depend on the order of spans
 	}
-	if r.what = what(r.kind); s.Class == vocab.ClassForward || s.Class == vocab.ClassBackward {
-		r.pass = s.Class
-	}
+	b.spans.Loader = max(b.spans.Loader, s.Loader)
 	switch {
 	case s.Name == spans.TrainingLoop:
 		r.role = roleLoop
@@ -71,17 +79,17 @@ func (b *Builder) Span(s *job.Span) {
 		b.own.Add(s)
 	}
 	b.known, b.devices = b.known || r.role != roleNone, b.devices || s.Launch != 0 || s.Device > 0
-	b.first = min(b.first, r.start)
+	b.first = min(b.first, r.Start)
 	b.rows.add(r)
 }
 
 // resolve makes an iteration of a row that is a training step. A candidate that
 // is not a step becomes other time, unless it is compute time or a collective.
-func (b *Builder) resolve(r *row) {
+func (b *Builder) resolve(r *Row) {
 	if r.role != roleIteration {
 		return
 	}
-	if i := b.steps.Find(r.start, r.id); i >= 0 {
+	if i := b.steps.Find(r.Start, r.ID); i >= 0 {
 		r.kind, r.what = kindIteration, firstIteration+what(i)
 		return
 	}
@@ -101,7 +109,7 @@ func (b *Builder) finish() error {
 	if b.done != nil {
 		return nil
 	}
-	a := &attempt{Process: b.proc, names: b.table, meets: b.meets.list, role: b.role, standard: b.known}
+	a := &attempt{Process: b.proc, names: b.table, meets: b.ops.kinds, role: b.spans.Role, standard: b.known}
 	a.Start = min(a.Start, b.first)
 	a.stop = a.End
 	if a.stop == job.NoEnd {
@@ -109,9 +117,9 @@ func (b *Builder) finish() error {
 	}
 	a.stop = max(a.stop, a.Start)
 	steps := b.steps.All()
-	joins := b.meets.joins()
+	joins := b.ops.joins()
 	t := newTimeline(b.table, b.spill)
-	t.devices, t.joins, t.met.groups, t.iterations = b.devices, joins, groups(b.meets.list), make([]iteration, 0, len(steps))
+	t.devices, t.joins, t.met.groups, t.iterations = b.devices, joins, groups(b.ops.kinds), make([]iteration, 0, len(steps))
 	for i := range steps {
 		st := &steps[i]
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
@@ -122,18 +130,30 @@ func (b *Builder) finish() error {
 	a.unnumbered, a.local = b.steps.Unnumbered, b.steps.Local
 	if a.means = b.steps.Rule == vocab.StepUpdate; a.means { // these iterations have no spans
 		for i := range steps {
-			b.rows.add(row{id: steps[i].ID, start: steps[i].Start, end: steps[i].End, kind: kindIteration, role: roleIteration})
+			b.rows.add(Row{ID: steps[i].ID, Start: steps[i].Start, End: steps[i].End, kind: kindIteration, role: roleIteration})
 		}
 	}
-	next := b.rows.all()
-	w := newWalk(a, t, b.steps)
-	w.run(func() []row {
-		rows := next()
+	b.spans.Ops = b.ops.list
+	for _, to := range b.readers {
+		to.Begin(&b.spans)
+	}
+	from := b.rows.all()
+	next := func() []Row {
+		rows := from()
 		for i := range rows {
+			for _, to := range b.readers {
+				to.Row(&rows[i])
+			}
 			b.resolve(&rows[i])
 		}
 		return rows
-	})
+	}
+	newWalk(a, t, b.steps).run(next)
+	for len(b.readers) > 0 && next() != nil { // what began after the end of the process
+	}
+	for _, to := range b.readers {
+		to.End()
+	}
 	if err := b.rows.close(); err != nil {
 		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
 	}
@@ -148,11 +168,11 @@ func (b *Builder) finish() error {
 }
 
 // OpenSink returns a sink that builds the timeline of a process, for
-// [job.Set.Read] and [LedgerOf]. Data beyond the memory limit of spill goes to its file.
-// If spill is nil, all data stays in memory.
-func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Builder) {
+// [job.Set.Read] and [LedgerOf], and passes its rows to readers. Data beyond the memory limit
+// of spill goes to its file. If spill is nil, all data stays in memory.
+func OpenSink(p *job.Process, spill *extsort.Blocks, readers ...Reader) (job.Sink, *Builder) {
 	s := &sink{Builder: NewBuilder(Process{Start: job.NoEnd}), from: p}
-	s.steps, s.spill = &p.Steps, spill
+	s.steps, s.spill, s.readers = &p.Steps, spill, readers
 	return s, s.Builder
 }
 

@@ -1,7 +1,9 @@
 package account
 
 import (
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/job"
@@ -37,26 +39,19 @@ const (
 	message = "receive"
 )
 
-// meetKindOf returns the kind of a meeting, or false if the span is not a meeting.
-func meetKindOf(s *job.Span) (meetKind, bool) {
-	switch {
-	case s.Class == vocab.ClassCollective:
-		// A launch does not wait.
-		if s.Async || s.Kind == "send" {
-			return meetKind{}, false
-		}
-		if s.Kind == message {
-			return meetKind{op: message}, true
-		}
-		k := meetKind{group: s.Group, op: s.Kind}
-		if k.group != "" {
-			k.size = s.GroupSize
-		}
-		return k, true
-	case s.Class == vocab.ClassCommInit, s.Class == vocab.ClassStartUp && startUpPrefix+Category(s.Kind) == StartupRendezvous:
-		return meetKind{op: setUp}, true
+// meetKindOf returns the kind of a meeting, or false if the communication is none.
+func meetKindOf(op *Op) (meetKind, bool) {
+	switch op.Kind {
+	case "send":
+		return meetKind{}, false
+	case message, setUp:
+		return meetKind{op: op.Kind}, true
 	}
-	return meetKind{}, false
+	k := meetKind{group: op.Group, op: op.Kind}
+	if k.group != "" {
+		k.size = op.Size
+	}
+	return k, true
 }
 
 // of returns the process group of a kind.
@@ -64,11 +59,22 @@ func (k *meetKind) of() meet.Group {
 	return meet.Group{Name: k.group, Size: k.size, SetUp: k.op == setUp}
 }
 
-// meetKinds holds the kinds of a process, numbered from 1 in the order of first use.
-type meetKinds struct {
-	list  []meetKind
-	of    map[meetKind]uint16
-	asked bool // a launch of a collective was recorded
+// Op is a kind of communication as a process recorded it.
+type Op struct {
+	Kind  string // the collective, "send", "receive" or "wait"
+	Group string // process group, empty for all ranks
+	Size  int    // of the group, 0 if not recorded
+}
+
+// ops holds the kinds of communication and of meetings of a process, numbered from 1 in the
+// order of first use.
+type ops struct {
+	list   []Op
+	of     map[Op]uint16
+	meet   []uint16   // of each op: the number of its meetKind, 0 if none was used so far
+	kinds  []meetKind // by number
+	kindAt map[meetKind]uint16
+	asked  bool // a launch of a collective was recorded
 }
 
 // fewKinds is the number of kinds that are searched one by one.
@@ -91,40 +97,76 @@ func groups(kinds []meetKind) (at []uint16) {
 	return at
 }
 
-// number returns the number of the kind of a span, or 0 if the span is not a meeting.
-func (m *meetKinds) number(s *job.Span) uint16 {
-	switch s.Class {
-	case vocab.ClassCollective, vocab.ClassCommInit, vocab.ClassStartUp:
+// number returns the number of the communication of a span and that of its kind of meeting, 0
+// for none.
+func (o *ops) number(s *job.Span) (op, meet uint16) {
+	var c Op
+	switch {
+	case s.Class == vocab.ClassCollective, s.Launch != 0 && s.For == vocab.ClassCollective:
+		c = Op{Kind: s.Kind, Group: s.Group, Size: s.GroupSize}
+	case s.Class == vocab.ClassCommInit, s.Class == vocab.ClassStartUp && startUpPrefix+Category(s.Kind) == StartupRendezvous:
+		c.Kind = setUp
 	default:
-		return 0
+		return 0, 0
 	}
-	k, ok := meetKindOf(s)
-	if !ok {
-		m.asked = m.asked || s.Class == vocab.ClassCollective && s.Async
-		return 0
+	if op = o.find(c); op == 0 {
+		return 0, 0
 	}
-	for i := range m.list[:min(len(m.list), fewKinds)] {
-		if m.list[i] == k { // faster than a map
+	switch {
+	case s.Class != vocab.ClassCollective && c.Kind != setUp: // the work of a device
+	case s.Async: // a launch does not wait
+		o.asked = true
+	default:
+		if meet = o.meet[op-1]; meet == 0 {
+			meet = o.kindOf(&c)
+			o.meet[op-1] = meet
+		}
+	}
+	return op, meet
+}
+
+func (o *ops) find(c Op) uint16 {
+	for i := range o.list[:min(len(o.list), fewKinds)] {
+		if o.list[i] == c { // faster than a map
 			return uint16(i + 1)
 		}
 	}
-	n, ok := m.of[k]
-	if !ok && len(m.list) < maxMeetKinds {
-		if m.of == nil {
-			m.of = make(map[meetKind]uint16)
+	n, ok := o.of[c]
+	if !ok && len(o.list) < math.MaxUint16 {
+		if o.of == nil {
+			o.of = make(map[Op]uint16)
 		}
-		m.list = append(m.list, k)
-		n = uint16(len(m.list))
-		m.of[k] = n
+		c.Kind, c.Group = strings.Clone(c.Kind), strings.Clone(c.Group)
+		o.list, o.meet = append(o.list, c), append(o.meet, 0)
+		n = uint16(len(o.list))
+		o.of[c] = n
+	}
+	return n
+}
+
+// kindOf returns the number of the meetKind of an op.
+func (o *ops) kindOf(c *Op) uint16 {
+	k, ok := meetKindOf(c)
+	if !ok {
+		return 0
+	}
+	n, ok := o.kindAt[k]
+	if !ok && len(o.kinds) < maxMeetKinds {
+		if o.kindAt == nil {
+			o.kindAt = make(map[meetKind]uint16)
+		}
+		o.kinds = append(o.kinds, k)
+		n = uint16(len(o.kinds))
+		o.kindAt[k] = n
 	}
 	return n
 }
 
 // joins sets the group of the waits for collectives, and reports whether they are meetings.
 // The group is the only recorded one, or all ranks if no group is recorded.
-func (m *meetKinds) joins() bool {
+func (o *ops) joins() bool {
 	var of meetKind
-	for _, k := range m.list {
+	for _, k := range o.kinds {
 		switch {
 		case k.op == setUp || k.op == waiting || k.op == message:
 		case of.op == "":
@@ -133,12 +175,12 @@ func (m *meetKinds) joins() bool {
 			return false
 		}
 	}
-	for i := range m.list {
-		if k := &m.list[i]; k.op == waiting && k.group == "" {
+	for i := range o.kinds {
+		if k := &o.kinds[i]; k.op == waiting && k.group == "" {
 			k.group, k.size = of.group, of.size
 		}
 	}
-	return !m.asked
+	return !o.asked
 }
 
 // The columns of meetings. A meeting inside of an iteration has the index of the iteration,

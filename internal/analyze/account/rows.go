@@ -6,24 +6,58 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// row holds the fields of a span that the sweep needs. It contains no pointers.
-type row struct {
-	id, parent uint64
-	start, end int64
-	thread     int64
-	what       what
-	kind       kind
-	role       role
-	background bool
-	nested     bool
-	meet       uint16      // number of its meetKind, 0 if it is not a meeting
-	pass       vocab.Class // ClassForward, ClassBackward, or else ClassOther
+// Row is what is kept of a span. It contains no pointers.
+type Row struct {
+	ID, Parent uint64
+	Start, End int64 // End is job.NoEnd if the span has not ended
+	Thread     int64
+
+	// Number is the recorded step of a collective or job.Unknown, when the host asked for the
+	// work of a device, or how long a device worked for another span without collectives.
+	Number int64
+
+	what   what
+	Op     uint16      // number of its [Op], 0 if it is no communication
+	meet   uint16      // number of its meetKind, 0 if it is not a meeting
+	Class  vocab.Class // of the work of a device: what it is for
+	kind   kind
+	role   role
+	nested bool
+
+	Background bool
+	OfDevice   bool // the work of a device, with the time of its launch
+	Outside    bool // of steps, although its class has a part in them: a launch, or the end of a save
+	Long       bool // its begin was also recorded
+}
+
+// pass returns ClassForward or ClassBackward for a pass through the model, else ClassOther.
+func (r *Row) pass() vocab.Class {
+	if (r.Class == vocab.ClassForward || r.Class == vocab.ClassBackward) && !r.OfDevice {
+		return r.Class
+	}
+	return vocab.ClassOther
+}
+
+// Reader reads the rows of a process besides its timeline: once, in the order of their starts.
+// Begin is called before the first row, when the records of the process are complete.
+type Reader interface {
+	Begin(all *Spans)
+	Row(r *Row)
+	End()
+}
+
+// Spans is what all rows of a process have in common.
+type Spans struct {
+	Ops    []Op       // by number, from 1
+	Role   string     // distinguishes ranks that do different work
+	Loader job.Loader // how it loads data
 }
 
 type role uint8
@@ -38,7 +72,7 @@ const (
 const (
 	rowsAtFirst  = 1 << 6
 	rowsPerBlock = 1 << 13
-	rowsInMemory = 1 << 17 // 7 MiB; more rows are sorted in a temporary file
+	rowsInMemory = 1 << 17 // 8 MiB; more rows are sorted in a temporary file
 	sorterMemory = 8 << 20
 )
 
@@ -49,17 +83,17 @@ type rowStore struct {
 	limit int // 0 means rowsInMemory
 	rowMemory
 	n      int
-	sorter *extsort.Sorter[row]
+	sorter *extsort.Sorter[Row]
 	err    error
-	batch  []row
+	batch  []Row
 }
 
-func (s *rowStore) add(r row) {
+func (s *rowStore) add(r Row) {
 	if s.limit == 0 {
 		s.limit = rowsInMemory
 	}
 	if s.sorter == nil && s.n >= s.limit {
-		s.sorter = extsort.New(extsort.Plain(func(r *row) extsort.Key { return extsort.Key{First: r.start} }), sorterMemory, "")
+		s.sorter = extsort.New(extsort.Plain(func(r *Row) extsort.Key { return extsort.Key{First: r.Start} }), sorterMemory, "")
 		for k, b := range s.blocks {
 			for i := range b {
 				s.spill(b[i])
@@ -87,7 +121,7 @@ func (s *rowStore) add(r row) {
 // rowMemory holds the rows of a process in memory, and memory to reuse from earlier
 // processes.
 type rowMemory struct {
-	blocks, free [][]row
+	blocks, free [][]Row
 	keys         []rowKey
 }
 
@@ -95,7 +129,7 @@ var rowMemories sync.Pool
 
 // block returns memory for n rows, at most rowsPerBlock, or a whole block of an earlier
 // process.
-func (m *rowMemory) block(n int) []row {
+func (m *rowMemory) block(n int) []Row {
 	if m.free == nil {
 		if of, ok := rowMemories.Get().(*rowMemory); ok {
 			m.free, m.keys = of.free, of.keys
@@ -103,7 +137,7 @@ func (m *rowMemory) block(n int) []row {
 	}
 	k := len(m.free)
 	if k == 0 {
-		return make([]row, 0, min(n, rowsPerBlock))
+		return make([]Row, 0, min(n, rowsPerBlock))
 	}
 	b := m.free[k-1]
 	m.free = m.free[:k-1]
@@ -116,7 +150,7 @@ type rowKey struct {
 	at    int32
 }
 
-func (s *rowStore) spill(r row) {
+func (s *rowStore) spill(r Row) {
 	if s.err == nil {
 		s.err = s.sorter.Add(&r)
 	}
@@ -125,13 +159,13 @@ func (s *rowStore) spill(r row) {
 // all returns a function that returns the rows of the next start on each call, and
 // nil at the end. The order of rows depends only on their content, not on the order
 // of add. The rows are valid until the next call.
-func (s *rowStore) all() func() []row {
+func (s *rowStore) all() func() []Row {
 	next := s.inMemory()
 	if s.sorter != nil {
 		it := s.sorter.Iter()
-		var held [2]row // the one that was returned before stays valid
+		var held [2]Row // the one that was returned before stays valid
 		n := 0
-		next = func() []row {
+		next = func() []Row {
 			r := it.Next()
 			if r == nil {
 				s.err = errors.Join(s.err, it.Err())
@@ -143,37 +177,36 @@ func (s *rowStore) all() func() []row {
 		}
 	}
 	ahead := next()
-	return func() []row {
+	return func() []Row {
 		if ahead == nil {
 			return nil
 		}
-		first, start := ahead, ahead[0].start
-		if ahead = next(); ahead == nil || ahead[0].start != start {
+		first, start := ahead, ahead[0].Start
+		if ahead = next(); ahead == nil || ahead[0].Start != start {
 			return first
 		}
 		s.batch = append(s.batch[:0], first[0])
-		for ; ahead != nil && ahead[0].start == start; ahead = next() {
+		for ; ahead != nil && ahead[0].Start == start; ahead = next() {
 			s.batch = append(s.batch, ahead[0])
 		}
-		slices.SortFunc(s.batch, func(x, y row) int { return compare(&x, &y) })
-		s.batch = unite(s.batch)
+		s.batch = order(s.batch)
 		return s.batch
 	}
 }
 
 // inMemory returns a function that returns the rows of the blocks one by one by start,
 // and nil at the end.
-func (s *rowStore) inMemory() func() []row {
+func (s *rowStore) inMemory() func() []Row {
 	keys := slices.Grow(s.keys[:0], s.n)
 	for b := range s.blocks {
 		for i := range s.blocks[b] {
-			keys = append(keys, rowKey{s.blocks[b][i].start, int32(len(keys))})
+			keys = append(keys, rowKey{s.blocks[b][i].Start, int32(len(keys))})
 		}
 	}
 	stats.SortRuns(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
 	s.keys = keys
 	i := 0
-	return func() []row {
+	return func() []Row {
 		if i == len(keys) {
 			return nil
 		}
@@ -202,35 +235,45 @@ func (s *rowStore) close() error {
 	return s.err
 }
 
-// compare orders rows with the same start. Nested rows come from files without
-// parents: the enclosing span comes first, and of equal spans the one with the
-// higher id, which was written later.
-func compare(a, b *row) int {
-	if a.nested && b.nested {
-		if c := nest.KeyOf(a.start, a.end, 0).Compare(nest.KeyOf(b.start, b.end, 0)); c != 0 || a.id != b.id {
-			return cmp.Or(c, cmp.Compare(b.id, a.id))
-		}
+// order unites and sorts rows with the same start, in place: by id, or those from files without
+// parents the enclosing one first, and of equal ones the one with the higher id, which was
+// written later.
+func order(rows []Row) []Row {
+	slices.SortFunc(rows, compare)
+	rows = unite(rows)
+	if slices.ContainsFunc(rows, func(r Row) bool { return r.nested }) {
+		slices.SortStableFunc(rows, func(a, b Row) int {
+			if !a.nested || !b.nested {
+				return cmp.Compare(a.ID, b.ID)
+			}
+			return cmp.Or(nest.KeyOf(a.Start, a.End, 0).Compare(nest.KeyOf(b.Start, b.End, 0)), cmp.Compare(b.ID, a.ID))
+		})
 	}
-	if c := cmp.Compare(a.id, b.id); c != 0 {
-		return c
-	}
-	return cmp.Or(cmp.Compare(a.what, b.what), cmp.Compare(a.parent, b.parent),
-		cmp.Compare(a.end, b.end), cmp.Compare(a.meet, b.meet))
+	return rows
 }
 
-// unite merges rows with the same id: a span and the record of its begin, or a span
-// that was read twice.
-func unite(rows []row) []row {
+// compare orders rows with the same start by id, and the records of one span by its end.
+func compare(a, b Row) int {
+	if c := cmp.Compare(a.ID, b.ID); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.what, b.what), cmp.Compare(a.Parent, b.Parent),
+		cmp.Compare(a.Op, b.Op), cmp.Compare(a.Number, b.Number))
+}
+
+// unite merges rows with the same id: a span and the record of its begin, or a span that was
+// read twice. Of two ends the known one counts.
+func unite(rows []Row) []Row {
 	out := rows[:0]
 	for i := range rows {
 		r := &rows[i]
-		if n := len(out); n > 0 && r.id != 0 && out[n-1].id == r.id {
+		if n := len(out); n > 0 && r.ID != 0 && out[n-1].ID == r.ID {
 			last := &out[n-1]
-			last.end = min(last.end, r.end) // prefers a known end to job.NoEnd
-			last.thread = max(last.thread, r.thread)
-			last.background = last.background || r.background
-			if last.parent == 0 || r.parent != 0 && r.parent < last.parent {
-				last.parent = r.parent
+			last.Long = last.Long || r.End == job.NoEnd && last.End != job.NoEnd
+			last.Thread = max(last.Thread, r.Thread)
+			last.Background = last.Background || r.Background
+			if last.Parent == 0 || r.Parent != 0 && r.Parent < last.Parent {
+				last.Parent = r.Parent
 			}
 			continue
 		}

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/job"
@@ -34,42 +35,44 @@ func TestFollows(t *testing.T) {
 // Spans with the same start are ordered by their ids. In files without parents, the enclosing
 // span comes first, and of two equal spans the one that was written later.
 func TestRowsOfOneMoment(t *testing.T) {
-	of := func(id uint64, end int64, nested bool) row { return row{id: id, start: 1, end: end, nested: nested} }
+	of := func(id uint64, end int64, nested bool) Row { return Row{ID: id, Start: 1, End: end, nested: nested} }
 	for name, c := range map[string]struct {
-		a, b row
-		want int
+		a, b Row
+		want []Row
 	}{
-		"parents are said":           {of(1, 5, false), of(2, 9, false), -1},
-		"none is":                    {of(1, 5, true), of(2, 9, true), 1},
-		"none is, and both are one":  {of(1, 9, true), of(2, 9, true), 1},
-		"one file says them":         {of(1, 5, true), of(2, 9, false), -1},
-		"the other does":             {of(1, 5, false), of(2, 9, true), -1},
-		"a begin and its span":       {of(1, 5, true), of(1, 9, true), 1},
-		"a span that was read twice": {of(1, 5, false), of(1, 5, false), 0},
+		"parents are said":           {of(1, 5, false), of(2, 9, false), []Row{of(1, 5, false), of(2, 9, false)}},
+		"none is":                    {of(1, 5, true), of(2, 9, true), []Row{of(2, 9, true), of(1, 5, true)}},
+		"none is, and both are one":  {of(1, 9, true), of(2, 9, true), []Row{of(2, 9, true), of(1, 9, true)}},
+		"one file says them":         {of(1, 5, true), of(2, 9, false), []Row{of(1, 5, true), of(2, 9, false)}},
+		"the other does":             {of(1, 5, false), of(2, 9, true), []Row{of(1, 5, false), of(2, 9, true)}},
+		"two ends of one span":       {of(1, 5, true), of(1, 9, true), []Row{of(1, 5, true)}},
+		"a span that was read twice": {of(1, 5, false), of(1, 5, false), []Row{of(1, 5, false)}},
 	} {
-		if got := compare(&c.a, &c.b); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		if got := order([]Row{c.a, c.b}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
-		if back := compare(&c.b, &c.a); back != -c.want {
-			t.Errorf("%s, the other way round: %d, want %d", name, back, -c.want)
+		if got := order([]Row{c.b, c.a}); !slices.Equal(got, c.want) {
+			t.Errorf("%s, the other way round: got %+v, want %+v", name, got, c.want)
 		}
 	}
 }
 
-// Rows with the same id become one row, with the known end and the smallest known parent.
+// Rows with the same id become one row, with the known end, what its record says, and the smallest
+// known parent.
 func TestUnitedRows(t *testing.T) {
-	for name, c := range map[string]struct{ a, b, want row }{
-		"a begin and its span":  {row{id: 1, parent: 7, end: job.NoEnd}, row{id: 1, parent: 7, end: 5, thread: 3, background: true}, row{id: 1, parent: 7, end: 5, thread: 3, background: true}},
-		"a parent is missing":   {row{id: 1, end: 5}, row{id: 1, parent: 7, end: 5}, row{id: 1, parent: 7, end: 5}},
-		"it is in the first":    {row{id: 1, parent: 7, end: 5}, row{id: 1, end: 5}, row{id: 1, parent: 7, end: 5}},
-		"two parents":           {row{id: 1, parent: 7, end: 5}, row{id: 1, parent: 4, end: 5}, row{id: 1, parent: 4, end: 5}},
-		"two, the lesser first": {row{id: 1, parent: 4, end: 5}, row{id: 1, parent: 7, end: 5}, row{id: 1, parent: 4, end: 5}},
+	for name, c := range map[string]struct{ a, b, want Row }{
+		"a begin and its span":  {Row{ID: 1, Parent: 7, End: job.NoEnd}, Row{ID: 1, Parent: 7, End: 5, Thread: 3, Background: true}, Row{ID: 1, Parent: 7, End: 5, Thread: 3, Background: true, Long: true}},
+		"only its end says all": {Row{ID: 1, End: job.NoEnd, Number: job.Unknown}, Row{ID: 1, End: 5, Op: 2, Number: 3}, Row{ID: 1, End: 5, Op: 2, Number: 3, Long: true}},
+		"a parent is missing":   {Row{ID: 1, End: 5}, Row{ID: 1, Parent: 7, End: 5}, Row{ID: 1, Parent: 7, End: 5}},
+		"it is in the first":    {Row{ID: 1, Parent: 7, End: 5}, Row{ID: 1, End: 5}, Row{ID: 1, Parent: 7, End: 5}},
+		"two parents":           {Row{ID: 1, Parent: 7, End: 5}, Row{ID: 1, Parent: 4, End: 5}, Row{ID: 1, Parent: 4, End: 5}},
+		"two, the lesser first": {Row{ID: 1, Parent: 4, End: 5}, Row{ID: 1, Parent: 7, End: 5}, Row{ID: 1, Parent: 4, End: 5}},
 	} {
-		if got := unite([]row{c.a, c.b}); len(got) != 1 || got[0] != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		if got := order([]Row{c.a, c.b}); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
-	if got := unite([]row{{end: 5}, {end: 5}, {id: 1}, {id: 2}}); len(got) != 4 {
+	if got := order([]Row{{End: 5}, {End: 5}, {ID: 1}, {ID: 2}}); len(got) != 4 {
 		t.Errorf("of no id and of others: %+v, want 4", got)
 	}
 }
@@ -79,16 +82,16 @@ func TestBeside(t *testing.T) {
 	const far = 5*tracefile.LaneDistance + 4
 	for name, c := range map[string]struct {
 		threads       []int64
-		r             row
+		r             Row
 		beside, known bool
 	}{
-		"the training's thread":   {[]int64{3, 4}, row{kind: kindCompute, thread: 4}, false, true},
-		"a lane of it":            {[]int64{3, 4}, row{kind: kindCompute, thread: far}, false, true},
-		"the training has a lane": {[]int64{far}, row{kind: kindCompute, thread: far}, false, true},
-		"another thread":          {[]int64{3, 4}, row{kind: kindCompute, thread: 5}, true, true},
-		"another, of no meaning":  {[]int64{3, 4}, row{kind: kindOther, thread: 5}, false, true},
-		"no thread is known":      {nil, row{kind: kindCompute, thread: 5}, false, false},
-		"that of the span is not": {[]int64{3}, row{kind: kindCompute}, false, false},
+		"the training's thread":   {[]int64{3, 4}, Row{kind: kindCompute, Thread: 4}, false, true},
+		"a lane of it":            {[]int64{3, 4}, Row{kind: kindCompute, Thread: far}, false, true},
+		"the training has a lane": {[]int64{far}, Row{kind: kindCompute, Thread: far}, false, true},
+		"another thread":          {[]int64{3, 4}, Row{kind: kindCompute, Thread: 5}, true, true},
+		"another, of no meaning":  {[]int64{3, 4}, Row{kind: kindOther, Thread: 5}, false, true},
+		"no thread is known":      {nil, Row{kind: kindCompute, Thread: 5}, false, false},
+		"that of the span is not": {[]int64{3}, Row{kind: kindCompute}, false, false},
 	} {
 		var steps job.Steps
 		for _, thread := range c.threads {

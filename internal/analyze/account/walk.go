@@ -25,7 +25,7 @@ type walk struct {
 
 // liveRow is an open span.
 type liveRow struct {
-	row
+	Row
 	seq  uint64
 	up   int32
 	ends int64 // its end, or that of its parent if its own is not recorded
@@ -130,14 +130,14 @@ const whatOther = what(kindOther)
 
 // run divides the time of the attempt among rows. next returns the rows of the next
 // start, or nil at the end.
-func (w *walk) run(next func() []row) {
+func (w *walk) run(next func() []Row) {
 	a := w.a
 	w.reset(a.Start)
 	rows := next()
 	for {
 		t := a.stop
 		if rows != nil {
-			t = min(t, rows[0].start)
+			t = min(t, rows[0].Start)
 		}
 		if len(w.ends) > 0 {
 			t = min(t, w.ends[0].key)
@@ -152,7 +152,7 @@ func (w *walk) run(next func() []row) {
 			}
 		}
 		switch {
-		case rows == nil || rows[0].start > t:
+		case rows == nil || rows[0].Start > t:
 		case len(rows) == 1:
 			r := rows[0]
 			rows = next()
@@ -175,14 +175,14 @@ func (w *walk) run(next func() []row) {
 }
 
 // openAll opens spans with the same start, parents first.
-func (w *walk) openAll(rows []row) {
+func (w *walk) openAll(rows []Row) {
 	m := moment{rows: rows, done: w.done[:0]}
 	m.done = append(m.done, make([]bool, len(rows))...)
 	w.done = m.done
 	if len(rows) > fewRows {
 		m.byID = make(map[uint64]int, len(rows))
 		for i := range rows {
-			m.byID[rows[i].id] = i
+			m.byID[rows[i].ID] = i
 		}
 	}
 	for i := range rows {
@@ -192,7 +192,7 @@ func (w *walk) openAll(rows []row) {
 
 // moment holds spans with the same start.
 type moment struct {
-	rows []row
+	rows []Row
 	done []bool
 	byID map[uint64]int // nil if there are at most fewRows
 }
@@ -205,7 +205,7 @@ func (w *walk) visit(m *moment, i int) {
 		return
 	}
 	m.done[i] = true
-	if p := m.find(m.rows[i].parent); p >= 0 {
+	if p := m.find(m.rows[i].Parent); p >= 0 {
 		w.visit(m, p)
 	}
 	w.open(&m.rows[i])
@@ -220,7 +220,7 @@ func (m *moment) find(id uint64) int {
 		return -1
 	}
 	i := len(m.rows) - 1
-	for i >= 0 && m.rows[i].id != id {
+	for i >= 0 && m.rows[i].ID != id {
 		i--
 	}
 	return i
@@ -228,9 +228,9 @@ func (m *moment) find(id uint64) int {
 
 // alone handles a span during which nothing else begins or ends, without opening and
 // closing it, and reports whether the span is one. Most spans are.
-func (w *walk) alone(r *row, next []row) bool {
-	if r.nested || r.end <= r.start || r.end >= w.a.stop || len(w.waiting) > 0 ||
-		next != nil && next[0].start < r.end || len(w.ends) > 0 && w.ends[0].key < r.end {
+func (w *walk) alone(r *Row, next []Row) bool {
+	if r.nested || r.End <= r.Start || r.End >= w.a.stop || len(w.waiting) > 0 ||
+		next != nil && next[0].Start < r.End || len(w.ends) > 0 && w.ends[0].key < r.End {
 		return false
 	}
 	up := w.parentOf(r)
@@ -238,27 +238,27 @@ func (w *walk) alone(r *row, next []row) bool {
 	switch free := up == none || !w.nodes[up].aside; {
 	case free && p.aside:
 		w.settle()
-		w.overlap(r.start, r.end, p.iter)
+		w.overlap(r.Start, r.End, p.iter)
 		return true
 	case free && up == w.best() && (up == none || p.result <= w.nodes[up].rank): // the span wins
 		w.settle()
 		w.met(r, &p, up)
-		w.emit(r.start, r.end, p.iter, p.part)
-		w.now = r.end
+		w.emit(r.Start, r.End, p.iter, p.part)
+		w.now = r.End
 		return true
 	}
 	return false
 }
 
 // open opens one span, unless its length is 0.
-func (w *walk) open(r *row) {
+func (w *walk) open(r *Row) {
 	w.closeSiblings(r)
-	if r.end < r.start || r.end == r.start && r.meet == 0 {
+	if r.End < r.Start || r.End == r.Start && r.meet == 0 {
 		return
 	}
 	up := w.parentOf(r)
-	l := liveRow{row: *r, up: up, ends: r.end, placed: w.place(r, up)}
-	if r.end == r.start {
+	l := liveRow{Row: *r, up: up, ends: r.End, placed: w.place(r, up)}
+	if r.End == r.Start {
 		w.met(r, &l.placed, up) // a message that had already arrived
 		return
 	}
@@ -276,14 +276,14 @@ func (w *walk) open(r *row) {
 	if up != none {
 		w.setParent(slot, up)
 	}
-	w.ids.open(slot, r.id)
+	w.ids.open(slot, r.ID)
 	if r.kind == kindIteration {
 		w.step = opened{slot, l.seq}
 	}
 	if r.nested {
-		w.stacks[r.thread].Push(l.ends, opened{slot, l.seq})
+		w.stacks[r.Thread].Push(l.ends, opened{slot, l.seq})
 	}
-	if r.end == job.NoEnd && (r.role == roleIteration || r.role == rolePhase) {
+	if r.End == job.NoEnd && (r.role == roleIteration || r.role == rolePhase) {
 		w.waiting = append(w.waiting, slot)
 	}
 	if l.ends < w.a.stop {
@@ -292,7 +292,7 @@ func (w *walk) open(r *row) {
 }
 
 // place determines how the time of a span counts. up is its parent, or none.
-func (w *walk) place(r *row, up int32) placed {
+func (w *walk) place(r *Row, up int32) placed {
 	l := placed{result: r.kind, iter: r.what}
 	var parent *liveRow
 	if up != none {
@@ -300,7 +300,7 @@ func (w *walk) place(r *row, up int32) placed {
 	}
 	switch {
 	case r.kind == kindCompute, r.kind == kindCollective:
-		l.result, l.iter = kindIteration, w.stepAt(r.start)
+		l.result, l.iter = kindIteration, w.stepAt(r.Start)
 		if parent != nil && parent.result != kindOther {
 			l = parent.placed
 		}
@@ -325,21 +325,21 @@ func (w *walk) place(r *row, up int32) placed {
 		}
 	}
 	beside, known := w.onOtherThread(r)
-	l.aside = r.background || beside || parent != nil && parent.aside && (beside || !known)
+	l.aside = r.Background || beside || parent != nil && parent.aside && (beside || !known)
 	return l
 }
 
 // onOtherThread reports whether a span ran on another thread than the training, and
 // whether the thread is known.
-func (w *walk) onOtherThread(r *row) (beside, known bool) {
-	return r.kind != kindOther && w.train.Beside(r.thread, r.pass), w.train.Knows(r.thread)
+func (w *walk) onOtherThread(r *Row) (beside, known bool) {
+	return r.kind != kindOther && w.train.Beside(r.Thread, r.pass()), w.train.Knows(r.Thread)
 }
 
 // parentOf returns the slot of the open span that a row is part of, or none. A pass through the
 // model that runs only on other threads is part of the open step.
-func (w *walk) parentOf(r *row) int32 {
+func (w *walk) parentOf(r *Row) int32 {
 	up := w.enclosing(r)
-	if up == none && w.train.Elsewhere(r.pass) && w.step.seq != 0 && w.isOpen(w.step) {
+	if up == none && w.train.Elsewhere(r.pass()) && w.step.seq != 0 && w.isOpen(w.step) {
 		return w.step.slot
 	}
 	return up
@@ -348,30 +348,30 @@ func (w *walk) parentOf(r *row) int32 {
 // enclosing returns the slot of the open span that encloses a row, or none. In files
 // without parents it uses the thread, as described in package nest: an open span of
 // the thread that ends before the row does gets no more time.
-func (w *walk) enclosing(r *row) int32 {
+func (w *walk) enclosing(r *Row) int32 {
 	if !r.nested {
-		if r.parent == 0 || r.parent == r.id {
+		if r.Parent == 0 || r.Parent == r.ID {
 			return none
 		}
-		return w.ids.find(r.parent)
+		return w.ids.find(r.Parent)
 	}
-	stack := w.stacks[r.thread]
+	stack := w.stacks[r.Thread]
 	if stack == nil {
 		stack = new(nest.Stack[opened])
-		w.stacks[r.thread] = stack
+		w.stacks[r.Thread] = stack
 	}
 	for top := stack.Top(); top != nil && !w.isOpen(top.Of); top = stack.Top() {
 		stack.Pop()
 	}
-	if r.end != job.NoEnd && !r.background {
-		for _, o := range stack.Leave(r.start, r.end) {
+	if r.End != job.NoEnd && !r.Background {
+		for _, o := range stack.Leave(r.Start, r.End) {
 			if w.isOpen(o.Of) && !w.live[o.Of.slot].aside {
 				w.cover(o.Of.slot)
 			}
 		}
 	}
 	for i := len(*stack) - 1; i >= 0 && i >= len(*stack)-64; i-- {
-		if o := (*stack)[i]; o.End >= r.end && w.isOpen(o.Of) {
+		if o := (*stack)[i]; o.End >= r.End && w.isOpen(o.Of) {
 			return o.Of.slot
 		}
 	}
@@ -383,17 +383,17 @@ func (w *walk) isOpen(o opened) bool { return w.live[o.slot].seq == o.seq }
 // closeSiblings closes spans without a recorded end that must have ended when r
 // began: an iteration if r is the next one, an initialization or a load if r is the
 // next phase, a loop or an iteration.
-func (w *walk) closeSiblings(r *row) {
-	if len(w.waiting) == 0 || r.role == roleNone || r.background {
+func (w *walk) closeSiblings(r *Row) {
+	if len(w.waiting) == 0 || r.role == roleNone || r.Background {
 		return
 	}
 	keep := w.waiting[:0]
 	for _, slot := range w.waiting {
 		l := &w.live[slot]
 		switch {
-		case l.seq == 0 || l.end != job.NoEnd || l.role != roleIteration && l.role != rolePhase:
+		case l.seq == 0 || l.End != job.NoEnd || l.role != roleIteration && l.role != rolePhase:
 			// It has ended, and its slot may be in use by another span.
-		case l.parent == r.parent && l.start < r.start && l.thread == r.thread &&
+		case l.Parent == r.Parent && l.Start < r.Start && l.Thread == r.Thread &&
 			(l.role == rolePhase || r.role == roleIteration):
 			w.a.missingEnds++
 			w.closeTree(slot)
@@ -407,7 +407,7 @@ func (w *walk) closeSiblings(r *row) {
 // closeTree closes a span and its descendants without an end.
 func (w *walk) closeTree(slot int32) {
 	for i := range w.live {
-		if l := &w.live[i]; l.seq != 0 && l.end == job.NoEnd && l.up == slot && int32(i) != slot {
+		if l := &w.live[i]; l.seq != 0 && l.End == job.NoEnd && l.up == slot && int32(i) != slot {
 			w.closeTree(int32(i))
 		}
 	}
@@ -423,13 +423,13 @@ func (w *walk) close(slot int32) {
 
 // met records a meeting of the training thread, or a pass through the model, which determines
 // the sending stage of messages.
-func (w *walk) met(r *row, p *placed, up int32) {
-	if p.aside || r.end == job.NoEnd {
+func (w *walk) met(r *Row, p *placed, up int32) {
+	if p.aside || r.End == job.NoEnd {
 		return
 	}
 	n, inside := p.iter.iteration()
-	if r.pass != vocab.ClassOther && inside {
-		w.t.messages.pass(n, r.pass)
+	if pass := r.pass(); pass != vocab.ClassOther && inside {
+		w.t.messages.pass(n, pass)
 	}
 	if r.meet == 0 {
 		return
@@ -437,21 +437,21 @@ func (w *walk) met(r *row, p *placed, up int32) {
 	switch op := w.a.meets[r.meet-1].op; {
 	case op == message:
 		if before := vocab.ClassOther; inside && !w.t.devices {
-			if up != none && w.live[up].end > r.end {
-				before = w.live[up].pass
+			if up != none && w.live[up].End > r.End {
+				before = w.live[up].pass()
 			}
-			w.t.messages.receive(n, w.a.anchor(w.t.iterations, n), r.end-r.start, before)
+			w.t.messages.receive(n, w.a.anchor(w.t.iterations, n), r.End-r.Start, before)
 		}
 		return
-	case r.end == r.start:
+	case r.End == r.Start:
 		return
 	case op == waiting && !w.t.joins, op != setUp && w.t.devices:
 		return
 	}
 	if inside {
-		w.t.met.in(n, w.a.anchor(w.t.iterations, n), r.meet, r.end-r.start)
+		w.t.met.in(n, w.a.anchor(w.t.iterations, n), r.meet, r.End-r.Start)
 	} else if w.a.meetsIn(p.iter) {
-		w.t.met.out(w.a, w.t.iterations, r.meet, r.start, r.end-r.start)
+		w.t.met.out(w.a, w.t.iterations, r.meet, r.Start, r.End-r.Start)
 	}
 }
 

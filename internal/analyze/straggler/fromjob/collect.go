@@ -2,7 +2,10 @@
 // that package straggler judges.
 //
 //	c := fromjob.New(nil)
-//	jobs, err := set.Read(c.Open)
+//	jobs, err := set.Read(func(p *job.Process) job.Sink {
+//		sink, _ := account.OpenSink(p, nil, c.Reader(p))
+//		return sink
+//	})
 //	...
 //	for _, a := range c.Attempts(jobs[0]) {
 //		fmt.Println(a.Number, a.State.Verdict().Sentence)
@@ -18,13 +21,13 @@ package fromjob
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
@@ -35,9 +38,6 @@ import (
 type Attempt struct {
 	Number int
 	State  *straggler.State
-	// Late counts spans that arrived after their step was handed on. This only happens in very large files
-	// that are far from time order.
-	Late int64
 	// Device reports whether the steps contain device work instead of host work.
 	Device bool
 	// Updates counts the optimizer updates of the rank with the most.
@@ -71,7 +71,6 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 			info.LastSeen = min(info.LastSeen, at)
 		}
 		a.State.AddRank(p.Rank, info, s.state)
-		a.Late += s.late
 		a.Device = a.Device || s.devices
 		if s.updates.Count > a.Updates.Count {
 			a.Updates = s.updates
@@ -96,13 +95,13 @@ func New(spill *extsort.Blocks) *Collector {
 	return &Collector{spill: spill, of: make(map[*job.Process]*Steps)}
 }
 
-// Open returns the sink of a process, for [job.Set.Read]. It is safe for concurrent use.
-func (c *Collector) Open(p *job.Process) job.Sink {
-	s, steps := OpenSink(p, c.spill)
+// Reader returns the reader of a process, for [account.OpenSink]. It is safe for concurrent use.
+func (c *Collector) Reader(p *job.Process) account.Reader {
+	r, steps := NewReader(p, c.spill)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of[p] = steps
-	return s
+	return r
 }
 
 // Attempts returns the steps of a job by attempt. The set must have been read.
@@ -138,7 +137,6 @@ func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	dst = binary.AppendUvarint(dst, uint64(s.late))
 	dst = columns.AppendBool(dst, s.devices)
 	dst = s.updates.append(dst)
 	return columns.AppendBytes(dst, state), nil
@@ -148,7 +146,6 @@ func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
 func (s *Steps) UnmarshalBinary(src []byte) error {
 	r := columns.NewReader(src)
 	out := NewSteps(s.spill)
-	out.late = int64(r.Small(1<<62 - 1))
 	out.devices = r.Bool()
 	out.updates.read(r)
 	state := r.Bytes()
@@ -168,7 +165,7 @@ func (s *Steps) Len() int { return s.state.Len() }
 // Windows returns a copy with windows in place of steps: see [straggler.State.Window].
 func (s *Steps) Windows() *Steps {
 	out := NewSteps(s.spill)
-	out.late, out.devices, out.updates = s.late, s.devices, s.updates
+	out.devices, out.updates = s.devices, s.updates
 	out.state.Merge(s.state)
 	out.state.Window()
 	return out

@@ -40,7 +40,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 		if e.killed {
 			procs[r].End, procs[r].LastSeen = job.NoEnd, 0
 		}
-		sinks[r] = c.Open(procs[r])
+		sinks[r] = open(c, procs[r])
 	}
 	id := uint64(0)
 	emit := func(r int, name, cat string, from, to, launch float64, step int64) {

@@ -20,7 +20,7 @@ func TestWorkOfEvaluations(t *testing.T) {
 	for r := range sinks {
 		p := &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 		j.Processes = append(j.Processes, p)
-		sinks[r] = c.Open(p)
+		sinks[r] = open(c, p)
 	}
 	span := func(r int, id uint64, cat, name string, from, to float64, step int64) {
 		sp := job.Span{ID: id, Start: 1e18 + int64(from*1e6), End: 1e18 + int64(to*1e6), Step: step, First: job.Unknown, Thread: 1}

@@ -21,13 +21,13 @@ type told struct {
 
 func (t told) Span(sp *job.Span) { t.span(t.Sink, sp) }
 
-// hangs returns the verdict on a job whose rank 2 stops in backward. open may change a process and wrap its
+// hangs returns the verdict on a job whose rank 2 stops in backward. wrap may change a process and wrap its
 // sink.
-func hangs(t *testing.T, watchdog float64, open func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
+func hangs(t *testing.T, watchdog float64, wrap func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
 	t.Helper()
 	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: watchdog}}}
 	c := fromjob.New(nil)
-	job, err := j.Feed(func(p *job.Process) job.Sink { return open(p, c.Open(p)) })
+	job, err := j.Feed(func(p *job.Process) job.Sink { return wrap(p, open(c, p)) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func loaded(t *testing.T, ranks int, loader job.Loader, noise float64, input fun
 	for r := range ranks {
 		p := &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
 		j.Processes = append(j.Processes, p)
-		sinks[r] = c.Open(p)
+		sinks[r] = open(c, p)
 	}
 	emit := func(r int, cat, name string, from, to float64, step int64, of job.Loader) {
 		id++

@@ -36,7 +36,7 @@ func (p profile) attempt(t *testing.T) fromjob.Attempt {
 	sinks := make([]job.Sink, p.ranks)
 	for r := range procs {
 		procs[r] = &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
-		sinks[r] = c.Open(procs[r])
+		sinks[r] = open(c, procs[r])
 	}
 	id := uint64(0)
 	emit := func(r int, sp job.Span, from, to float64) {
@@ -194,7 +194,7 @@ func TestRoles(t *testing.T) {
 	}
 	for r := range ranks {
 		procs[r] = &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
-		sinks[r] = c.Open(procs[r])
+		sinks[r] = open(c, procs[r])
 	}
 	for s := range steps {
 		begin, last := slices.Clone(now), 0.0

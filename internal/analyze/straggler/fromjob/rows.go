@@ -6,46 +6,32 @@ import (
 	"slices"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
-	"github.com/trainspan/trainspan/spans"
 )
 
-// row is the part of a span that is kept.
+// row is a span that is part of a step.
 type row struct {
-	id         uint64
-	start, end int64 // end is job.NoEnd if the span has not ended
-	number     int64 // recorded step number of a collective, or job.Unknown
-	amount     int64 // for a device span: the launch time; for other spans: their device time without collectives
-	parent     uint64
-	thread     int64
-	group      uint16 // index in sink.groups
-	phase      straggler.Phase
-	meeting    straggler.Meeting
-	device     bool // device work
-	long       bool // its start was recorded before it ended
-	moved      bool // belongs to another step than the one it began in
-	evaluation bool // evaluation or testing: what it contains is no work of a step
+	account.Row
+	phase straggler.Phase
+	moved bool // belongs to another step than the one it began in
 }
 
-// sink converts the spans of one process into steps.
-type sink struct {
+// reader converts the spans of one process into steps.
+type reader struct {
 	*Steps
 	proc   *job.Process
 	train  job.Training
+	its    []job.Step // not handed on
 	rows   []row
-	role   string
-	loader job.Loader
-	pauses pauses
+	spans  *account.Spans
+	ops    []op // by number of [account.Op]
+	pauses [straggler.PauseKinds]straggler.Pause
 	cutOff int64 // unfinished spans that end from here on were ended by the end of the process
-	long   longSpans
-	groups []string // names of the groups of collectives; index 0 means none
-	sizes  []int
-	index  map[string]uint16
 	any    bool  // a finished step was handed on
-	until  int64 // steps that ended before this time were handed on
 	handed int   // number of steps handed on
 	last   int64 // number of the last step handed on
 	step   straggler.Step
@@ -55,11 +41,18 @@ type sink struct {
 	evaluated map[int64]int64 // by thread: the end of its evaluations so far
 }
 
+// op is a kind of communication.
+type op struct {
+	meeting   straggler.Meeting
+	group     string // "" if it contains all ranks of the job
+	groupSize int
+	words     string
+}
+
 // Steps holds the steps of one process. It is complete once its sink is closed.
 type Steps struct {
 	state   *straggler.State // as rank 0, because the rank may become known later
 	spill   *extsort.Blocks
-	late    int64
 	devices bool // device work is recorded
 	updates Updates
 }
@@ -81,18 +74,26 @@ var phases = tableOf(straggler.Other, map[vocab.Class]straggler.Phase{
 	vocab.ClassTransfer:       straggler.Transfer,
 })
 
-func (s *sink) group(sp *job.Span) uint16 {
-	name := sp.Group
-	if name == "" || meetingOf(sp.Kind) != straggler.Collective {
-		return 0
+// opsOf returns the kinds of communication of a process. The size of a group is the largest one recorded.
+func opsOf(p *job.Process, list []account.Op) []op {
+	sizes := make(map[string]int)
+	for i := range list {
+		sizes[list[i].Group] = max(sizes[list[i].Group], list[i].Size)
 	}
-	i, ok := s.index[name]
-	if !ok && len(s.groups) < math.MaxUint16 {
-		i = uint16(len(s.groups))
-		s.groups, s.sizes = append(s.groups, name), append(s.sizes, sp.GroupSize)
-		s.index[name] = i
+	out := make([]op, 1, 1+len(list))
+	for i := range list {
+		o := op{meeting: meetingOf(list[i].Kind), words: list[i].Kind}
+		if name := list[i].Group; name != "" {
+			if o.words != "" {
+				o.words += " of group " + name
+			}
+			if n := sizes[name]; o.meeting == straggler.Collective && (n == 0 || n != p.WorldSize) {
+				o.group, o.groupSize = name, n
+			}
+		}
+		out = append(out, o)
 	}
-	return i
+	return out
 }
 
 // meetingOf returns the kind of a communication span. The default is a collective.
@@ -113,28 +114,6 @@ func meetingOf(kind string) straggler.Meeting {
 
 // endsWithin bounds the time between a failure and the end of the process, in which its spans unwind.
 const endsWithin = int64(time.Second)
-
-// maxLong bounds the number of remembered open spans.
-const maxLong = 1 << 16
-
-type longSpans struct {
-	ops map[uint64]string // by span id: the operation of a collective
-}
-
-// span remembers sp if it is open, and reports whether its start was recorded before.
-func (l *longSpans) span(sp *job.Span) bool {
-	_, told := l.ops[sp.ID]
-	if sp.End == job.NoEnd && len(l.ops) < maxLong {
-		if l.ops == nil {
-			l.ops = make(map[uint64]string)
-		}
-		l.ops[sp.ID] = sp.Kind
-		if sp.Kind != "" && sp.Group != "" {
-			l.ops[sp.ID] += " of group " + sp.Group
-		}
-	}
-	return told
-}
 
 // failed reports whether a process ended with an error of its own, not of a child process.
 func failed(p *job.Process) bool {
@@ -182,35 +161,22 @@ func cutOff(p *job.Process) int64 {
 // host waits for the device. So for a process that recorded device work with launch times (see
 // [job.Span.Launch]), a step is the work of the device, plus the work of the host while the device was idle.
 
-// launched returns the row of a device span.
-func (s *sink) launched(sp *job.Span) row {
-	s.devices = true
-	r := row{id: sp.ID, start: sp.Start, end: sp.End, number: job.Unknown, amount: sp.Launch, phase: phases[sp.For], device: true}
-	switch r.phase {
-	case straggler.Other:
-		r.phase = straggler.Host
-	case straggler.Communication:
-		r.group = s.group(sp)
-	}
-	return r
-}
-
 // assignDevice assigns device work to the iteration in which the host launched it. Work launched outside of
 // all iterations is left out.
-func (s *sink) assignDevice(its []job.Step, out map[int][]int) {
+func (s *reader) assignDevice(its []job.Step, out map[int][]int) {
 	for i := range s.rows {
 		r := &s.rows[i]
-		if !r.device || r.moved {
+		if !r.OfDevice || r.moved {
 			continue
 		}
-		to, at := slices.BinarySearchFunc(its, r.amount, func(it job.Step, launch int64) int { return cmp.Compare(it.Start, launch) })
+		to, at := slices.BinarySearchFunc(its, r.Number, func(it job.Step, launch int64) int { return cmp.Compare(it.Start, launch) })
 		if !at {
 			to--
 		}
-		if to >= 0 && to == len(its)-1 && r.amount >= its[to].End {
+		if to >= 0 && to == len(its)-1 && r.Number >= its[to].End {
 			continue // belongs to a later step
 		}
-		if r.moved = true; to >= 0 && r.amount < its[to].End {
+		if r.moved = true; to >= 0 && r.Number < its[to].End {
 			out[to] = append(out[to], i)
 		}
 	}
@@ -228,49 +194,18 @@ var pauseKinds = tableOf(straggler.PauseKinds, map[vocab.Class]straggler.PauseKi
 	vocab.ClassStartUp:        straggler.PauseStartUp,
 })
 
-// maxPauses bounds the number of open pauses; real programs nest less deeply.
-const maxPauses = 64
-
-// pauses tracks the pauses of a process. An open span is recorded first, and again when it ends.
-type pauses struct {
-	longest [straggler.PauseKinds]int64
-	open    map[uint64]openPause
-}
-
-type openPause struct {
-	kind  straggler.PauseKind
-	start int64
-}
-
-func (p *pauses) span(sp *job.Span) {
-	kind := pauseKinds[sp.Class]
-	switch {
-	case kind == straggler.PauseKinds || sp.Background || sp.Name == spans.CheckpointSaveFinalization:
-	case sp.End == job.NoEnd:
-		if p.open == nil {
-			p.open = make(map[uint64]openPause)
-		}
-		if len(p.open) < maxPauses {
-			p.open[sp.ID] = openPause{kind, sp.Start}
-		}
-	default:
-		delete(p.open, sp.ID)
-		if kind == straggler.PauseStartUp {
-			return // each part of the start-up occurs once, so the duration of another part is no reference
-		}
-		p.longest[kind] = max(p.longest[kind], sp.End-sp.Start)
+// pause takes a span that may be a pause.
+func (s *reader) pause(r *account.Row) {
+	kind := pauseKinds[r.Class]
+	if kind == straggler.PauseKinds || r.Background || r.Outside || r.OfDevice {
+		return
 	}
-}
-
-// all returns the longest and the open pause of each kind.
-func (p *pauses) all() (out [straggler.PauseKinds]straggler.Pause) {
-	for k, d := range p.longest {
-		out[k].Longest = d
+	switch p := &s.pauses[kind]; {
+	case r.End == job.NoEnd:
+		p.Since = max(p.Since, r.Start)
+	case kind != straggler.PauseStartUp: // each part of the start-up occurs once, so the duration of another part is no reference
+		p.Longest = max(p.Longest, r.End-r.Start)
 	}
-	for _, o := range p.open {
-		out[o.kind].Since = max(out[o.kind].Since, o.start)
-	}
-	return out
 }
 
 // tableOf converts a map to an array, because it is looked up for every span.

@@ -28,7 +28,7 @@ func judgeAs(t *testing.T, j *simjob.Job, change func(*job.Process)) *straggler.
 	c := fromjob.New(nil)
 	job, err := j.Feed(func(p *job.Process) job.Sink {
 		change(p)
-		return c.Open(p)
+		return open(c, p)
 	})
 	if err != nil {
 		t.Fatal(err)

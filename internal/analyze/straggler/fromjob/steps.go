@@ -6,190 +6,115 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
-	"github.com/trainspan/trainspan/internal/platform/stats"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
-	"github.com/trainspan/trainspan/spans"
 )
 
 const (
-	// maxRows is the number of spans of a process that are buffered before they are sorted. Files with fewer
-	// spans may be in any order. It corresponds to about 10,000 steps and 9 MB.
-	maxRows = 125_000
-	// keepRows is the number of spans that stay buffered when the earlier ones are handed on. Spans are
-	// written when they end, so a file is almost sorted.
-	keepRows = maxRows / 4
+	// maxRows is the number of spans of a process that are held before the first of them are handed on.
+	maxRows = 62_500
+	// keepRows is the number of spans that stay then: a device works on the spans of a step after the host.
+	keepRows = maxRows / 2
 )
 
-// OpenSink returns a sink that collects the steps of a process, for [job.Set.Read], and its steps, for
+// NewReader returns a reader that collects the steps of a process, for [account.OpenSink], and its steps, for
 // [Attempts]. Packed steps are written to spill; if it is nil they stay in memory.
-func OpenSink(p *job.Process, spill *extsort.Blocks) (job.Sink, *Steps) {
-	s := newSink(p, spill)
+func NewReader(p *job.Process, spill *extsort.Blocks) (account.Reader, *Steps) {
+	s := &reader{Steps: NewSteps(spill), proc: p, worked: make(map[straggler.Phase]int64), evaluated: make(map[int64]int64), last: -1}
 	return s, s.Steps
 }
 
-func newSink(p *job.Process, spill *extsort.Blocks) *sink {
-	return &sink{Steps: NewSteps(spill), proc: p, groups: []string{""}, sizes: []int{0}, index: make(map[string]uint16), cutOff: math.MaxInt64, worked: make(map[straggler.Phase]int64), evaluated: make(map[int64]int64), until: math.MinInt64, last: -1}
+// Begin implements [account.Reader].
+func (s *reader) Begin(all *account.Spans) {
+	s.spans, s.ops, s.cutOff = all, opsOf(s.proc, all.Ops), cutOff(s.proc)
+	s.its, s.train = s.proc.Steps.All(), s.proc.Steps.Training()
+	if of, ok := rowMemory.Get().(*[]row); ok {
+		s.rows = (*of)[:0]
+	}
 }
 
-// Span adds a span.
-func (s *sink) Span(sp *job.Span) {
-	if s.loader = max(s.loader, sp.Loader); sp.Role != "" {
-		s.role = max(s.role, sp.Role) // does not depend on the order of spans
-	}
-	s.pauses.span(sp)
-	phase, ok := phaseOf(sp)
-	if sp.Launch == 0 && (!ok || sp.Background && phase != straggler.Communication || sp.Async) {
-		return // a collective that is only launched is not a meeting
-	}
-	if sp.Start < s.until {
-		s.late++
-		return
-	}
-	if sp.Launch != 0 {
-		s.add(s.launched(sp))
-		return
-	}
-	r := row{
-		id: sp.ID, start: sp.Start, end: sp.End, number: sp.Step, amount: max(sp.Device-sp.DeviceComm, 0), parent: sp.Parent, thread: sp.Thread, phase: phase,
-		evaluation: pauseKinds[sp.Class] == straggler.PauseEvaluation,
-	}
-	if phase == straggler.Communication {
-		r.group, r.meeting = s.group(sp), meetingOf(sp.Kind)
-	}
-	r.long = s.long.span(sp)
-	s.add(r)
-}
-
-// rowMemory recycles row buffers of processes that have been read.
-var rowMemory sync.Pool
-
-func (s *sink) add(r row) {
-	if s.rows == nil {
-		if of, ok := rowMemory.Get().(*[]row); ok {
-			s.rows = (*of)[:0]
+// Row takes a span.
+func (s *reader) Row(r *account.Row) {
+	s.pause(r)
+	phase := phases[r.Class]
+	switch {
+	case r.OfDevice:
+		s.devices = true
+		if phase == straggler.Other {
+			phase = straggler.Host
 		}
+	case pauseKinds[r.Class] == straggler.PauseEvaluation:
+		s.evaluate(r)
+		return
+	case phase == straggler.Other, r.Outside, r.Background && phase != straggler.Communication:
+		return
+	case phase != straggler.Communication && r.Start < s.evaluated[r.Thread]:
+		return
 	}
-	s.rows = append(s.rows, r)
+	s.rows = append(s.rows, row{Row: *r, phase: phase})
 	if len(s.rows) >= maxRows {
 		s.handOn(keepRows, false)
 	}
 }
 
-// Event does nothing: steps do not depend on events.
-func (s *sink) Event(*job.Event) {}
+// evaluate remembers an evaluation between or in steps. The work in it, such as its forward passes, is no work of a
+// step: the evaluation as a whole is host time. Its collectives stay, because ranks wait for each other in them.
+func (s *reader) evaluate(r *account.Row) {
+	n, _ := slices.BinarySearchFunc(s.its, r.Start, func(it job.Step, at int64) int { return cmp.Compare(it.Start, at) })
+	if r.End != job.NoEnd && (n == len(s.its) || s.its[n].End > r.End) { // else it contains a training step
+		s.evaluated[r.Thread] = max(s.evaluated[r.Thread], r.End)
+	}
+}
 
-// Close hands on the remaining spans.
-func (s *sink) Close() error {
-	s.cutOff = cutOff(s.proc)
+// rowMemory recycles row buffers of processes that have been read.
+var rowMemory sync.Pool
+
+// End hands on the remaining spans.
+func (s *reader) End() {
 	s.handOn(0, true)
 	left := s.rows
 	rowMemory.Put(&left)
-	s.rows = nil
-	s.state.SetRank(0, straggler.Rank{Role: s.role, Pauses: s.pauses.all(), Loader: straggler.Loader(s.loader)})
+	s.rows, s.its = nil, nil
+	s.state.SetRank(0, straggler.Rank{Role: s.spans.Role, Pauses: s.pauses, Loader: straggler.Loader(s.spans.Loader)})
 	s.state.Pack()
-	return nil
-}
-
-// groupName returns the name of a group, or "" if the group contains all ranks of the job.
-func (s *sink) groupName(i uint16) string {
-	if n := s.sizes[i]; n > 0 && n == s.proc.WorldSize {
-		return ""
-	}
-	return s.groups[i]
-}
-
-// phaseOf returns the phase of a span; ok is false if the span is not part of a step.
-func phaseOf(sp *job.Span) (straggler.Phase, bool) {
-	p := phases[sp.Class]
-	if p == straggler.Other {
-		return p, pauseKinds[sp.Class] == straggler.PauseEvaluation
-	}
-	return p, sp.Name != spans.CheckpointSaveFinalization // the finalization of a save overlaps training
-}
-
-// skipEvaluated removes the work that an evaluation between or in steps contains, such as its forward passes:
-// the evaluation as a whole is host time. Its collectives stay, because ranks wait for each other in them. The
-// rows are sorted by start.
-func (s *sink) skipEvaluated() {
-	its := s.proc.Steps.All()
-	s.rows = slices.DeleteFunc(s.rows, func(r row) bool {
-		switch {
-		case r.evaluation:
-			n, _ := slices.BinarySearchFunc(its, r.start, func(it job.Step, at int64) int { return cmp.Compare(it.Start, at) })
-			if r.end != job.NoEnd && (n == len(its) || its[n].End > r.end) { // else it contains a training step
-				s.evaluated[r.thread] = max(s.evaluated[r.thread], r.end)
-			}
-			return true
-		case r.device || r.phase == straggler.Communication:
-			return false
-		}
-		return r.start < s.evaluated[r.thread]
-	})
 }
 
 // handOn converts all spans but the latest keep into steps. At the end of the process end is true.
-func (s *sink) handOn(keep int, end bool) {
-	s.sort()
-	s.skipEvaluated()
-	cut := len(s.rows) - keep
-	if cut <= 0 && !end {
-		return
-	}
-	its := s.proc.Steps.All()
-	s.train = s.proc.Steps.Training()
-	its = its[min(s.handed, len(its)):]
+func (s *reader) handOn(keep int, end bool) {
+	cut, its := len(s.rows)-keep, s.its
 	if !end {
 		// Only complete steps that end before the first span that stays.
-		limit := s.rows[cut].start
+		limit := s.rows[cut].Start
 		n := 0
 		for n < len(its) && its[n].End <= limit {
 			n++
 		}
 		if n == 0 {
-			s.rows = slices.Delete(s.rows, 0, cut) // without steps the buffered spans belong to none
+			s.rows = slices.Delete(s.rows, 0, cut) // without steps these spans belong to none
 			return
 		}
 		its = its[:n]
 	}
-	before := s.handed
-	s.handed += len(its)
 	others := s.assign(its)
 	next := 0
 	for i := range its {
-		next = s.emit(&its[i], s.proc.Steps.Shown(before+i), next, others[i])
+		next = s.emit(&its[i], s.proc.Steps.Shown(s.handed+i), next, others[i])
 	}
+	s.handed, s.its = s.handed+len(its), s.its[len(its):]
 	if end {
 		s.tail(next)
 		return
 	}
-	s.until = its[len(its)-1].End
 	s.rows = slices.Delete(s.rows, 0, next)
-}
-
-// sort sorts the spans and removes duplicates, and open records of spans whose end was recorded.
-func (s *sink) sort() {
-	stats.SortRuns(s.rows, func(a, b *row) int {
-		if c := cmp.Compare(a.start, b.start); c != 0 { // fast path: millions of rows are compared
-			return c
-		}
-		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.end, b.end))
-	})
-	kept := s.rows[:min(len(s.rows), 1)]
-	for i := 1; i < len(s.rows); i++ {
-		if a, b := &kept[len(kept)-1], &s.rows[i]; a.start != b.start || a.id != b.id || a.phase != b.phase {
-			kept = append(kept, *b)
-		}
-	}
-	s.rows = kept
 }
 
 // assign returns, by index of the iteration, the collectives that record another iteration than the one they
 // began in: the host may already run the next iteration while the device works. Collectives of iterations
 // that are not in its are left out.
-func (s *sink) assign(its []job.Step) map[int][]int {
+func (s *reader) assign(its []job.Step) map[int][]int {
 	out := make(map[int][]int)
 	if s.devices {
 		s.assignDevice(its, out)
@@ -204,13 +129,13 @@ func (s *sink) assign(its []job.Step) map[int][]int {
 	at := 0
 	for i := range s.rows {
 		r := &s.rows[i]
-		for at < len(its) && its[at].End <= r.start {
+		for at < len(its) && its[at].End <= r.Start {
 			at++
 		}
-		if r.phase != straggler.Communication || r.number == job.Unknown || at < len(its) && its[at].Raw == r.number {
+		if r.OfDevice || r.phase != straggler.Communication || r.Number == job.Unknown || at < len(its) && its[at].Raw == r.Number {
 			continue
 		}
-		to, ok := of[r.number]
+		to, ok := of[r.Number]
 		if !ok && at == len(its) {
 			continue // belongs to a later step
 		}
@@ -224,13 +149,13 @@ func (s *sink) assign(its []job.Step) map[int][]int {
 // emit hands on one step with the spans from index next that begin before its end, and with others. It
 // returns the index of the first span not handed on. If the program repeats a step, the step gets the next
 // number, because ranks are compared in order.
-func (s *sink) emit(st *job.Step, shown int64, next int, others []int) int {
+func (s *reader) emit(st *job.Step, shown int64, next int, others []int) int {
 	s.last = max(shown, s.last+1)
 	s.open(s.last, st.Tokens)
 	if s.step.Start = st.Start; st.End != job.NoEnd {
 		s.step.End = st.End
 	}
-	for ; next < len(s.rows) && s.rows[next].start < st.End; next++ {
+	for ; next < len(s.rows) && s.rows[next].Start < st.End; next++ {
 		if !s.rows[next].moved {
 			s.take(&s.rows[next], st)
 		}
@@ -246,12 +171,12 @@ func (s *sink) emit(st *job.Step, shown int64, next int, others []int) int {
 	return next
 }
 
-func (s *sink) open(number, tokens int64) {
+func (s *reader) open(number, tokens int64) {
 	clear(s.worked)
 	s.step = straggler.Step{Number: number, Tokens: tokens, Spans: s.step.Spans[:0]}
 }
 
-func (s *sink) done() {
+func (s *reader) done() {
 	if s.devices {
 		s.launches()
 	}
@@ -272,20 +197,25 @@ func passOf(p straggler.Phase) vocab.Class {
 	return vocab.ClassOther
 }
 
-func (s *sink) take(r *row, it *job.Step) {
-	sp := straggler.Span{Phase: r.phase, Meeting: r.meeting, Start: r.start, End: r.end, Group: s.groupName(r.group), GroupSize: s.sizes[r.group]}
-	if sp.Group == "" {
-		sp.GroupSize = 0
+func (s *reader) take(r *row, it *job.Step) {
+	sp := straggler.Span{Phase: r.phase, Start: r.Start, End: r.End}
+	if r.phase == straggler.Communication {
+		o := &s.ops[r.Op]
+		sp.Group, sp.GroupSize = o.group, o.groupSize
+		if sp.Meeting = o.meeting; r.OfDevice {
+			sp.Meeting = straggler.Collective
+		}
 	}
-	if r.end == job.NoEnd || r.long && r.end >= s.cutOff {
-		sp.End, sp.Op = math.MinInt64, s.long.ops[r.id]
+	if r.End == job.NoEnd || r.Long && r.End >= s.cutOff {
+		sp.End, sp.Op = math.MinInt64, s.ops[r.Op].words
 	}
-	if r.device {
-		sp.Lane, sp.Launch = straggler.Device, r.amount
-	} else if r.amount > 0 && (r.phase == straggler.Forward || r.phase == straggler.Backward) {
-		s.worked[r.phase] += r.amount
+	switch {
+	case r.OfDevice:
+		sp.Lane, sp.Launch = straggler.Device, r.Number
+	case r.Number > 0 && (r.phase == straggler.Forward || r.phase == straggler.Backward):
+		s.worked[r.phase] += r.Number
 	}
-	if !r.device && it != nil && it.ID != 0 && r.parent != it.ID && s.train.Beside(r.thread, passOf(r.phase)) {
+	if !r.OfDevice && it != nil && it.ID != 0 && r.Parent != it.ID && s.train.Beside(r.Thread, passOf(r.phase)) {
 		sp.Lane = 1
 	}
 	s.step.Spans = append(s.step.Spans, sp)
@@ -293,17 +223,17 @@ func (s *sink) take(r *row, it *job.Step) {
 
 // tail hands on the spans after the last iteration of a process that did not end properly: the step in which
 // it, or the job, was lost.
-func (s *sink) tail(next int) {
+func (s *reader) tail(next int) {
 	if s.proc.End != job.NoEnd && !failed(s.proc) || !s.any {
 		return
 	}
 	s.open(s.last+1, 0)
 	if next < len(s.rows) {
-		s.step.Start = s.rows[next].start
+		s.step.Start = s.rows[next].Start
 	}
 	began := false
 	for ; next < len(s.rows); next++ {
-		if r := &s.rows[next]; !r.moved && !r.device {
+		if r := &s.rows[next]; !r.moved && !r.OfDevice {
 			began = began || r.phase != straggler.Checkpoint
 			s.take(r, nil)
 		}
@@ -315,7 +245,7 @@ func (s *sink) tail(next int) {
 
 // launches turns host communication into launches if the device runs the collectives: the host does not wait
 // in them.
-func (s *sink) launches() {
+func (s *reader) launches() {
 	for i := range s.step.Spans {
 		if sp := &s.step.Spans[i]; sp.Lane != straggler.Device && sp.Phase == straggler.Communication && sp.End >= sp.Start {
 			if sp.Meeting != straggler.Collective {
@@ -328,7 +258,7 @@ func (s *sink) launches() {
 
 // profiled composes a step of a profile from the host's waits for data, the device time of forward and
 // backward, the last collective (in which ranks wait), and the other phases.
-func (s *sink) profiled() {
+func (s *reader) profiled() {
 	took := make(map[straggler.Phase]int64)
 	var last straggler.Span
 	for _, sp := range s.step.Spans {
