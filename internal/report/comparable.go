@@ -49,6 +49,7 @@ func Comparable(j *Job, name string) *compare.Run {
 	}
 	missing = rep.Ledger.Missing
 	out := &compare.Run{Name: name, WorldSize: max(j.Job.Ranks, len(rep.Ranks)), Tokens: tokens, Missing: missing, Phases: make(map[string][]float64)}
+	out.HostWork = rep.mostHostWork()
 	out.Hosts, out.Spent, out.Finding = hostsOf(j.Job), spent(rep.Ledger), rep.Verdict.Finding
 	for _, t := range tables {
 		if t != nil && (out.Table == nil || len(t.Steps) > len(out.Table.Steps)) {

@@ -555,6 +555,24 @@ func (r *Report) hostWork(rank int) (work []finding.Part, all int64) {
 	return work, all
 }
 
+// mostHostWork names the work that most of the time of the host's code was that belongs to no phase, or "" if
+// that is other code.
+func (r *Report) mostHostWork() string {
+	work, all := r.hostWork(-1)
+	other := PartName(string(account.OtherCode))
+	var names []string
+	sum := int64(0)
+	for _, w := range work {
+		if float64(sum) < mostPart*float64(all) {
+			names, sum = append(names, w.Name), sum+w.Time
+		}
+	}
+	if len(names) == 0 || names[0] == other {
+		return ""
+	}
+	return strings.Join(names, ", ")
+}
+
 // nameHostWork divides the part of a step that belongs to no phase in proportion to the work that the account has
 // for it, of one rank or, if rank is -1, of all.
 func (r *Report) nameHostWork(parts []finding.Part, rank int) []finding.Part {

@@ -32,15 +32,19 @@ func TestStepWithoutPhases(t *testing.T) {
 		phases     map[string]float64
 		categories account.Totals
 		want       string
+		most       string // of the time of the host's code
 	}{
-		{map[string]float64{"host": 8, "input": 4}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: compute 6.00, data 4.00, other code 2.00"},
-		{map[string]float64{"host": 6, "input": 4, "forward": 2}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: other code 6.00, data 4.00, forward 2.00"},
-		{map[string]float64{"host": 40, "forward": 2}, between, "42.0 ms in the mean: “generate” 20.0, evaluation 10.0, other code 10.0"},
+		{map[string]float64{"host": 8, "input": 4}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: compute 6.00, data 4.00, other code 2.00", "compute, other code"},
+		{map[string]float64{"host": 6, "input": 4, "forward": 2}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: other code 6.00, data 4.00, forward 2.00", ""},
+		{map[string]float64{"host": 40, "forward": 2}, between, "42.0 ms in the mean: “generate” 20.0, evaluation 10.0, other code 10.0", "“generate”, evaluation, other code"},
 	} {
 		ranks := []account.RankReport{{Categories: c.categories, ProductiveParts: computes}}
 		r := &Report{Steps: Steps{Compared: 9, Phases: c.phases}, Ledger: &account.Report{Ranks: ranks}}
 		if got := r.stepSentence(); got != c.want {
 			t.Errorf("phases %v: got %q, want %q", c.phases, got, c.want)
+		}
+		if got := r.mostHostWork(); got != c.most {
+			t.Errorf("phases %v: most of the host's code is %q, want %q", c.phases, got, c.most)
 		}
 	}
 }

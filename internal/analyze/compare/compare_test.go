@@ -263,6 +263,19 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestWorkOfAPart checks that a part of the host's code has the name of what the program did there.
+func TestWorkOfAPart(t *testing.T) {
+	for want, p := range map[string]compare.Part{
+		"other code":           {Kind: "phase", Phase: "host"},
+		"“generate”":           {Kind: "phase", Phase: "host", Work: "“generate”"},
+		"“generate” of rank 5": {Kind: "phase", Phase: "host", Work: "“generate”", Ranks: []int{5}},
+	} {
+		if got := p.Words(); got != want {
+			t.Errorf("got %q for %+v, want %q", got, p, want)
+		}
+	}
+}
+
 func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result {
 	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
 }

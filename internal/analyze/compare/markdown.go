@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -95,10 +96,11 @@ func (r *Result) below() string {
 func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
+		name := cmp.Or(p.Work, finding.Word(p.Phase))
 		if len(p.Ranks) > 0 {
-			return fmt.Sprintf("%s of rank %s", finding.Word(p.Phase), strings.Trim(fmt.Sprint(p.Ranks), "[]"))
+			return fmt.Sprintf("%s of rank %s", name, strings.Trim(fmt.Sprint(p.Ranks), "[]"))
 		}
-		return finding.Word(p.Phase)
+		return name
 	case partTransfer:
 		if p.Group != "" {
 			return "transfers of group " + p.Group

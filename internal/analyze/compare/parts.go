@@ -27,6 +27,7 @@ const (
 type Part struct {
 	Kind  string `json:"kind"`
 	Phase string `json:"phase,omitempty"`
+	Work  string `json:"work,omitempty"`  // of the phase host: what most of its time was
 	Ranks []int  `json:"ranks,omitempty"` // of a phase: those that changed themselves; empty is all others
 	Group string `json:"group,omitempty"` // of a transfer
 	// StepMS is the contribution to a mean step, within steps; Seconds that to the
@@ -106,7 +107,7 @@ func (r *Result) divide(a, b *Run) {
 	}
 	rest := r.StepMS
 	for _, x := range exchanged(a.Table, b.Table) {
-		p := Part{Kind: partPhase, Phase: x.Phase, Ranks: x.Ranks, StepMS: x.Time / 1e6, LowMS: x.Low / 1e6, HighMS: x.High / 1e6}
+		p := Part{Kind: partPhase, Phase: x.Phase, Work: workOf(x.Phase, a, b), Ranks: x.Ranks, StepMS: x.Time / 1e6, LowMS: x.Low / 1e6, HighMS: x.High / 1e6}
 		if x.Group != "" || x.Phase == straggler.Communication.String() {
 			p.Kind, p.Phase, p.Group = partTransfer, "", x.Group
 		}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,13 +22,16 @@ type Run struct {
 	Missing   []int     // ranks without data
 	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; the period of package straggler
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
-	Phases  map[string][]float64
-	Goodput float64  // share of the rank time in steps, 0 … 1
-	Account []Share  // its goodput shares, as in the report
-	Hosts   []string // each once, sorted; empty if one is unknown
-	Spent   Spent
-	Table   *straggler.Table // of the longest attempt
-	Profile *profile.Use     // of all ranks, if the run is a profile
+	Phases map[string][]float64
+	// HostWork names what most of the time of the phase host was, such as an evaluation or a custom span; empty if
+	// it was in no span.
+	HostWork string
+	Goodput  float64  // share of the rank time in steps, 0 … 1
+	Account  []Share  // its goodput shares, as in the report
+	Hosts    []string // each once, sorted; empty if one is unknown
+	Spent    Spent
+	Table    *straggler.Table // of the longest attempt
+	Profile  *profile.Use     // of all ranks, if the run is a profile
 	// Finding is the finding with the largest cost; nil without a finding or
 	// without sufficient records.
 	Finding *finding.Finding
@@ -109,6 +113,14 @@ func (r *Run) phases() []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// workOf returns the name of what most of the time of a phase was in two runs, empty if the phase says it.
+func workOf(phase string, a, b *Run) string {
+	if phase != straggler.Host.String() {
+		return ""
+	}
+	return cmp.Or(b.HostWork, a.HostWork)
 }
 
 // profiled reports whether the run is a profile with steps.

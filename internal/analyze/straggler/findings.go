@@ -28,6 +28,18 @@ func (j *job) findings(was *outcome) (all, below []found) {
 	for _, c := range wide {
 		add(c.rep, c)
 	}
+	even, balanced := j.repairBalance(), 1+len(repairs)
+	var o *outcome
+	add(even, candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
+		sums := o.gain(len(repairs), j.from, len(j.steps))
+		if gain < 1+muchBalance && sums < j.floorBalance(e, sums) {
+			return nil
+		}
+		if finding.CostOf(sums) < finding.CostOf(gain)/2 {
+			return j.unevenPieces(o, balanced, gain)
+		}
+		return j.imbalance(e, gain)
+	}})
 	if j.allWait() {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
 			f := j.finding(finding.InputSlow, nil, Input.String(), gain)
@@ -36,18 +48,6 @@ func (j *job) findings(was *outcome) (all, below []found) {
 			return f
 		}})
 	}
-	even := j.repairBalance()
-	var o *outcome
-	add(even, candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
-		sums := o.gain(len(repairs), j.from, len(j.steps))
-		if gain < 1+muchBalance && sums < j.floorBalance(e, sums) {
-			return nil
-		}
-		if finding.CostOf(sums) < finding.CostOf(gain)/2 {
-			return j.unevenPieces(o, 1+slices.IndexFunc(repairs, func(r repair) bool { return r.like == even.like }), gain)
-		}
-		return j.imbalance(e, gain)
-	}})
 	sums := even
 	sums.like = nil
 	repairs = append(repairs, sums)

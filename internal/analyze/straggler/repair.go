@@ -67,7 +67,8 @@ func (j *job) repairInput() repair {
 	}}
 }
 
-// repairBalance returns a repair that sets all work, interval by interval, to the mean of its role.
+// repairBalance returns a repair that sets all work, interval by interval, to the mean of its role. The wait for
+// a batch from a queue is no work.
 func (j *job) repairBalance() repair {
 	at := -1
 	mean := make([]float64, len(j.roles)*rows)
@@ -83,7 +84,7 @@ func (j *job) repairBalance() repair {
 			}
 		}
 		own := j.time(row, s, r)
-		if own == 0 {
+		if own == 0 || row == rowOf(false, Input) && j.slack != nil {
 			return 1
 		}
 		return mean[j.roleOf[r]*rows+row] / own
