@@ -87,7 +87,7 @@ func (s *sink) Close() error {
 	left := s.rows
 	rowMemory.Put(&left)
 	s.rows = nil
-	s.state.SetRank(0, straggler.Rank{Role: s.role, Pauses: s.pauses.all(), Loader: straggler.Loader(s.loader)})
+	s.state.SetRank(0, straggler.Rank{Role: s.role, Sampled: s.proc.Facts[job.FactSampled] != "", Pauses: s.pauses.all(), Loader: straggler.Loader(s.loader)})
 	s.state.Pack()
 	return nil
 }
