@@ -156,9 +156,10 @@ func (p *traceProcess) addLoss(at, step int64, finite bool) {
 
 // The keys of Process.Facts.
 const (
-	FactInjected = "injected"   // delays that trainspan run --inject requested, and those that were made
-	FactCode     = "other_code" // lines of the program between which steps spend much time
-	FactDataset  = "dataset"    // what its data loader reads
+	FactInjected = "injected"     // delays that trainspan run --inject requested, and those that were made
+	FactCode     = "other_code"   // lines of the program between which steps spend much time
+	FactDataset  = "dataset"      // what its data loader reads
+	FactSampled  = "device_steps" // how many steps have times of its device, which are then read together: "8 of 32"
 )
 
 // Damage describes defects of the files of a process.

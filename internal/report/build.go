@@ -341,6 +341,16 @@ func (j *Job) quality(led *account.Report) Quality {
 	q.Missing = findMissing(j.Job, led)
 	device := slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led, device)...)...)
+	rarest, steps := 0, 0
+	for _, p := range j.Job.Processes {
+		var n, of int
+		if _, err := fmt.Sscanf(p.Facts[job.FactSampled], "%d of %d", &n, &of); err == nil && of > n {
+			rarest, steps = max(rarest, of), n
+		}
+	}
+	if rarest > 0 {
+		q.Remarks = append(q.Remarks, fmt.Sprintf("only %d of %d steps, or more of them, have times of their device, because more would slow the job: the others are not compared", steps, rarest))
+	}
 	var far int64
 	for _, ranks := range j.clocks {
 		for _, by := range ranks {

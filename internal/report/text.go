@@ -176,6 +176,9 @@ func (s *screen) leftOut(r *Report) {
 	if u := r.Ledger.Iterations.Unfinished; u > 0 {
 		why += fmt.Sprintf(", %d unfinished", u)
 	}
+	if r.Steps.Device {
+		why += ", those without times of the device"
+	}
 	s.line("  %d excluded: %s", n, why)
 }
 

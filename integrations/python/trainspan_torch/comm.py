@@ -137,7 +137,7 @@ def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
     n = (group.names if trains else group.beside).get((event, size, dtype, later))
     if not n:
         n, args, seq = _name(event, group, size, dtype, later, trains, seq)
-    if device is not None and trains and event not in _SET_UP:
+    if device is not None and trains and not loop.step & device.skip and event not in _SET_UP:
         mark = device.begin_wait(event)
     return _ring.start(n), seq, args, mark
 

@@ -1,6 +1,11 @@
 """Measures the device time of a phase with CUDA events that are recorded around it and queried
 some steps later. It never waits for the device.
 
+Recording and reading an event costs the host more than ten microseconds. If that takes more than
+a hundredth of the time, the events of a block of steps are read at once, and if it still does,
+only every second, fourth or eighth block has events, and so on. So ranks that choose differently
+have steps in common. A step has all of its times or none.
+
 The host records an event, and the event happens when its stream reaches it, which is never
 earlier. So the largest difference of the two clocks so far, that of an event on an idle stream,
 converts the device's times to the host's clock. Events are read in the order of their
@@ -19,7 +24,10 @@ from threading import RLock
 
 from trainspan import _ring, passing, quiet
 
-PENDING = 2048  # waiting events; beyond, phases are not measured
+BLOCK = 8  # steps in a row with times, because those of accumulated gradients differ
+MOST = 512  # at least one block of these has times
+SHARE = 100  # events take at most this part of the time
+PENDING = 2048  # waiting events; beyond, steps are not measured
 LANE = 1 << 30  # the number of the device's thread in the trace; other streams than that of the training follow
 DRIFT = 5e-5  # the maximum drift of the two clocks: an old difference counts for less
 
@@ -81,8 +89,8 @@ def _current(cuda):
 class Device:
     """The marks of one process."""
 
-    def __init__(self, cuda):
-        self.cuda, self.current = cuda, _current(cuda)
+    def __init__(self, cuda, loop):
+        self.cuda, self.current, self.loop = cuda, _current(cuda), loop
         self.kind = getattr(cuda, "kind", "cuda")
         self.names = {}
         self.told = False  # whether the metadata says that the host only launches
@@ -98,6 +106,12 @@ class Device:
 
     def reset(self):
         self.free, self.marks, self.spans = list(self.events), deque(), deque()
+        self.newest, self.goals, self.due = {}, [], 0  # the newest mark of each stream; those until which the first marks are read together
+        self.partial = set()  # steps that lack an event
+        self.used = False   # the device is initialized
+        self.skip = 0       # a step has times if its number has none of these bits
+        self.spent = self.since = self.first = 0  # ns of events since a time and a step
+        self.loop.rarely = 0  # read after each step; else after steps whose number has none of these bits
         self.last = None    # the previous event, and its time since the first one, in ns
         self.latest = 0     # the latest of these times
         self.offset = None  # the time of the first one on the host's clock
@@ -111,11 +125,14 @@ class Device:
     def idle(self):
         """Returns whether the device must not be queried: it is not in use, which only the
         program may change, or a graph is being captured."""
-        return self.captures or not self.cuda.is_initialized() or self.cuda.is_current_stream_capturing()
+        self.used = self.used or self.cuda.is_initialized()
+        return not self.used or self.captures or self.cuda.is_current_stream_capturing()
 
     def mark(self, stream=0):
         with self.lock:
             if self.idle():
+                if self.used:
+                    self.partial.add(self.loop.step)
                 return None
             if not self.told:
                 self.told = True
@@ -127,17 +144,27 @@ class Device:
                 self.events.append(event)
             if self.current is None:
                 event.record()
+                mark = _Mark(event, stream, _ring.now())
             else:
-                event.record(self.current())
-            mark = _Mark(event, stream, _ring.now())
+                current = self.current()
+                event.record(current)
+                mark = self.newest[id(current)] = _Mark(event, stream, _ring.now())
             self.marks.append(mark)
             return mark
 
     @quiet
     def begin(self, name, stream=0):
-        """Returns the first of two marks, or None if nothing runs on a device."""
-        mark = self.mark(stream) if len(self.marks) < PENDING else None
-        return mark and (name, mark)
+        """Returns the first of two marks and its step, or None if nothing runs on a device.
+        Callers check skip."""
+        before = _ring.clock()
+        if len(self.marks) >= PENDING:
+            self.read()
+        if len(self.marks) < PENDING:
+            mark = self.mark(stream)
+        else:
+            mark = self.partial.add(self.loop.step)
+        self.spent += _ring.clock() - before
+        return mark and (name, self.loop.step, mark)
 
     @quiet
     def begin_wait(self, name):
@@ -148,20 +175,70 @@ class Device:
 
     @quiet
     def end(self, mark, args=None):
-        """Returns the second mark."""
-        second = self.mark(mark[1].stream)
+        """Adds the second mark."""
+        before = _ring.clock()
+        second = self.mark(mark[2].stream)
         if second is not None:
             self.spans.append(mark + (second, args))
+        self.spent += _ring.clock() - before
 
-    def collect(self):
-        """Writes the spans whose events have happened."""
-        try:
-            with self.lock:
-                marks = () if self.idle() else self.marks
+    def read(self):
+        """Sets the times of marks whose events have happened. Of the marks of a stream only the
+        newest is queried, which happens last."""
+        with self.lock:
+            marks, goals = self.marks, self.goals
+            if self.idle():
+                return
+            while goals or marks and self.newest:
+                if not goals:
+                    goals.extend(self.newest.values())
+                    self.newest, self.due = {}, len(marks)
+                while goals and goals[-1].event.query():
+                    goals.pop()
+                if goals:
+                    break
+                for _ in range(self.due):
+                    self.time(marks.popleft())
+            if self.current is None or not self.loop.rarely:
                 while marks and marks[0].event.query():
                     self.time(marks.popleft())
-            while self.spans and self.spans[0][2].at:
-                name, start, end, args = self.spans.popleft()
+                    self.due -= 1
+                if self.due <= 0:
+                    goals.clear()
+
+    def choose(self, now):
+        """Chooses after a block with events when they are read, and which block is the next one:
+        in twice the distance if events took too long, closer if they took less than a quarter."""
+        step, skip = self.loop.step, self.skip
+        steps = step - self.first
+        if step % BLOCK or steps < BLOCK or step - 1 & skip:
+            return
+        if self.since:
+            rarely, waiting = self.loop.rarely, len(self.marks)
+            share = self.spent * SHARE * steps / ((skip + BLOCK) * (now - self.since))
+            if share > 1:
+                if not rarely and 2 * BLOCK * waiting <= PENDING:
+                    self.loop.rarely = BLOCK - 1
+                elif skip < (MOST - 1) * BLOCK:
+                    self.skip = 2 * skip + BLOCK
+            while share < 0.25 and self.skip:
+                self.skip = self.skip // 2 & -BLOCK
+                share *= 2
+            if 4 * waiting > PENDING or share < 0.25:
+                self.loop.rarely = 0
+            if (self.skip, self.loop.rarely) != (skip, rarely):
+                _ring.meta("device_steps", "%d of %d" % (BLOCK, self.skip + BLOCK))
+        self.since, self.first, self.spent = now, step, 0
+
+    def collect(self):
+        """Writes the spans whose events have happened, at the end of a step."""
+        try:
+            before = _ring.clock()
+            self.read()
+            while self.spans and self.spans[0][3].at:
+                name, step, start, end, args = self.spans.popleft()
+                if step in self.partial:
+                    continue
                 n = self.names.get(name)
                 if n is None:
                     n = self.names[name] = _ring.name(name, "device", "torch")
@@ -170,6 +247,11 @@ class Device:
                     args, lag = dict(args or {}, stream=end.stream, background=1), 0
                 if start.at:  # otherwise it began before a fork
                     _ring.event(n, start.at, end.at, args, lane, lag)
+            if not self.spans:
+                self.partial.clear()
+            now = _ring.clock()
+            self.spent += now - before
+            self.choose(now)
         except Exception as e:
             passing(e, self.reset)
             self.reset()

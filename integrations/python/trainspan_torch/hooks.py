@@ -123,13 +123,13 @@ def _loaded(torch):
     _loop.grad = torch.is_grad_enabled
     used = "device" in _on and device.of(torch)
     if used:
-        follow_device(device.Device(used))
+        follow_device(device.Device(used, _loop))
 
 
 def follow_device(used):
     """Marks phases on a device from now on."""
     global _device
-    _device, _loop.on_close, _loop.rarely = used, used.collect, 0
+    _device, _loop.on_close = used, used.collect
     for mark in _marking:
         mark()
 
@@ -211,11 +211,12 @@ def _end(token, args, kwargs, result):
 
 
 def _marked(fn, name):
-    """Wraps fn between two marks on the device, if the device is in use."""
+    """Wraps fn between two marks on the device, if the device is in use and the step has times."""
+    loop = _loop
 
     def call(*args, **kwargs):
         try:
-            mark = _device and _device.begin(name)
+            mark = None if _device is None or loop.step & _device.skip else _device.begin(name)
             try:
                 return fn(*args, **kwargs)
             finally:

@@ -221,6 +221,8 @@ class Loop:
         if self.gone:
             self.went()
         self.boundary(not self.armed, self.until)
+        if self.on_close is not None:
+            self.on_close()
         self.end("evaluation")
         self.end_epoch()
         self.code.tell()

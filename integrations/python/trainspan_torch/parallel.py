@@ -49,7 +49,8 @@ class Gradients:
 
     @quiet
     def reduced(self):
-        self.mark = hooks._device and hooks._device.begin("wait")
+        device = hooks._device
+        self.mark = None if device is None or hooks._loop.step & device.skip else device.begin("wait")
         if get_ident() == hooks._loop.thread:
             self.token = _ring.start(self.n)
         else:

@@ -31,7 +31,7 @@ func (s *State) AppendBinary(dst []byte) ([]byte, error) {
 		dst = columns.AppendBytes(dst, rs.info.Host)
 		dst = columns.AppendBytes(dst, rs.info.Role)
 		dst = binary.AppendVarint(dst, rs.info.LastSeen)
-		dst = columns.AppendBool(columns.AppendBool(dst, rs.info.Ended), rs.info.Cut)
+		dst = columns.AppendBool(columns.AppendBool(columns.AppendBool(dst, rs.info.Ended), rs.info.Cut), rs.info.Sampled)
 		dst = append(dst, byte(rs.info.Loader))
 		for _, p := range rs.info.Pauses {
 			dst = binary.AppendVarint(binary.AppendVarint(dst, p.Longest), p.Since)
@@ -116,7 +116,7 @@ func (s *State) UnmarshalBinary(src []byte) error {
 	for n := r.Count(8); n > 0; n-- {
 		rs := &rankState{steps: store{spill: s.opt.Spill}}
 		rank := r.Small(1 << 40)
-		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool(), Cut: r.Bool(), Loader: Loader(r.Small(int(LoaderAhead)))}
+		rs.info = Rank{Host: r.String(), Role: r.String(), LastSeen: r.Int(), Ended: r.Bool(), Cut: r.Bool(), Sampled: r.Bool(), Loader: Loader(r.Small(int(LoaderAhead)))}
 		for k := range rs.info.Pauses {
 			rs.info.Pauses[k] = Pause{Longest: r.Int(), Since: r.Int()}
 		}

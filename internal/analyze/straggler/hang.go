@@ -348,6 +348,9 @@ func (st *standstill) deviceHang() *hang {
 	var furthest progress
 	latest := int64(-1)
 	seen := st.pick(func(_ int, rs *rankState) bool { return rs.device.n > 0 })
+	if slices.ContainsFunc(seen, func(r int) bool { return st.ranks[r].info.Sampled }) {
+		return nil // the last step of a device on record is not the last one that it ran
+	}
 	for _, r := range seen {
 		rs := st.ranks[r]
 		latest = max(latest, rs.last.step)

@@ -129,7 +129,7 @@ func TestHang(t *testing.T) {
 
 // devices returns the verdict on a job whose hosts run ahead of their devices. By rank, launched is the
 // number of steps launched after step 40, and done the number that its device completes.
-func devices(launched, done map[int]int) *straggler.Verdict {
+func devices(launched, done map[int]int, sampled bool) *straggler.Verdict {
 	const step = int64(200e6)
 	st := straggler.New(&straggler.Options{WorldSize: 4})
 	begin := int64(1_700_000_000e9)
@@ -152,7 +152,7 @@ func devices(launched, done map[int]int) *straggler.Verdict {
 			last = max(last, at+step)
 			st.Add(&in)
 		}
-		st.SetRank(r, straggler.Rank{LastSeen: last + int64(time.Minute)})
+		st.SetRank(r, straggler.Rank{LastSeen: last + int64(time.Minute), Sampled: sampled})
 	}
 	for r := range 4 {
 		st.SetRank(r, straggler.Rank{LastSeen: last + int64(time.Minute)})
@@ -172,9 +172,13 @@ func TestHangOnDevice(t *testing.T) {
 		"hosts are held at different places": {map[int]int{0: 9, 1: 5, 2: 7, 3: 8}, map[int]int{0: 3, 1: 3, 2: 3, 3: 3}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := devices(tt.launched, tt.done)
+			v := devices(tt.launched, tt.done, false)
 			if v.Kind != finding.Hang || !slices.Equal(v.Ranks, tt.ranks) {
 				t.Errorf("got %s, ranks %v; want a hang of ranks %v: %s", v.Kind, v.Ranks, tt.ranks, v.Sentence)
+			}
+			// The progress of a device is unknown if its work is read later.
+			if v := devices(tt.launched, tt.done, true); v.Kind == finding.Hang {
+				t.Errorf("sampled: %s, ranks %v: %s, want no hang", v.Kind, v.Ranks, v.Sentence)
 			}
 		})
 	}

@@ -33,6 +33,7 @@ type graph struct {
 	more    int     // how many more ranks without data there are
 	steps   []int64 // step numbers of all rounds
 	from    int     // the first judged round
+	sampled bool    // the steps before rounds are read too, because only samples of steps have the work of devices
 	groups  []group
 	gid     [][]int // by rank and by its own group number: the index in groups
 	peers   [][]int // by rank and by its own group number: the index of the peer, -1 for a process group or an unknown peer
@@ -187,7 +188,7 @@ func (g *graph) commonSteps() {
 	for _, r := range g.ranks {
 		for c := g.st.ranks[r].steps.cursor(); c.ok; c.next() {
 			count[c.p.step]++
-			if slices.ContainsFunc(c.p.lanes, func(l laneOp) bool { return l.lane == Device }) {
+			if c.p.worked() {
 				worked[c.p.step]++
 			}
 		}
@@ -199,6 +200,21 @@ func (g *graph) commonSteps() {
 		}
 	}
 	slices.Sort(g.steps)
+	for _, info := range g.info {
+		g.sampled = g.sampled || info.Sampled && !g.st.windowed
+	}
+	if !g.sampled {
+		return
+	}
+	// When a step begins, the device may still be busy with the one before. So the first one of each sample is
+	// only read.
+	after := g.steps[:0:0]
+	for i, step := range g.steps {
+		if i > 0 && g.steps[i-1] == step-1 {
+			after = append(after, step)
+		}
+	}
+	g.steps = after
 }
 
 // nameGroups numbers the groups of all ranks.
@@ -229,7 +245,8 @@ func (g *graph) nameGroups() {
 		for _, r := range in.members {
 			for at, n := range g.st.ranks[g.ranks[r]].groups {
 				if g.gid[r][at] == i {
-					in.unseen, in.device = in.unseen || n.ran < n.launched*3/4, in.device || n.ran > 0
+					seen := n.ran >= n.launched*3/4 || g.info[r].Sampled && n.ran > 0
+					in.unseen, in.device = in.unseen || !seen, in.device || n.ran > 0
 				}
 			}
 		}
@@ -303,7 +320,9 @@ type reader struct {
 	took     []int64   // duration of the round by rank, including device work
 	ends     [][]ended // of lanes
 	s        int
-	follows  bool // the previous round is the previous step
+	last     int64 // the number of the last step that was read
+	any      bool  // there is one
+	follows  bool  // the last step that was read before is the previous step
 }
 
 // ended is a lane operation on the clock of its rank. If an operation queued behind another one on its lane,
@@ -326,12 +345,19 @@ func (g *graph) read() *reader {
 func (rd *reader) round() {
 	rd.s++
 	step := rd.g.steps[rd.s]
-	rd.follows = rd.s > 0 && rd.g.steps[rd.s-1] == step-1
+	if rd.g.sampled && !(rd.any && rd.last == step-1) {
+		rd.step(step - 1)
+	}
+	rd.step(step)
+}
+
+// step reads a step of all ranks.
+func (rd *reader) step(step int64) {
+	rd.follows = rd.any && rd.last == step-1
+	rd.last, rd.any = step, true
 	for r, c := range rd.cursors {
-		if rd.s > 0 || c.p.step < step {
-			for c.ok && c.p.step < step {
-				c.next()
-			}
+		for c.ok && c.p.step < step {
+			c.next()
 		}
 		p := &c.p
 		rd.programs[r] = p

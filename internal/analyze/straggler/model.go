@@ -114,6 +114,8 @@ type Rank struct {
 	// Cut reports whether records are damaged or missing. Such a rank is never named, and its last position
 	// is trusted only if it Ended.
 	Cut bool
+	// Sampled reports whether the work of its device was read for several steps together, or only in some steps.
+	Sampled bool
 	// Pauses are the pauses during which waiting ranks do not count as hung.
 	Pauses [PauseKinds]Pause
 	// Loader is how the rank gets its batches. If it is unknown, the durations of the fetches decide.

@@ -86,6 +86,7 @@ func (rs *rankState) describe(info Rank) {
 	rs.info.LastSeen = max(rs.info.LastSeen, info.LastSeen)
 	rs.info.Ended = rs.info.Ended || info.Ended
 	rs.info.Cut = rs.info.Cut || info.Cut
+	rs.info.Sampled = rs.info.Sampled || info.Sampled
 	rs.info.Loader = max(rs.info.Loader, info.Loader)
 	for k, p := range info.Pauses {
 		was := &rs.info.Pauses[k]

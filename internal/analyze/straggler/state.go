@@ -210,7 +210,8 @@ const WindowSteps = 100
 
 // Window replaces the steps by the mean step of each window of [WindowSteps] steps, which takes as much
 // memory as one step. It is for jobs with very many steps. The mean is taken over the steps with the most
-// common sequence of operations. Deviations of single steps and incomplete windows are lost.
+// common sequence of operations, among those with the work of the device if any has it. Deviations of single
+// steps and incomplete windows are lost.
 func (s *State) Window() {
 	s.Pack()
 	s.windowed, s.cells = true, 0
@@ -235,6 +236,10 @@ func (s *State) Window() {
 
 // meanStep returns the mean of the steps of a window that have the most common pieces.
 func meanStep(list []program) *program {
+	first := &list[0]
+	if worked := slices.DeleteFunc(slices.Clone(list), func(p program) bool { return !p.worked() }); len(worked) > 0 {
+		list = worked
+	}
 	var usual []program
 	for i := range list {
 		alike := slices.DeleteFunc(slices.Clone(list), func(p program) bool { return !list[i].alike(&p) })
@@ -254,7 +259,7 @@ func meanStep(list []program) *program {
 	}
 	out := new(program)
 	out.copy(&usual[0])
-	out.step, out.start = list[0].step/WindowSteps, list[0].start
+	out.step, out.start = first.step/WindowSteps, first.start
 	out.tokens = mean(func(p *program) *int64 { return &p.tokens })
 	for i := range out.host {
 		out.host[i].dur = mean(func(p *program) *int64 { return &p.host[i].dur })

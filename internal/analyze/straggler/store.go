@@ -213,6 +213,11 @@ func (p *program) copy(o *program) {
 	p.host, p.lanes = host, lanes
 }
 
+// worked reports whether the work of the device in the step is recorded.
+func (p *program) worked() bool {
+	return slices.ContainsFunc(p.lanes, func(l laneOp) bool { return l.lane == Device })
+}
+
 // alike reports whether two programs have the same sequence of pieces, ignoring times.
 func (p *program) alike(o *program) bool {
 	return slices.EqualFunc(p.host, o.host, func(x, y piece) bool { return x.code() == y.code() }) &&

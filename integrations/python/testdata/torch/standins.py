@@ -1,5 +1,6 @@
 """Fakes of a device and of DistributedDataParallel, with the calls that the hooks use."""
 
+import collections
 import gc
 import os
 import sys
@@ -19,23 +20,32 @@ from trainspan_torch.parallel import gradients
 
 class Stream:
     at = 0.0
-    asked = 0
 
 
 class Event:
     def __init__(self, enable_timing):
         assert enable_timing
 
-    def record(self):
+    slow = 0  # seconds
+    calls = collections.Counter()
+
+    def record(self, stream=None):
+        if self.slow:
+            time.sleep(self.slow)
         Stream.at = max(Stream.at, time.monotonic() * 1e3)
         self.time = Stream.at
+        self.calls["record"] += 1
 
     def query(self):
-        Stream.asked += 1
+        self.calls["query"] += 1
+        return self.happened()
+
+    def happened(self):
         return time.monotonic() * 1e3 >= self.time
 
     def elapsed_time(self, other):
-        assert self.query() and other.query(), "asked before it happened"
+        assert self.happened() and other.happened(), "asked before it happened"
+        self.calls["elapsed_time"] += 1
         return other.time - self.time
 
     def __del__(self):
@@ -94,9 +104,29 @@ def build(kind, cuda=None):
 
 
 assert device.of(build("cuda", "12.4")) is Cuda and device.of(build(None)) is None and device.of(types.SimpleNamespace(version=build(None).version)) is None
-hooks.follow_device(device.Device(device.of(build("xpu"))))
+used = device.Device(device.of(build("xpu")), hooks._loop)
+hooks.follow_device(used)
 net = Net(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(steps, length, slow):
+    """Trains with steps of a length in which a call of record takes a time."""
+    Event.slow = slow
+    for _ in range(steps):
+        optimizer.zero_grad()
+        net(torch.zeros(1, 2)).sum().backward()
+        optimizer.step()
+        time.sleep(length)
+
+
+if sys.argv[1:] == ["sampled"]:
+    used.current = Cuda.current_stream  # as of CUDA: its marks are known by their stream
+    train(300, 0.006, 0.001)
+    made = dict(Event.calls)
+    train(500, 0.006, 0)
+    sys.stdout.write("%(record)d %(query)d %(elapsed_time)d" % made)
+    sys.exit()
 
 
 class Parallel:

@@ -23,6 +23,7 @@ type events struct {
 	launched       bool                         // the host launches a collective even if hidden
 	hidden         bool                         // the wait for gradients is not recorded
 	unseen         int                          // number of steps at the end without events
+	every          func(rank int) int           // one block of 8 steps of this number has events
 	killed         bool
 	withCheckpoint bool
 }
@@ -37,6 +38,9 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 	host, device := make([]float64, e.ranks), make([]float64, e.ranks)
 	for r := range procs {
 		procs[r] = &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+		if e.every != nil {
+			procs[r].Facts = map[string]string{job.FactSampled: "8 of 32"}
+		}
 		if e.killed {
 			procs[r].End, procs[r].LastSeen = job.NoEnd, 0
 		}
@@ -91,7 +95,7 @@ func (e events) attempt(t *testing.T) fromjob.Attempt {
 		}
 		for r := range e.ranks {
 			st := at[r]
-			seen := s < e.steps-e.unseen
+			seen := s < e.steps-e.unseen && (e.every == nil || s/8%e.every(r) == 0)
 			b1 := last + transfer + 0.01*rng.ExpFloat64()
 			u0 := max(b1, host[r])
 			u1 := u0 + update
@@ -182,6 +186,49 @@ func TestDeviceTimes(t *testing.T) {
 				v := a.State.Verdict()
 				if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {
 					t.Errorf("got %s %v %s %s, want %s %v %s %s: %s\n%+v", v.Kind, v.Ranks, v.Cause, v.Reason, tt.kind, tt.ranks, tt.cause, tt.reason, v.Sentence, v.Coverage)
+				}
+			})
+		}
+	}
+}
+
+// TestSampledDeviceTimes checks that steps without events are unknown: those
+// with events decide, in single steps and in windows.
+func TestSampledDeviceTimes(t *testing.T) {
+	for name, ahead := range map[string]float64{"in step": 0, "ahead": 45} {
+		even := events{ranks: 4, steps: 3200, ahead: ahead, every: func(rank int) int { return []int{4, 8, 4, 4}[rank] }}
+		with := func(f func(*events)) events {
+			e := even
+			f(&e)
+			return e
+		}
+		tests := []struct {
+			name  string
+			e     events
+			kind  finding.Kind
+			ranks []int
+			cause string
+		}{
+			{"healthy", even, finding.Fine, nil, ""},
+			{"a slow device", with(func(e *events) { e.factor = times(2, 1.2) }), finding.SlowRanks, []int{2}, "compute"},
+			{"a slow backward", with(func(e *events) { e.backward = slower(1, 0, 9) }), finding.SlowRanks, []int{1}, "backward"},
+			{"the loader of one rank", with(func(e *events) { e.input = slower(3, 1, 80) }), finding.SlowRanks, []int{3}, "input"},
+			{"killed", with(func(e *events) { e.killed, e.unseen = true, 5 }), finding.Fine, nil, ""},
+		}
+		for _, tt := range tests {
+			t.Run(name+"/"+tt.name, func(t *testing.T) {
+				a := tt.e.attempt(t)
+				v := a.State.Verdict()
+				if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Coverage.Steps != 7*50-1 {
+					t.Errorf("%s %v %s, %d steps: %s, want %s %v %s, 349 steps", v.Kind, v.Ranks, v.Cause, v.Coverage.Steps, v.Sentence, tt.kind, tt.ranks, tt.cause)
+				}
+				if ahead > 0 {
+					return // windows do not show when a host is ahead
+				}
+				a.State.Window()
+				w := a.State.Verdict()
+				if w.Kind != tt.kind || !slices.Equal(w.Ranks, tt.ranks) || w.Cause != tt.cause {
+					t.Errorf("windows: %s %v %s: %s, want %s %v %s", w.Kind, w.Ranks, w.Cause, w.Sentence, tt.kind, tt.ranks, tt.cause)
 				}
 			})
 		}

@@ -78,7 +78,7 @@ func (s *reader) End() {
 	left := s.rows
 	rowMemory.Put(&left)
 	s.rows, s.its = nil, nil
-	s.state.SetRank(0, straggler.Rank{Role: s.spans.Role, Pauses: s.pauses, Loader: straggler.Loader(s.spans.Loader)})
+	s.state.SetRank(0, straggler.Rank{Role: s.spans.Role, Sampled: s.proc.Facts[job.FactSampled] != "", Pauses: s.pauses, Loader: straggler.Loader(s.spans.Loader)})
 	s.state.Pack()
 }
 
