@@ -107,7 +107,7 @@ func TestPlainTrace(t *testing.T) {
 	pyrun.Output(t, cmd)
 	_, traces := importRings(t, pyring.Options{Attempt: -1}, dir)
 	if len(traces) != 1 || filepath.Ext(traces[0]) != ".pfw" {
-		t.Fatal(traces)
+		t.Fatalf("traces %v, want one .pfw", traces)
 	}
 	text, err := os.ReadFile(traces[0])
 	if err != nil || !strings.Contains(string(text), `"name":"forward","cat":"compute"`) {
