@@ -302,7 +302,7 @@ func TestSlowIn(t *testing.T) {
 					t.Fatalf("verdict %+v, want rank 0 not blamed", v)
 				}
 			}
-			t.Error("never named")
+			t.Error("rank 1 was named in none of three runs, want one")
 		})
 	}
 }

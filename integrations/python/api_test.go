@@ -91,7 +91,7 @@ ER relation=18 subject=8bbc0ece1071d985 object=8bbc0bce1071d46c`), "\n")
 	}
 	for _, s := range slices.Sorted(maps.Keys(gots)) {
 		if wants[s] == 0 {
-			t.Errorf("not wanted: %s", s)
+			t.Errorf("%d times, want none: %s", gots[s], s)
 		}
 	}
 	if metadata["key"] != "value" || metadata["app.layers"] != "12" {

@@ -35,7 +35,7 @@ class Event:
         return time.monotonic() * 1e3 >= self.time
 
     def elapsed_time(self, other):
-        assert self.query() and other.query(), "asked before it happened"
+        assert self.query() and other.query(), "elapsed_time was called before the event happened"
         return other.time - self.time
 
     def __del__(self):
