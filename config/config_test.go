@@ -404,7 +404,7 @@ func TestHeadersNeverShowTheirValues(t *testing.T) {
 		}
 	}
 	if got := fmt.Sprint(otlp.Headers); got != "{api-key=REDACTED, b=REDACTED}" {
-		t.Error(got)
+		t.Errorf("headers are printed as %q, want every value REDACTED", got)
 	}
 }
 

@@ -34,7 +34,7 @@ func TestDecodeGoValues(t *testing.T) {
 		},
 	}, "config")
 	if err != nil || len(unknown) > 0 {
-		t.Fatal(unknown, err)
+		t.Fatalf("unknown keys %v, %v; want none", unknown, err)
 	}
 	if err := b.Validate(); err != nil {
 		t.Fatal(err)

@@ -222,7 +222,7 @@ func readJSON(t *testing.T, path string, v any) bool {
 		err = json.Unmarshal(data, v)
 	}
 	if err != nil {
-		t.Error(path, err)
+		t.Errorf("%s: %v", path, err)
 	}
 	return err == nil
 }

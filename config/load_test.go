@@ -350,7 +350,7 @@ func decodeFile(t *testing.T, path string) config.Config {
 	}
 	cfg, unknown, err := config.Decode[config.Config](data, path)
 	if err != nil || len(unknown) > 0 {
-		t.Fatal(unknown, err)
+		t.Fatalf("unknown keys %v, %v; want none", unknown, err)
 	}
 	return cfg
 }

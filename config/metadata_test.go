@@ -100,7 +100,7 @@ func TestMetadataFromFilesKeepsOrderAndDigits(t *testing.T) {
 	} {
 		b, _, err := config.Decode[config.Base]([]byte(text), "config")
 		if err != nil {
-			t.Fatal(name, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		want := []string{"z:7046430720000000000000", "a:1e-05", "m:['h200', 'yes', 'yes', 1.0]", "q:1", "e:None"}
 		if got := b.CustomMetadata.Strings(); !slices.Equal(got, want) {

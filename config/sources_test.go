@@ -119,7 +119,7 @@ func fromPython(t *testing.T, text string) config.Base {
 	t.Helper()
 	base, unknown, err := config.Decode[config.Base]([]byte(text), "")
 	if err != nil || len(unknown) != strings.Count(text, "session_tagg") {
-		t.Fatal(unknown, err)
+		t.Fatalf("unknown keys %v, %v; want each session_tagg", unknown, err)
 	}
 	return base
 }

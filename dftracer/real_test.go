@@ -87,6 +87,6 @@ func TestHashVectors(t *testing.T) {
 	}
 	names := []string{dftracer.V1.String(), dftracer.V2.String(), dftracer.V22.String(), dftracer.Dialect(9).String()}
 	if !slices.Equal(names, []string{"V1", "V2", "V22", "Dialect(9)"}) {
-		t.Error(names)
+		t.Errorf("names of dialects: %v, want V1, V2, V22 and Dialect(9)", names)
 	}
 }

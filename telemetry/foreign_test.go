@@ -164,7 +164,7 @@ func TestForeignCodeMayUseTelemetry(t *testing.T) {
 			train(tel, f)
 			check(t, tel.Shutdown(context.Background()))
 			if !(*f.called.Load())[place] {
-				t.Fatal("was not called")
+				t.Fatal("the foreign code was not called here")
 			}
 			if n := len(mem.events(spans.EventTrainingMetricsUpdate)); n != 2 {
 				t.Errorf("%d metrics updates are recorded, want 2", n)
@@ -184,7 +184,7 @@ func TestForeignCodeThatPanics(t *testing.T) {
 			f.armed.Store(false)
 			check(t, tel.Shutdown(context.Background()))
 			if !(*f.called.Load())[place] {
-				t.Fatal("was not called")
+				t.Fatal("the foreign code was not called here")
 			}
 			stops := 0
 			for _, k := range mem.kinds() {

@@ -122,7 +122,7 @@ func TestVerbsAgree(t *testing.T) {
 	}
 	layouts, err := filepath.Glob(filepath.Join("..", "..", "internal", "job", "testdata", "layouts", "*"))
 	if err != nil || len(layouts) == 0 {
-		t.Fatal(layouts, err)
+		t.Fatalf("directories %v, %v; want one or more", layouts, err)
 	}
 	for _, dir := range layouts {
 		paths = append(paths, dir, filepath.Join(dir, "telemetry.jsonl"))

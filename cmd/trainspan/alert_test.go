@@ -126,7 +126,7 @@ func TestAlert(t *testing.T) {
 	}
 	var body alertMessage
 	if err := json.Unmarshal(<-posted, &body); err != nil || body.Verdict.Sentence != m.Verdict.Sentence {
-		t.Error(err, body.Verdict.Sentence)
+		t.Errorf("posted message: %v, sentence %q; want %q", err, body.Verdict.Sentence, m.Verdict.Sentence)
 	}
 	_, url, _ := strings.Cut(stderr.String(), "metrics: ")
 	url, _, _ = strings.Cut(url, "\n")

@@ -47,7 +47,7 @@ var contractJobs = map[string]func(t *testing.T, dir string){
 		attempts(simjob.Attempt{Ranks: 2, Steps: 24})(t, dir)
 		files, err := filepath.Glob(filepath.Join(dir, "*rank1*"))
 		if err != nil || len(files) != 1 {
-			t.Fatal(files, err)
+			t.Fatalf("files %v, %v; want one of rank 1", files, err)
 		}
 		data, err := os.ReadFile(files[0])
 		if err != nil {

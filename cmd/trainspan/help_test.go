@@ -23,7 +23,7 @@ import (
 func TestHelp(t *testing.T) {
 	status, out, _ := cli(t, "help")
 	if status != 0 {
-		t.Fatal(out)
+		t.Fatalf("help: status %d, want 0: %s", status, out)
 	}
 	_, list, _ := strings.Cut(out, "Commands:\n")
 	list, _, _ = strings.Cut(list, "\n\n")

@@ -19,7 +19,7 @@ func toOTLP(t *testing.T, job string) string {
 	out := filepath.Join(t.TempDir(), "otlp")
 	files, err := filepath.Glob(filepath.Join(job, "*.pfw*"))
 	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want one or more", files, err)
 	}
 	if err := os.Mkdir(out, 0o755); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestReportOfOTLP(t *testing.T) {
 			otlp := toOTLP(t, dir)
 			of := reportJSON(t, dir)
 			for _, diff := range diffOf(t, reportJSON(t, otlp), of) {
-				t.Error(diff)
+				t.Errorf("report of the OTLP files differs: %s", diff)
 			}
 			// Two copies of the same spans count once.
 			both := reportJSON(t, dir, otlp)
@@ -88,7 +88,7 @@ func TestVerbsOfOTLP(t *testing.T) {
 	otlp := toOTLP(t, dir)
 	trace, err := filepath.Glob(filepath.Join(dir, "*rank1*.pfw.gz"))
 	if err != nil || len(trace) != 1 {
-		t.Fatal(trace, err)
+		t.Fatalf("traces %v, %v; want one of rank 1", trace, err)
 	}
 	file := filepath.Join(otlp, strings.TrimSuffix(filepath.Base(trace[0]), ".pfw.gz")+".otlp.jsonl")
 	a, b := lines[stepJSON](t, "trace", "steps", "--json", file), lines[stepJSON](t, "trace", "steps", "--json", trace[0])

@@ -39,7 +39,7 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	in := makeJob(t, filepath.Join(dir, "in"), simjob.Attempt{Ranks: 4, Steps: 60, Number: 1, Tag: "mine", Plain: true, Skip: map[int]bool{1: true}})
 	files, err := filepath.Glob(filepath.Join(in, "*"))
 	if err != nil || len(files) != 3 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want 3", files, err)
 	}
 	check := func(name string, paths ...string) {
 		t.Helper()

@@ -323,7 +323,7 @@ func TestRunImportsProfiles(t *testing.T) {
 		}
 	}
 	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // the clock of a file server may differ
-		t.Fatal("the date of a file cannot be set")
+		t.Fatal("Chtimes failed")
 	}
 	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
 	if status := s.finish(); status != 0 || s.err.Len() != 0 {

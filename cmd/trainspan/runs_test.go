@@ -23,7 +23,7 @@ func TestRunsReadsLittle(t *testing.T) {
 	makeRuns(t) // train.1 8 h ago, train.2 7 h and 6 h, eval.1 5 h, last.1 4 h
 	traces, err := filepath.Glob("trainspan-runs/*/attempt-*/*/trace.pfw.gz")
 	if err != nil || len(traces) != 5 {
-		t.Fatal(traces, err)
+		t.Fatalf("traces %v, %v; want 5", traces, err)
 	}
 	for _, trace := range traces {
 		text, err := os.ReadFile(trace)

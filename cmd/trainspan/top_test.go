@@ -101,18 +101,18 @@ func TestTopShowsWhatWasRead(t *testing.T) {
 	m.reader.paths = []string{"/shared/runs/of/the/team/2026-11-20/large-model/out/job-with-a-long-name"}
 	update(m, tea.WindowSizeMsg{Width: 80, Height: 24})
 	if got := screenOf(t, m)[0]; !strings.Contains(got, "next 12:00:06") || !strings.Contains(got, "…") {
-		t.Error(got)
+		t.Errorf(`first line %q, want the time of the next reading and "…"`, got)
 	}
 	m.reader.paths = []string{"out/job"}
 	update(m, tea.WindowSizeMsg{Width: 100, Height: 60})
 	// The same files again, then unreadable ones: the report stays.
 	update(m, topReading{at: noon.Add(10 * time.Second), same: true})
 	if got := screenOf(t, m)[0]; !strings.Contains(got, "read 12:00:01") || !strings.Contains(got, "nothing new at 12:00:10") {
-		t.Error(got)
+		t.Errorf("first line %q, want when the files were read and that nothing is new", got)
 	}
 	update(m, topReading{at: noon.Add(20 * time.Second), err: errors.New("the disk\nis gone")})
 	if got := screenOf(t, m); !strings.Contains(got[0], "the disk; is gone at 12:00:20") || !strings.Contains(strings.Join(got, "\n"), "Rank 2's") {
-		t.Error(got[0])
+		t.Errorf("first line %q, want the error and its time, above the last report", got[0])
 	}
 }
 
@@ -224,7 +224,7 @@ func TestTopReader(t *testing.T) {
 	source := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 4000, Killed: true, Start: noon.Add(-5 * time.Minute)})
 	files, err := os.ReadDir(source)
 	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want one", files, err)
 	}
 	text, err := os.ReadFile(filepath.Join(source, files[0].Name()))
 	if err != nil {

@@ -59,9 +59,9 @@ func TestWatchEndsWithACompleteTrace(t *testing.T) {
 		t.Errorf("status %d, want 0: %s", status, errs.String())
 	}
 	if got := want(t, "trace", "validate", trace); !strings.Contains(got, "ok, V2") {
-		t.Error(got)
+		t.Errorf(`trace validate prints %s, want "ok, V2"`, got)
 	}
 	if got := want(t, "trace", "summary", trace); !strings.Contains(got, "aten::add") {
-		t.Error(got)
+		t.Errorf("trace summary prints %s, want aten::add", got)
 	}
 }

@@ -101,11 +101,11 @@ func TestVerbsAgreeOnRanks(t *testing.T) {
 			}
 			merged := filepath.Join(dir, "all.pfw")
 			if code, _, problems := call("trace", "merge", path, "-o", merged); code != 0 {
-				t.Fatal(problems)
+				t.Fatalf("trace merge fails: %s", problems)
 			}
 			note("merge", lines[processes](t, "trace", "summary", "--json", merged)[0].Processes...)
 			if code, _, problems := call("trace", "split", path, "-o", filepath.Join(dir, "pieces")); code != 0 {
-				t.Fatal(problems)
+				t.Fatalf("trace split fails: %s", problems)
 			}
 			pieces, err := filepath.Glob(filepath.Join(dir, "pieces", "*"))
 			if err != nil || len(pieces) != len(c.want) {
@@ -220,7 +220,7 @@ func TestOrderOfFilesOfVerbs(t *testing.T) {
 			code, out, problems := call(append(append(strings.Fields(verb), "--json"), append(slices.Clone(paths[i:]), paths[:i]...)...)...)
 			runtime.GOMAXPROCS(before)
 			if code != 0 {
-				t.Fatal(problems)
+				t.Fatalf("status %d, want 0: %s", code, problems)
 			}
 			if want == "" {
 				want = out

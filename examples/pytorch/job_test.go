@@ -270,7 +270,7 @@ func TestSlowBackward(t *testing.T) {
 		}
 		t.Log(v.Sentence)
 	}
-	t.Error("rank 1 is not named in any of three runs")
+	t.Error("rank 1 is named in none of three runs, want one")
 }
 
 // TestSlowIn has one rank of two that is slow in one phase, by ten times the
@@ -302,7 +302,7 @@ func TestSlowIn(t *testing.T) {
 					t.Fatalf("verdict %+v, want rank 0 not blamed", v)
 				}
 			}
-			t.Error("never named")
+			t.Error("rank 1 was named in none of three runs, want one")
 		})
 	}
 }
@@ -365,7 +365,7 @@ func rankPID(t *testing.T, group int, rank string) int {
 		}
 		return pid
 	}
-	t.Fatal("no such process")
+	t.Fatalf("no process of rank %s in group %d", rank, group)
 	return 0
 }
 
@@ -395,7 +395,7 @@ func TestKilledRank(t *testing.T) {
 		t.Error("the application of the killed rank has an end")
 	}
 	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Failed: status 137 (SIGKILL of its child process).") && !strings.HasPrefix(s, "Ended without an end record: rank 1,") {
-		t.Error(s)
+		t.Errorf("sentence %q, want status 137 or no end record of rank 1", s)
 	}
 }
 
@@ -421,6 +421,6 @@ func TestInterrupt(t *testing.T) {
 		}
 	}
 	if s := j.report(t).Verdict.Sentence; !strings.HasPrefix(s, "Stopped by Ctrl-C.") {
-		t.Error(s)
+		t.Errorf(`sentence %q, want "Stopped by Ctrl-C."`, s)
 	}
 }

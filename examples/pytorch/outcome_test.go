@@ -44,7 +44,7 @@ func TestFailedRank(t *testing.T) {
 				}
 				files, err := filepath.Glob(filepath.Join(j.dir, "*"))
 				if err != nil || len(files) < 3 {
-					t.Fatal(files, err)
+					t.Fatalf("files %v, %v; want 3 or more", files, err)
 				}
 				for _, path := range files {
 					out, err := exec.Command(j.Path, "trace", "events", path).Output()

@@ -100,7 +100,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 			e, err := otlp.New(t.Context(), tc.cfg)
 			if err == nil {
 				_ = e.Shutdown(t.Context())
-				t.Fatal("no error")
+				t.Fatal("New with a wrong configuration: no error, want one")
 			}
 			for _, word := range tc.want {
 				if !strings.Contains(err.Error(), word) {

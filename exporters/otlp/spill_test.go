@@ -3,7 +3,6 @@ package otlp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -286,7 +285,7 @@ func TestReplayOfNothing(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	if _, err := otlp.Replay(t.Context(), t.TempDir(), nil); err == nil {
-		t.Error("no exporter, no error")
+		t.Error("Replay without an exporter: no error, want one")
 	}
 }
 
@@ -305,6 +304,6 @@ func TestReplayIsCancelled(t *testing.T) {
 		}
 	})
 	if r.seen() != 1 {
-		t.Error(fmt.Sprint(r.seen(), " calls"))
+		t.Errorf("backend got %d requests, want 1", r.seen())
 	}
 }

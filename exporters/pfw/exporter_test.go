@@ -63,7 +63,7 @@ func TestExporterFindsParents(t *testing.T) {
 			t.Error("arguments are missing")
 		}
 		if acquired := ev["CM:acquired"]; acquired.Level != 0 || text(t, acquired, "span") != fmt.Sprint(ev["lock"].ID) { // its depth is unknown
-			t.Error("the event is not that of its span")
+			t.Error("the event record is not below its span")
 		}
 	})
 }
@@ -248,7 +248,7 @@ func TestExporterReportsUnusablePath(t *testing.T) {
 	e := pfw.New(filepath.Join(os.DevNull, "trace.pfw"), nil)
 	stubs := tree(rand.New(rand.NewPCG(1, 1)), 1)
 	if err := e.ExportSpans(context.Background(), stubs.Snapshots()); err == nil {
-		t.Error("no error")
+		t.Error("ExportSpans to a path that cannot be created: no error, want one")
 	}
 	if err := e.Shutdown(context.Background()); err == nil {
 		t.Error("Shutdown returned no error, want the first error")

@@ -87,7 +87,7 @@ func TestManyScopeArguments(t *testing.T) {
 		}
 		return
 	}
-	t.Error("the scope is missing")
+	t.Error("the trace has no record of the scope")
 }
 
 func BenchmarkGrowthScopeArguments(b *testing.B) {

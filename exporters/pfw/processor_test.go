@@ -139,7 +139,7 @@ func TestSpanBecomesOneEvent(t *testing.T) {
 	}
 	resolved, ok := ev["CM:resolved"]
 	if !ok {
-		t.Fatal("the event is missing")
+		t.Fatal("the event record resolved is missing")
 	}
 	if resolved.Level != dial.Level+1 || text(t, resolved, "span") != fmt.Sprint(dial.ID) || text(t, resolved, "event.name") != "db" || text(t, resolved, "ms") != "4" {
 		t.Errorf("event record has %v on level %d, want %d, span %d, name db, ms 4", resolved.Args, resolved.Level, dial.Level+1, dial.ID)

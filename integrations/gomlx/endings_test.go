@@ -129,7 +129,7 @@ func TestTooShort(t *testing.T) {
 	tel, path := newTelemetry(t)
 	_, err := runJob(tel, newLoop(t, model.NewStore(), linear), &batches{sizes: []int{4, 4}}, false, func(*gomlxspan.Run, *train.Loop) {})
 	if err == nil {
-		t.Error("there is no error")
+		t.Error("the loop ended without an error, want one: the dataset is too short")
 	}
 	if got := readTrace(t, tel, path).failures(); got != "ai_root train" {
 		t.Errorf("failed: %s, want \"ai_root train\"", got)

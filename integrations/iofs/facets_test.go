@@ -236,7 +236,7 @@ func TestInterfacesStay(t *testing.T) {
 		t.Errorf("file system: %q, want \"\"", got)
 	}
 	if _, ok := files.HTTP(http.Dir(dir), dir).(http.Dir); ok {
-		t.Error("not wrapped")
+		t.Error("http.FileSystem of a data directory is not wrapped")
 	}
 	dir2 := map[string]bool{}
 	for _, call := range j.calls() {

@@ -130,18 +130,18 @@ func TestOSFile(t *testing.T) {
 	check(t, f.Sync())
 	at, err := f.Seek(-5, io.SeekEnd)
 	if err != nil || at != 100 {
-		t.Fatal(at, err)
+		t.Fatalf("Seek() = %d, %v; want 100", at, err)
 	}
 	buf := make([]byte, 8)
 	n, err := f.Read(buf)
 	if n != 5 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("Read() = %d, %v; want 5", n, err)
 	}
 	if _, err = f.Read(buf); err != io.EOF {
 		t.Fatal(err)
 	}
 	if n, err = f.ReadAt(buf, 48); n != 8 || err != nil || string(buf[2:4]) != "ab" {
-		t.Fatal(n, err, buf)
+		t.Fatalf("ReadAt() = %d, %v, %q; want 8 and ab as bytes 2 and 3", n, err, buf)
 	}
 	check(t, f.Truncate(10))
 	info, err := f.Stat()
@@ -204,12 +204,12 @@ func TestCopy(t *testing.T) {
 			}
 			want := map[bool]int64{true: 64, false: limit}[limit < 0]
 			if err != nil || n != want {
-				t.Fatal(n, err)
+				t.Fatalf("copied %d bytes, %v; want %d", n, err, want)
 			}
 			got := strings.Join(j.calls(), "\n")
 			size := map[int64]string{64: "ret=64", 40: "ret=40"}[want]
 			if !strings.Contains(got, "P sendfile from "+size) || !strings.Contains(got, "P copy_file_range to "+size) {
-				t.Error(got)
+				t.Errorf("records are %s, want sendfile and copy_file_range with %s", got, size)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestDataDirs(t *testing.T) {
 	fsys := files.FS(os.DirFS(dir), dir)
 	for _, name := range []string{"data/f", "database/f"} {
 		if text, err := fs.ReadFile(fsys, name); err != nil || string(text) != "text" {
-			t.Error(string(text), err)
+			t.Errorf(`ReadFile() = %q, %v; want "text"`, string(text), err)
 		}
 	}
 	plain, err := fsys.Open("database/f")

@@ -91,7 +91,7 @@ ER relation=18 subject=8bbc0ece1071d985 object=8bbc0bce1071d46c`), "\n")
 	}
 	for _, s := range slices.Sorted(maps.Keys(gots)) {
 		if wants[s] == 0 {
-			t.Errorf("not wanted: %s", s)
+			t.Errorf("%d times, want none: %s", gots[s], s)
 		}
 	}
 	if metadata["key"] != "value" || metadata["app.layers"] != "12" {
@@ -107,7 +107,7 @@ func TestPlainTrace(t *testing.T) {
 	pyrun.Output(t, cmd)
 	_, traces := importRings(t, pyring.Options{Attempt: -1}, dir)
 	if len(traces) != 1 || filepath.Ext(traces[0]) != ".pfw" {
-		t.Fatal(traces)
+		t.Fatalf("traces %v, want one .pfw", traces)
 	}
 	text, err := os.ReadFile(traces[0])
 	if err != nil || !strings.Contains(string(text), `"name":"forward","cat":"compute"`) {

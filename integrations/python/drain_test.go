@@ -329,7 +329,7 @@ _ring.start(name("0"))
 os.kill(os.getpid(), 9)
 `)
 	if err := cmd.Run(); err == nil {
-		t.Fatal("it was not killed")
+		t.Fatal("the program ended without an error, want it killed")
 	}
 	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	if st.Spans != 4 || st.Open != 1 || st.Bad != 0 || st.Lost != 0 {
@@ -400,7 +400,7 @@ func TestUnpack(t *testing.T) {
 func TestClient(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("tests", "test_*.py"))
 	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want one or more", files, err)
 	}
 	for _, path := range files {
 		t.Run(filepath.Base(path), func(t *testing.T) {

@@ -101,7 +101,7 @@ open64 in/a flags=524288
 	}
 	accounts, err := account.Collect(set)
 	if err != nil || len(accounts) != 1 {
-		t.Fatal(len(accounts), err)
+		t.Fatalf("%d jobs, %v; want 1", len(accounts), err)
 	}
 	for _, f := range accounts[0].Job.Processes[0].Files {
 		if strings.HasSuffix(f.Path, "/in/a") && (f.Read.Bytes != 4096+5000+10*many || f.Written.Bytes != 5000) {

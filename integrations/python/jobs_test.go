@@ -139,7 +139,7 @@ func judge(t *testing.T, found []problem, f *fault) {
 	}
 	for _, p := range found {
 		if !slices.Contains(want, p.kind) {
-			t.Errorf("%s: %s; not one of the known faults %v", p.kind, p.text, want)
+			t.Errorf("%s: %s; want only the known faults %v", p.kind, p.text, want)
 		}
 		if p.kind == "order" {
 			if today := orders(t, f.order); !slices.Equal(p.seen, today.of(p.rank)) {

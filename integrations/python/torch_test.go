@@ -269,7 +269,7 @@ func TestTorchLoops(t *testing.T) {
 		t.Run(f[0], func(t *testing.T) {
 			tr := traces[f[1]]
 			if tr == nil {
-				t.Fatal("no trace")
+				t.Fatalf("process %s left no trace", f[1])
 			}
 			for name, want := range map[string]int{
 				"ai_root/ai_root": 1, "pipeline/train": 1, iteration: c.iterations, epoch: c.epochs, evaluate: c.evaluations, evaluated: c.evaluated,

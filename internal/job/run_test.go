@@ -136,7 +136,7 @@ func TestFilesThatComeAndGo(t *testing.T) {
 		}
 		for _, f := range set.Skipped {
 			if !errors.Is(f, job.ErrForeign) {
-				t.Error(f)
+				t.Errorf("skipped %v, want ErrForeign", f)
 			}
 		}
 	}

@@ -137,7 +137,7 @@ func TestNoFiles(t *testing.T) {
 func TestLongPath(t *testing.T) {
 	r := fileJob(t, []call{{"POSIX", "read", "/" + strings.Repeat("long/", 100) + "shard-7.bin", 10, []dftracer.Arg{dftracer.Int("ret", 1)}, 0}})
 	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "long/shard-7.bin") || !strings.Contains(text, "…") {
-		t.Error(text)
+		t.Errorf("want the end of the path in\n%s", text)
 	}
 }
 

@@ -40,7 +40,7 @@ func TestThirdParty(t *testing.T) {
 	}
 	files, err := os.ReadDir("third_party")
 	if err != nil || len(files) < 5 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want 5 or more", files, err)
 	}
 	for _, f := range files {
 		if !known[f.Name()] {

@@ -253,11 +253,11 @@ func TestDowntimeOfPlannedStops(t *testing.T) {
 	r.Ledger.Disruptions = []account.Disruption{{Proper: true}, {Proper: true}}
 	loss := &Loss{Category: account.Downtime}
 	if got := r.lossAction(loss); strings.Contains(got, "log") || !strings.Contains(got, "sooner") {
-		t.Error(got)
+		t.Errorf(`advice %q, want "sooner" and no log`, got)
 	}
 	r.Ledger.Disruptions[1].Proper = false
 	if got := r.lossAction(loss); got != actions[account.Downtime] {
-		t.Error(got)
+		t.Errorf("advice %q, want %q", got, actions[account.Downtime])
 	}
 }
 

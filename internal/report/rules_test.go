@@ -222,7 +222,7 @@ func TestRulesOfReports(t *testing.T) {
 					r = report.Build(jobs[0])
 				}
 				for _, b := range holdsRules(r) {
-					t.Error(b)
+					t.Errorf("report breaks a rule: %s", b)
 				}
 			})
 		}
@@ -237,7 +237,7 @@ func TestRulesOfReports(t *testing.T) {
 			}
 			for _, job := range state.Jobs() {
 				for _, b := range holdsRules(report.Build(job)) {
-					t.Error(b)
+					t.Errorf("report breaks a rule: %s", b)
 				}
 			}
 		})

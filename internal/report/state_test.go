@@ -81,7 +81,7 @@ func stateJobs(t *testing.T) map[string]string {
 	twice := several(simjob.Attempt{Ranks: 3, Steps: 60})
 	files, err := filepath.Glob(filepath.Join(twice, "*.gz"))
 	if err != nil || len(files) != 3 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want 3", files, err)
 	}
 	text, err := os.ReadFile(files[0])
 	if err != nil {
@@ -127,7 +127,7 @@ func TestReportOfTheUnion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(files) < 3 {
-				t.Fatal(files, err)
+				t.Fatalf("files %v, %v; want 3 or more", files, err)
 			}
 			var telemetry []string
 			for _, f := range files {

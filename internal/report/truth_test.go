@@ -245,7 +245,7 @@ func TestTruthOfProfiles(t *testing.T) {
 				t.Fatal("the file is not a profile")
 			}
 			for _, b := range holdsRules(r) {
-				t.Error(b)
+				t.Errorf("report breaks a rule: %s", b)
 			}
 			if len(p.Ranks) != len(raw) || p.Device != want.device {
 				t.Errorf("%d ranks, device %v; want %d, %v", len(p.Ranks), p.Device, len(raw), want.device)

@@ -84,6 +84,6 @@ func TestLargePage(t *testing.T) {
 		}
 	}
 	for _, b := range bad() {
-		t.Error(b)
+		t.Errorf("error in the browser: %s", b)
 	}
 }

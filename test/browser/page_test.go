@@ -210,7 +210,7 @@ func TestPage(t *testing.T) {
 		}
 	}
 	for _, b := range bad() {
-		t.Error(b)
+		t.Errorf("error in the browser: %s", b)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestSections(t *testing.T) {
 		drawn(chart)
 	}
 	for _, b := range bad() {
-		t.Error(b)
+		t.Errorf("error in the browser: %s", b)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestMoment(t *testing.T) {
 		}
 	}
 	for _, b := range bad() {
-		t.Error(b)
+		t.Errorf("error in the browser: %s", b)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestReading(t *testing.T) {
 		t.Errorf("zoomed in: changed %v, want true; zoomed out: as at first %v, want true", before != after, before == back)
 	}
 	for _, b := range bad() {
-		t.Error(b)
+		t.Errorf("error in the browser: %s", b)
 	}
 }
 

@@ -75,7 +75,7 @@ func TestPictures(t *testing.T) {
 	}
 	t.Logf("%d bytes in all", total)
 	for _, b := range bad() {
-		t.Error(b)
+		t.Errorf("error in the browser: %s", b)
 	}
 }
 

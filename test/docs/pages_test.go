@@ -136,7 +136,7 @@ func TestPictures(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(root, "docs/pictures/*"))
 	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want one or more", files, err)
 	}
 	total := int64(0)
 	for _, f := range files {

@@ -157,7 +157,7 @@ func TestSlurmArray(t *testing.T) {
 	}
 	parts, err := filepath.Glob(filepath.Join(dir, "job", "*"))
 	if err != nil || len(parts) != 6 {
-		t.Fatal(parts, err)
+		t.Fatalf("parts %v, %v; want 6", parts, err)
 	}
 	program := built.Command(t)
 	// It is killed in its first task for the fourth part.

@@ -75,7 +75,7 @@ func TestFullConfig(t *testing.T) {
 func TestEveryMistakeIsNamed(t *testing.T) {
 	err := component.Config(load(t, "dftracer/bad")).(confmap.Validator).Validate()
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("Validate of a wrong configuration: no error, want one")
 	}
 	for _, part := range []string{
 		"directory is required", "{gpu}", `dialect "v3" is not one of V1, V2, V22`, `compression "zip"`, "compression_level is 12",

@@ -140,7 +140,7 @@ func TestEarlyStop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "job")
 	printed := runOK(t, "-out", out, "-text", "none", "-evaluate-every", "5", "-steps", "1000", "-stop-at", "100")
 	if !strings.HasSuffix(printed, "step 5\n") {
-		t.Error(printed)
+		t.Errorf("program printed %q, want step 5 last", printed)
 	}
 	path := filepath.Join(out, "telemetry", "trace.pfw.gz")
 	if n := dftest.Check(t, path).Counts["pipeline/train.iteration/X"]; n != 5 {

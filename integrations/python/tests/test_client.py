@@ -158,7 +158,7 @@ class WithDevice(unittest.TestCase):
         for seed in range(80):
             spans, truth, events = simulate(seed, together=seed >= 40)
             if seed < 40:
-                self.assertLess(events, len(spans), "events are used again")
+                self.assertLess(events, len(spans), "events are not used again: too many were made")
             for lane in {s[4] for s in spans}:
                 for a in spans:
                     for b in spans:
@@ -166,9 +166,9 @@ class WithDevice(unittest.TestCase):
                             self.assertLessEqual(b[2], a[2], (seed, a, b))
             for name, begin, end, args, lane, lag in spans:
                 begun, done = truth[args["span"]]
-                self.assertLessEqual(begin, begun + 1000, "before it can have been")
+                self.assertLessEqual(begin, begun + 1000, "the span begins after the measured begin, plus 1 µs")
                 self.assertLessEqual(end, done + 1000)
-                self.assertGreaterEqual(end, done - 250_000, "more than the drift of the five seconds that no event met an idle stream")
+                self.assertGreaterEqual(end, done - 250_000, "the span ends more than 250 µs, the drift of five seconds, before the measured end")
                 self.assertEqual(lag, 0 if "stream" in args else max(begin - args["asked"], 1))
                 self.assertEqual(args.get("stream", 0) == 0, lane == device.LANE)
             self.assertEqual(len(spans), len(truth))
@@ -409,7 +409,7 @@ class On(unittest.TestCase):
         def f(step, epoch="train"):
             return step
 
-        self.assertEqual(f("x"), "x", "a parameter of the program's own may be anything")
+        self.assertEqual(f("x"), "x", "a parameter of the program is passed on as it is")
 
     def test_nodes_are_ordinary_objects(self):
         ai, node = self.dft.ai, self.dft.DFTracerAI
@@ -589,7 +589,7 @@ class On(unittest.TestCase):
     def test_what_is_not_there(self):
         from trainspan.dftracer.python.dynamo import Dynamo  # noqa: F401
 
-        self.assertFalse("torch" in sys.modules, "it is imported when something is compiled")
+        self.assertFalse("torch" in sys.modules, "torch was imported before anything was compiled")
         self.assertFalse(hasattr(self.dft, "anything_else"))
 
 

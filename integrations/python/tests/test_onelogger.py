@@ -198,7 +198,7 @@ class Shape(Case):
     def test_alias(self):
         code, out = program("""
 import sys, trainspan.onelogger, trainspan.dftracer
-assert not [m for m in sys.modules if m.startswith("trainspan.onelogger.")], "it is lazy"
+assert not [m for m in sys.modules if m.startswith("trainspan.onelogger.")], "the package imported its modules before their first use"
 trainspan.onelogger.alias(); trainspan.onelogger.alias()
 import nv_one_logger.api.config, one_logger.core.span as span
 from nv_one_logger.training_telemetry.api.callbacks import on_app_start

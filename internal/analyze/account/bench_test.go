@@ -60,7 +60,7 @@ func BenchmarkLedger(b *testing.B) {
 		mustAdd(&l, builder)
 		rep := l.Report(account.Query{})
 		if rep.Categories[account.DataWait] != 1e8 || rep.Categories.Sum() != rep.Wall {
-			b.Fatal(rep.Categories)
+			b.Fatalf("categories %v, want 100 ms of data_wait and the sum of wall", rep.Categories)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(spans)), "ns/span")
@@ -121,7 +121,7 @@ func benchCollect(b *testing.B, ranks, steps int) {
 		}
 		rep := all[0].Ledger.Report(account.Query{})
 		if rep.Iterations.Kept != steps || len(rep.Ranks) != ranks {
-			b.Fatal(rep.Iterations)
+			b.Fatalf("iterations %+v, want %d of %d ranks", rep.Iterations, steps, ranks)
 		}
 		b.StopTimer()
 		var m runtime.MemStats

@@ -180,7 +180,7 @@ func (s *scenario) replay(t *testing.T, dir string) *account.Account {
 		q = s.Queries[0]
 	}
 	for _, d := range diff(a.Ledger.Report(s.query(q, want, false)), want) {
-		t.Error(d)
+		t.Errorf("report of the files differs: %s", d)
 	}
 	return a
 }
@@ -268,7 +268,7 @@ func TestMixedFiles(t *testing.T) {
 		write(t, filepath.Join(dir, "notes.txt"), []byte("{\"a\":1}\nhello"))
 		a, set := accountOf(t, dir)
 		if d := diff(a.Ledger.Report(s.query(s.Queries[0], &s.Right[0], false)), &s.Right[0]); d != nil {
-			t.Error(d)
+			t.Errorf("report of the files differs: %s", d)
 		}
 		if len(set.Skipped) != 1 {
 			t.Errorf("skipped %v, want one", set.Skipped)

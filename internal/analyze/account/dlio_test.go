@@ -37,7 +37,7 @@ func TestComputeOfDLIO(t *testing.T) {
 	}
 	rep := ledger.Report(account.Query{})
 	for _, d := range diffTotals("offline", rep.Categories, want) {
-		t.Error(d)
+		t.Errorf("ledger differs: %s", d)
 	}
 	if rep.Iterations.Kept != 3 {
 		t.Errorf("%+v, want 3 steps", rep.Iterations)

@@ -357,7 +357,7 @@ func TestDiffNotices(t *testing.T) {
 		s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
 		rep := s.ledger().Report(s.query(s.Queries[0], &s.Right[0], false))
 		if d := diff(rep, &s.Right[0]); d != nil {
-			t.Fatal(d)
+			t.Fatalf("report differs: %s", d)
 		}
 		if change(&s.Right[0]); diff(rep, &s.Right[0]) == nil {
 			t.Errorf("%s: diff found no difference, want one", name)

@@ -372,7 +372,7 @@ func TestSpilledTimelines(t *testing.T) {
 	account.SetSpill(j.b, extsort.NewBlocks(0, t.TempDir()+"/missing"))
 	j.span(0, "training_loop", 1, 9)
 	if _, err := j.b.AppendBinary(nil); err == nil {
-		t.Error("no error of a file that cannot be written")
+		t.Error("AppendBinary with a spill file that cannot be written: no error, want one")
 	}
 }
 

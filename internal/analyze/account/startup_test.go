@@ -41,7 +41,7 @@ func TestStartUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range diffTotals("offline", ledger.Report(account.Query{}).Categories, want) {
-		t.Error(d)
+		t.Errorf("ledger differs: %s", d)
 	}
 	data, err := b.AppendBinary(nil)
 	if err != nil {
@@ -56,6 +56,6 @@ func TestStartUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range diffTotals("stored", again.Report(account.Query{}).Categories, want) {
-		t.Error(d)
+		t.Errorf("stored ledger differs: %s", d)
 	}
 }

@@ -21,7 +21,7 @@ func folder(t *testing.T, name string) (dumps []*hang.Dump, stacks map[int]*hang
 		f, err := hang.Read(path)
 		switch {
 		case err != nil || f == nil:
-			t.Fatal(path, f, err)
+			t.Fatalf("Read(%s) = %v, %v; want a dump", path, f, err)
 		case f.Dump != nil:
 			dumps = append(dumps, f.Dump)
 		case len(f.Stacks) == 1:
@@ -130,7 +130,7 @@ func TestStacks(t *testing.T) {
 			}
 			f, err := hang.Read(path)
 			if err != nil || f == nil {
-				t.Fatal(f, err)
+				t.Fatalf("Read() = %v, %v; want a dump", f, err)
 			}
 			var got []string
 			for i := range f.Stacks {

@@ -206,13 +206,13 @@ func TestWatchNamesAHang(t *testing.T) {
 		}
 		if v := w.Check(); v != nil {
 			if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) {
-				t.Error(v.Sentence)
+				t.Errorf("verdict %q, want a hang of rank 2", v.Sentence)
 			}
 			said = append(said, second)
 		}
 	}
 	if len(said) != 1 || said[0] < 24 || said[0] > 36 {
-		t.Error(said)
+		t.Errorf("hang reported at %v, want once at 24 to 36", said)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestNamedWithin30Steps(t *testing.T) {
 				}
 				slices.Sort(delays)
 				if len(delays) == 0 {
-					t.Fatal("never named")
+					t.Fatal("the slow rank was named in no run, want one or more")
 				}
 				most := 30
 				if noise == "AR 0.9" {

@@ -100,6 +100,6 @@ func TestSpillMissing(t *testing.T) {
 		t.Errorf("error %v, got %s, want %s", spill.Err(), v.Kind, finding.Unknown)
 	}
 	if _, err := st.AppendBinary(nil); err == nil {
-		t.Error("no error of a digest without its steps")
+		t.Error("AppendBinary without the spilled steps: no error, want one")
 	}
 }

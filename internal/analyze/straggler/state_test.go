@@ -332,7 +332,7 @@ func BenchmarkManyLateRanks(b *testing.B) {
 			}
 		}
 		if v := st.Verdict(); v.Kind != finding.SlowRanks {
-			b.Fatal(v.Sentence)
+			b.Fatalf("verdict %q, want slow ranks", v.Sentence)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestRetry(t *testing.T) {
 				var reported delivery.Stats
 				tc.o.OnLoss = func(c delivery.Cause, n int64, err error) {
 					if err == nil {
-						t.Error("a loss without a reason")
+						t.Error("a loss was reported without a reason")
 					}
 					reported.Dropped[c] += n
 				}

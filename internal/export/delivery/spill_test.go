@@ -87,6 +87,6 @@ func TestFullSpillDrops(t *testing.T) {
 	settled(t, p, delivery.Stats{Ended: 20, Spilled: 7, Dropped: drops(delivery.Refused, 13)})
 	st := p.Stats()
 	if got := st.Summary(); got != "lost 13 of 20 spans: 13 refused by the backend; 7 more are in the spill directory (last error: no room)" {
-		t.Error(got)
+		t.Errorf("Summary() = %q, want 13 of 20 spans lost, 7 spilled", got)
 	}
 }

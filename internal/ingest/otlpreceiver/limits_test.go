@@ -215,7 +215,7 @@ func TestEventsThatComeAsSpans(t *testing.T) {
 			}
 		}
 		if ev.Name == event.Name {
-			t.Error("it is a span too")
+			t.Error("the event is a span too, want an event record only")
 		}
 	}
 	if found != 1 {

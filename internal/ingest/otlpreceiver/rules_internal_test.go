@@ -69,7 +69,7 @@ func TestCloseOfFiles(t *testing.T) {
 		close(busy)
 		synctest.Wait()
 		if !closed {
-			t.Error("it was not closed")
+			t.Error("the file was not closed after the write")
 		}
 		if err := f.Take(t.Context(), &Batch{Spans: sent(2)}); err == nil || f.Stats().Spans != 0 {
 			t.Errorf("Take() = %v, want an error and no span", err)

@@ -178,7 +178,7 @@ annotation none ^## backward
 		t.Errorf(`forward %+v, want net "a b" and 60 µs on the device`, fw)
 	}
 	if n := len(c.pick("compute", "backward")); n != 0 {
-		t.Error("the rule none does not take precedence")
+		t.Errorf("%d backward spans, want none: the own rule for them comes first", n)
 	}
 	// The printed rules parse to the same rules.
 	var first, second strings.Builder

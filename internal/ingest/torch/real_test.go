@@ -296,7 +296,7 @@ func nanosecondsSurvive(path string) realCheck {
 				}
 			})
 			if err != nil || len(want) == 0 || len(got) == 0 {
-				t.Fatal(len(want), len(got), err)
+				t.Fatalf("%d times in the file, %d in the trace, %v; want some", len(want), len(got), err)
 			}
 			for times := range got {
 				if !want[times] {
@@ -336,7 +336,7 @@ func TestRealInductorGraph(t *testing.T) {
 func TestRealRanks(t *testing.T) {
 	_, rep := loadPaths(t, nil, shared(t, "dlrm_8rank_ddp_nccl_torch2.1.tar.gz"))
 	if len(rep.Ranks) != 1 {
-		t.Fatal(rep)
+		t.Fatalf("report %v, want one group of ranks", rep)
 	}
 	r := rep.Ranks[0]
 	var last []int64

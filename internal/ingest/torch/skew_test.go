@@ -234,7 +234,7 @@ func TestShiftedRankIsMovedBack(t *testing.T) {
 	ranks[3].warp(func(ns int64) int64 { return ns + 7_000_000 })
 	_, rep := importRanks(t, nil, ranks...)
 	if len(rep.Ranks) != 1 {
-		t.Fatal(rep)
+		t.Fatalf("report %v, want one group of ranks", rep)
 	}
 	r := rep.Ranks[0]
 	for i, d := range r.Offsets {

@@ -60,7 +60,7 @@ func FuzzCleanString(f *testing.F) {
 		}
 		if utf8.ValidString(s) {
 			if kept := strings.TrimSuffix(got, "…"); !strings.HasPrefix(s, kept) {
-				t.Fatal("what was kept is not the beginning")
+				t.Fatal("the cleaned text does not start as the original")
 			}
 		}
 	})
@@ -144,7 +144,7 @@ func TestClean(t *testing.T) {
 				t.Errorf("repaired %d, got %.100v, exact %.100v; want %d repaired and the value of the table", repaired, got[0].Value.String(), got[0].Exact, c.repaired)
 			}
 			if &got[0] != &attrs[0] {
-				t.Error("not in place")
+				t.Error("Clean returned a new slice, want the same one")
 			}
 			if _, more := attrvalue.Clean(got); more != 0 {
 				t.Error("cleaning twice changes more")

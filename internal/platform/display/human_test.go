@@ -48,9 +48,9 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	if got := display.Share(1, 8) + display.Share(1, 0) + display.Change(0.031) + display.Change(-0.5); got != "12.5 %-+3.1 %-50.0 %" {
-		t.Error(got)
+		t.Errorf(`Share and Change give %q, want "12.5 %%-+3.1 %%-50.0 %%"`, got)
 	}
 	if got := display.Plural(2, "process") + display.Plural(1, "event") + display.Plural(3000, "entry"); got != "2 processes1 event3,000 entries" {
-		t.Error(got)
+		t.Errorf(`Plural gives %q, want "2 processes1 event3,000 entries"`, got)
 	}
 }

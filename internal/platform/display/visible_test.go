@@ -88,7 +88,7 @@ func TestWriterTakesPieces(t *testing.T) {
 		for rest := text; rest != ""; {
 			n := min(size, len(rest))
 			if wrote, err := w.Write([]byte(rest[:n])); wrote != n || err != nil {
-				t.Fatal(wrote, err)
+				t.Fatalf("Write() = %d, %v; want %d", wrote, err, n)
 			}
 			rest = rest[n:]
 		}
@@ -120,10 +120,10 @@ func TestWriterKeepsItsFirstError(t *testing.T) {
 	to := &broken{}
 	w := display.NewWriter(to)
 	if n, err := w.Write([]byte("a")); n != 1 || err != nil || w.Err() != nil {
-		t.Error(n, err)
+		t.Errorf("Write() = %d, %v; want 1", n, err)
 	}
 	if n, err := display.Fprintf(w, "b"); n != 0 || err == nil || w.Err() == nil {
-		t.Error(n, err)
+		t.Errorf("Fprintf() = %d, %v; want 0 and an error", n, err)
 	}
 	if n, err := w.Write([]byte("c")); n != 0 || err == nil || to.n != 2 || w.Flush() == nil {
 		t.Errorf("Write after a failure = %d, %v, after %d calls of the writer; want 0, the first error, 2", n, err, to.n)

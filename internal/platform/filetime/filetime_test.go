@@ -99,7 +99,7 @@ func BenchmarkHas(b *testing.B) {
 	t := now
 	for b.Loop() {
 		if t += 100; !j.Has(t) {
-			b.Fatal(t)
+			b.Fatalf("Has(%d) = false, want true", t)
 		}
 	}
 }

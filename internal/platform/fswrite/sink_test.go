@@ -249,7 +249,7 @@ func TestAsked(t *testing.T) {
 				s.Abandon(errors.New("second"))
 				synctest.Wait()
 				if c.closes != 1 {
-					t.Error("it is not closed")
+					t.Errorf("Abandon closed the file %d times, want once", c.closes)
 				}
 			}
 			if err := s.Close(t.Context()); !errors.Is(err, want) || c.closes != 1 {

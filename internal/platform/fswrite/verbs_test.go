@@ -413,7 +413,7 @@ func TestDiscard(t *testing.T) {
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) != 1 {
-			t.Fatal(entries, err)
+			t.Fatalf("files %v, %v; want one", entries, err)
 		}
 		return d, filepath.Join(dir, entries[0].Name())
 	}

@@ -136,7 +136,7 @@ func TestInstead(t *testing.T) {
 		}
 	}
 	if identity.HostOf(-1) != "unknown-host" || identity.HostOf(3) != "rank3@unknown-host" || identity.HostName() == "" {
-		t.Error(identity.HostOf(-1), identity.HostOf(3), identity.HostName())
+		t.Errorf("HostOf(-1), HostOf(3), HostName() = %q, %q, %q; want unknown-host, rank3@unknown-host and a name", identity.HostOf(-1), identity.HostOf(3), identity.HostName())
 	}
 }
 

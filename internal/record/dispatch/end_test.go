@@ -79,7 +79,7 @@ func TestEndOrder(t *testing.T) {
 		}
 		first, rest, _ := strings.Cut(l.String(), "metrics closed, ")
 		if !strings.Contains(first, "metrics flushed") || !strings.Contains(first, "backend closed") || rest != "counted, file told, file closed" {
-			t.Error(l)
+			t.Errorf("outputs were called in the order %v, want the metrics and the backend before the file", l)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestPanics(t *testing.T) {
 		t.Errorf("%d lines about panics, want 4:\n%s", n, &log)
 	}
 	if !strings.Contains(l.String(), "file told, file closed") {
-		t.Error(l)
+		t.Errorf("outputs were called in the order %v, want the file informed before it is closed", l)
 	}
 }
 

@@ -116,7 +116,7 @@ func TestOrder(t *testing.T) {
 			select {
 			case busy <- struct{}{}:
 			default:
-				t.Error("two exports at a time")
+				t.Error("Write was called while another call of it ran")
 			}
 			runtime.Gosched()
 			<-busy

@@ -334,7 +334,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 	for _, d := range disks {
 		report, err := validate.Stream(&d.text, nil)
 		if err != nil || !report.OK() {
-			t.Error(err, report.Err())
+			t.Errorf("trace of the store: %v, %v; want a valid one", err, report.Err())
 		}
 		got += report.Counts["torch/n/X"]
 	}

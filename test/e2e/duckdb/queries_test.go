@@ -238,7 +238,7 @@ func TestOverlappingSpans(t *testing.T) {
 	db := open(t, dir)
 	checkCategories(t, db, &sum)
 	if rows := rowsOf(t, db, `SELECT count(*) AS n FROM events WHERE len(outlasts) > 1`); rows[0].whole(t, "n") == 0 {
-		t.Error("no span outlasts two")
+		t.Error("no span outlasts two others, want one for the test")
 	}
 }
 
@@ -324,7 +324,7 @@ func TestParts(t *testing.T) {
 	a, b := open(t, whole), open(t, parts)
 	queries, err := filepath.Glob(filepath.Join("..", "..", "..", "docs", "reference", "queries", "*.sql"))
 	if err != nil || len(queries) < 6 {
-		t.Fatal(queries, err)
+		t.Fatalf("queries %v, %v; want 6 or more", queries, err)
 	}
 	for _, path := range queries {
 		name := strings.TrimSuffix(filepath.Base(path), ".sql")

@@ -15,7 +15,7 @@ func recorded(t *testing.T) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join("..", "..", "testdata", "contract", "*.json"))
 	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
+		t.Fatalf("files %v, %v; want one or more", paths, err)
 	}
 	out := make(map[string][]byte)
 	for _, path := range paths {
@@ -289,7 +289,7 @@ func TestTables(t *testing.T) {
 	}
 	want := Answer{"exit": json.Number("0"), "[].rank": []any{json.Number("0"), json.Number("1")}, "[].dur_us": []any{json.Number("10"), json.Number("20")}, "[].note": []any{nil, "x"}}
 	if d := Compare(f, one("j", "steps --csv", want, f.Keys["steps --csv"]), false); len(d) > 0 {
-		t.Error(d)
+		t.Errorf("documents differ: %s", d)
 	}
 	for _, tt := range []struct {
 		form   Form

@@ -42,7 +42,7 @@ func TestNode(t *testing.T) {
 	}
 	_ = all[1].lock.Close() // as at the end of the process, even by a kill
 	if !all[2].Leads() || all[0].Leads() {
-		t.Error("want exactly one successor")
+		t.Errorf("leading after the leader ended: %v, %v; want exactly one successor", all[2].Leads(), all[0].Leads())
 	}
 	for _, n := range []*Node{all[2], all[0]} {
 		n.Leave()

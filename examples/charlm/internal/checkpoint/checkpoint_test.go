@@ -144,7 +144,7 @@ func TestFailedSaveLeavesNothing(t *testing.T) {
 	s := testState(1)
 	s.V = nil
 	if _, err := store.Save(s); err == nil {
-		t.Fatal("no error")
+		t.Fatal("Save without the second moments: no error, want one")
 	}
 	entries, err := os.ReadDir(store.Dir())
 	if err != nil {

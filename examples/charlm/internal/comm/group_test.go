@@ -67,7 +67,7 @@ func TestAllReduceRefusesUnequalBuffers(t *testing.T) {
 		}
 	}
 	if bufs[0][0] != 1 || bufs[1][0] != 4 {
-		t.Error("a refused all-reduce changed a buffer")
+		t.Error("the refused AllReduce changed a buffer")
 	}
 }
 

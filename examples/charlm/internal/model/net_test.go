@@ -196,10 +196,10 @@ func TestBadInputIsAnError(t *testing.T) {
 		}
 	}
 	if _, err := model.New[float32](model.Config{Vocab: 300}, 1); err == nil {
-		t.Error("a config with five bad fields made a network")
+		t.Error("New with five wrong fields: no error, want one")
 	}
 	if _, err := model.New[float32](cfg, 0); err == nil {
-		t.Error("a network without rows")
+		t.Error("New without rows: no error, want one")
 	}
 }
 

@@ -72,17 +72,17 @@ def step():
     return bool(asked)
 
 
-assert not step(), "before the first use"
+assert not step(), "events were recorded before the first use of the device"
 Cuda.used = True
 assert step() and step()
 Cuda.capturing = True
-assert not step(), "while this stream is captured"
+assert not step(), "events were recorded while this stream was captured"
 Cuda.capturing = False
 graph = Graph()
 begun = threading.Thread(target=graph.capture_begin)
 begun.start()
 begun.join()
-assert not step(), "while another thread captures"
+assert not step(), "events were recorded while another thread captured"
 graph.capture_end()
 assert step()
 try:
@@ -94,7 +94,7 @@ mark = hooks._device.begin("forward")
 graph.capture_begin()
 del asked[:]
 hooks._device.end(mark)
-assert not asked, "its second event"
+assert not asked, "the second event of a span was recorded during a capture"
 graph.capture_end()
 hooks._device = hooks._loop.on_close = None
 sys.stdout.write("fine")

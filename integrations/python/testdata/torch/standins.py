@@ -44,7 +44,7 @@ class Event:
         return time.monotonic() * 1e3 >= self.time
 
     def elapsed_time(self, other):
-        assert self.happened() and other.happened(), "asked before it happened"
+        assert self.happened() and other.happened(), "elapsed_time was called before the event happened"
         self.calls["elapsed_time"] += 1
         return other.time - self.time
 

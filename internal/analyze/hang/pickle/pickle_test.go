@@ -99,7 +99,7 @@ func TestRefused(t *testing.T) {
 	}
 	// A list that contains itself, and parts that are shared many times.
 	if v, err := pickle.Read(strings.NewReader("\x80\x02]q\x00h\x00a."), pickle.Limits{}); err != nil || v.(*pickle.List).Items[0] != v {
-		t.Error(v, err)
+		t.Errorf("Read of a list that contains itself = %v, %v; want it as its first item", v, err)
 	}
 	laughs := "\x80\x02]q\x00" + strings.Repeat("q\x00]h\x00ah\x00a", 100) + "."
 	if _, err := pickle.Read(strings.NewReader(strings.Replace(laughs, "]q\x00q\x00", "]q\x00", 1)), pickle.Limits{}); err == nil {

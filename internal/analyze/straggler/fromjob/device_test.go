@@ -181,7 +181,7 @@ func TestDeviceTimes(t *testing.T) {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
 				a := tt.e.attempt(t)
 				if !a.Device {
-					t.Error("the sentence lacks that the times are those of devices")
+					t.Error("Device is false, want true: the times are those of devices")
 				}
 				v := a.State.Verdict()
 				if v.Kind != tt.kind || !slices.Equal(v.Ranks, tt.ranks) || v.Cause != tt.cause || v.Reason != tt.reason {

@@ -129,7 +129,7 @@ func TestOrderOfLines(t *testing.T) {
 	want := attempts(t, dir)[0].State.Verdict()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pfw"))
 	if err != nil || len(files) != 2 {
-		t.Fatal(files, err)
+		t.Fatalf("files %v, %v; want two", files, err)
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for i, f := range files {

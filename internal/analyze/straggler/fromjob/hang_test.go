@@ -67,7 +67,7 @@ func TestHangThatWasInterrupted(t *testing.T) {
 				}}
 			})
 			if (v.Kind == finding.Hang) != (tt.kind == finding.Hang) || v.Kind == finding.Hang && !slices.Equal(v.Ranks, []int{2}) {
-				t.Error(v.Sentence)
+				t.Errorf("verdict %q, want a hang of rank 2: %v", v.Sentence, tt.kind == finding.Hang)
 			}
 		})
 	}
@@ -97,7 +97,7 @@ func TestInterruptedWhileOneWaits(t *testing.T) {
 				return to
 			})
 			if (v.Kind == finding.Hang) != tt.hang {
-				t.Error(v.Sentence)
+				t.Errorf("verdict %q, want a hang: %v", v.Sentence, tt.hang)
 			}
 		})
 	}
@@ -133,7 +133,7 @@ func TestHangInAPause(t *testing.T) {
 				return to
 			})
 			if (v.Kind == finding.Hang) != tt.hang {
-				t.Error(v.Sentence)
+				t.Errorf("verdict %q, want a hang: %v", v.Sentence, tt.hang)
 			}
 		})
 	}

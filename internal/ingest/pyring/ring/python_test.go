@@ -226,7 +226,7 @@ v[8] = r.clock(); v[9] = v[10] = r.clock(); r.end(r.start(inner))
 os.kill(os.getpid(), signal.SIGKILL)
 `)
 	if err := cmd.Run(); err == nil {
-		t.Fatal("it was not killed")
+		t.Fatal("the program ended without an error, want it killed")
 	}
 	r, err := ring.Open(only(t, dir), ring.Options{Drain: true})
 	if err != nil {
@@ -566,7 +566,7 @@ r.start(b)
 os.kill(os.getpid(), 9)
 `)
 	if err := cmd.Run(); err == nil {
-		t.Fatal("the program was not killed")
+		t.Fatal("the program ended without an error, want it killed")
 	}
 	r, err := ring.Open(only(t, dir), ring.Options{})
 	if err != nil {

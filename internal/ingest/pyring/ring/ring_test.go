@@ -167,7 +167,7 @@ func TestCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Read(func(*ring.Record) {}); err == nil {
-		t.Error("slots of a file that was cut short")
+		t.Error("Read of a file that was cut short: no error, want one")
 	}
 	if err := r.Cells(func(ring.Cell) {}); err == nil || !strings.Contains(err.Error(), "cut short") {
 		t.Errorf(`Cells of a file that was cut short: error %v, want "cut short"`, err)

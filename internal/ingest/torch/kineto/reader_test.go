@@ -132,8 +132,8 @@ func TestArgs(t *testing.T) {
 	if o, ok := a.Raw("o"); !ok || string(o) != `{"k": [1]}` {
 		t.Errorf(`Raw(o) = %q, want {"k": [1]}`, o)
 	}
-	kineto.Args("{broken").Each(func(_, _ []byte) bool { t.Error("a broken object has members"); return false })
-	kineto.Args(nil).Each(func(_, _ []byte) bool { t.Error("nil has members"); return false })
+	kineto.Args("{broken").Each(func(_, _ []byte) bool { t.Error("Each found members in a broken object"); return false })
+	kineto.Args(nil).Each(func(_, _ []byte) bool { t.Error("Each found members in nil arguments"); return false })
 }
 
 func TestDefectsAreSkippedByOffset(t *testing.T) {
