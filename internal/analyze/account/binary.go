@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
@@ -43,7 +44,7 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, uint64(len(a.meets)))
 	for _, m := range a.meets {
 		dst = columns.AppendBytes(columns.AppendBytes(dst, m.group), m.op)
-		dst = binary.AppendUvarint(dst, uint64(m.size))
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(m.size)), uint64(m.peer))
 	}
 	for _, r := range a.packed.all() {
 		dst = r.append(dst)
@@ -78,9 +79,9 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	for range r.Count(2) {
 		a.saves = append(a.saves, save{r.Int(), r.Int()})
 	}
-	for range r.Count(3) {
+	for range r.Count(4) {
 		m := meetKind{group: r.String(), op: r.String()}
-		m.size = r.Small(math.MaxInt32)
+		m.size, m.peer = r.Small(math.MaxInt32), r.Small(job.MaxRanks)
 		a.meets = append(a.meets, m)
 	}
 	for _, to := range a.packed.all() {

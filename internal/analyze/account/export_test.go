@@ -39,7 +39,11 @@ func WaitsOf(l *Ledger, number int) map[RankStep]int64 {
 					out[RankStep{id, a.anchor(its, i)}] += took
 				}
 			})
-			t.messages(a, func(i int, wait int64, _ int) { out[RankStep{id, a.anchor(its, i)}] += wait })
+			t.messages(a, func(i int, wait int64, rank int) {
+				if rank != unmatchedRank {
+					out[RankStep{id, a.anchor(its, i)}] += wait
+				}
+			})
 			i := 0
 			for _, w := range t.answers[a].waits {
 				for i < len(its) && its[i].end <= w.from {

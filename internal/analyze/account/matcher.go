@@ -14,7 +14,7 @@ import (
 type table struct {
 	answers map[*attempt]*answers
 	least   map[messageStep]int64
-	peers   map[*attempt][2]int // the ranks in the stages before and after, -1 if none
+	peers   map[*attempt]*peers
 }
 
 // answers holds how long one attempt waited in its meetings.
@@ -43,7 +43,7 @@ func (l *Ledger) meet() *table {
 	if l.table != nil {
 		return l.table
 	}
-	t := &table{answers: make(map[*attempt]*answers), least: make(map[messageStep]int64), peers: make(map[*attempt][2]int)}
+	t := &table{answers: make(map[*attempt]*answers), least: make(map[messageStep]int64), peers: make(map[*attempt]*peers)}
 	for number, ids := range l.having {
 		var all []*attempt
 		for _, id := range ids {

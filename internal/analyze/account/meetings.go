@@ -25,6 +25,7 @@ type meetKind struct {
 	group string // process group, empty for all ranks
 	size  int    // of the group, 0 if not recorded
 	op    string // the collective, or one of the constants below
+	peer  int    // of a message: the sending rank plus 1, 0 if not recorded
 }
 
 // maxMeetKinds limits the kinds of one attempt. Meetings of further kinds are not compared.
@@ -45,7 +46,7 @@ func meetKindOf(op *Op) (meetKind, bool) {
 	case "send":
 		return meetKind{}, false
 	case message, setUp:
-		return meetKind{op: op.Kind}, true
+		return meetKind{op: op.Kind, peer: op.Peer}, true
 	}
 	k := meetKind{group: op.Group, op: op.Kind}
 	if k.group != "" {
@@ -64,6 +65,7 @@ type Op struct {
 	Kind  string // the collective, "send", "receive" or "wait"
 	Group string // process group, empty for all ranks
 	Size  int    // of the group, 0 if not recorded
+	Peer  int    // the other rank of a message plus 1, 0 if not recorded
 }
 
 // ops holds the kinds of communication and of meetings of a process, numbered from 1 in the
@@ -103,7 +105,7 @@ func (o *ops) number(s *job.Span) (op, meet uint16) {
 	var c Op
 	switch {
 	case s.Class == vocab.ClassCollective, s.Launch != 0 && s.For == vocab.ClassCollective:
-		c = Op{Kind: s.Kind, Group: s.Group, Size: s.GroupSize}
+		c = Op{Kind: s.Kind, Group: s.Group, Size: s.GroupSize, Peer: s.Peer}
 	case s.Class == vocab.ClassCommInit, s.Class == vocab.ClassStartUp && startUpPrefix+Category(s.Kind) == StartupRendezvous:
 		c.Kind = setUp
 	default:

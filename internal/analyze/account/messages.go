@@ -1,24 +1,35 @@
 package account
 
 import (
+	"slices"
+
 	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// Messages between the stages of a pipeline: a rank that receives one waits for its sender, as
-// described at [meet.Stages]. The messages of an iteration are added up by their sending stage.
+// Messages: a rank that receives one waits for its sender. The records name the sender, or it is in a neighbor stage
+// of the pipeline, as described at [meet.Stages]. The messages of an iteration are added up by their senders.
 
-// The columns of messages: the index of an iteration, its anchor, the number and the total
-// duration of messages from the stage before, the same for the stage after, and the shortest
-// duration of all of them.
-const messageColumns = 7
+// messageColumns are the columns of messages: the index of an iteration, its anchor, the sender, the number and the
+// total duration of its messages, and the shortest duration of all messages of the iteration.
+const messageColumns = 6
 
-// The stages that messages come from.
+// The senders of messages that are not known by their ranks, which are 0 or more.
 const (
-	fromBefore = iota
-	fromAfter
-	senders
+	fromBefore  = -1 // the rank at the same position in the stage before
+	fromAfter   = -2 // in the stage after
+	fromUnknown = -3
 )
+
+// received sums up the messages of a sender in an iteration or a window of iterations.
+type received struct {
+	iteration int
+	anchor    int64
+	from      int64 // a rank or one of the constants above
+	count     int64
+	took      int64
+	least     int64 // of all messages in the iteration
+}
 
 // messages collects the messages that one process receives, in order.
 type messages struct {
@@ -26,24 +37,36 @@ type messages struct {
 	iteration int
 	anchor    int64
 	any       bool
-	count     [senders]int64
-	took      [senders]int64
+	list      []received // by sender
 	least     int64
-	// The number and duration of messages whose sending stage is not known yet: the next
-	// pass through the model determines it.
+	// The number and duration of messages whose sender is not known yet: the next pass through the model
+	// determines its stage.
 	waiting, waitingTook int64
 }
 
-// receive adds a message of an iteration. before is the pass that follows it, or ClassOther if
-// that is not known yet.
-func (m *messages) receive(iteration int, anchor int64, took int64, before vocab.Class) {
+// receive adds a message of an iteration. peer is the sending rank plus 1, or 0 if the records do not name it; before
+// is the pass that follows it, or ClassOther if that is not known yet.
+func (m *messages) receive(iteration int, anchor int64, took int64, peer int, before vocab.Class) {
 	if !m.any || m.iteration != iteration {
 		m.end()
 		m.iteration, m.anchor, m.any, m.least = iteration, anchor, true, took
 	}
 	m.least = min(m.least, took)
+	if peer > 0 {
+		m.add(int64(peer-1), 1, took)
+		return
+	}
 	m.waiting, m.waitingTook = m.waiting+1, m.waitingTook+took
 	m.pass(iteration, before)
+}
+
+func (m *messages) add(from, count, took int64) {
+	i := slices.IndexFunc(m.list, func(r received) bool { return r.from == from })
+	if i < 0 {
+		i = len(m.list)
+		m.list = append(m.list, received{from: from})
+	}
+	m.list[i].count, m.list[i].took = m.list[i].count+count, m.list[i].took+took
 }
 
 // pass records the begin of a pass through the model.
@@ -51,37 +74,30 @@ func (m *messages) pass(iteration int, class vocab.Class) {
 	if class == vocab.ClassOther || m.waiting == 0 || m.iteration != iteration {
 		return
 	}
-	from := fromBefore
+	from := int64(fromBefore)
 	if class == vocab.ClassBackward {
 		from = fromAfter
 	}
-	m.count[from], m.took[from] = m.count[from]+m.waiting, m.took[from]+m.waitingTook
+	m.add(from, m.waiting, m.waitingTook)
 	m.waiting, m.waitingTook = 0, 0
 }
 
-// end adds the row of the last iteration.
+// end adds the rows of the last iteration.
 func (m *messages) end() {
-	if m.any {
-		m.rows.add(int64(m.iteration), m.anchor, m.count[fromBefore], m.took[fromBefore], m.count[fromAfter], m.took[fromAfter], m.least)
+	if m.waiting > 0 {
+		m.add(fromUnknown, m.waiting, m.waitingTook)
 	}
-	*m = messages{rows: m.rows}
+	for _, r := range m.list {
+		m.rows.add(int64(m.iteration), m.anchor, r.from, r.count, r.took, m.least)
+	}
+	*m = messages{rows: m.rows, list: m.list[:0]}
 }
 
-// received sums up the messages of an iteration or a window of iterations.
-type received struct {
-	iteration   int
-	anchor      int64
-	count, took [senders]int64
-	least       int64
-}
-
-// received calls fn with the messages of each iteration.
+// received calls fn with the messages of each iteration and sender.
 func (p *packed) received(fn func(r *received)) {
 	for cols, n := range p.messages.blocks(messageColumns) {
 		for i := range n {
-			fn(&received{
-				iteration: int(cols[0][i]), anchor: cols[1][i], count: [senders]int64{cols[2][i], cols[4][i]}, took: [senders]int64{cols[3][i], cols[5][i]}, least: cols[6][i],
-			})
+			fn(&received{iteration: int(cols[0][i]), anchor: cols[1][i], from: cols[2][i], count: cols[3][i], took: cols[4][i], least: cols[5][i]})
 		}
 	}
 }
@@ -92,25 +108,42 @@ type messageStep struct {
 	anchor  int64
 }
 
-// findPeers finds the neighbour stages of the ranks in one attempt of the job. The argument all
-// holds that attempt of every rank, in order.
+// peers holds the ranks in the neighbor stages of a rank, -1 if there is none, and all ranks of the attempt.
+type peers struct {
+	before, after int
+	all           map[int]bool
+}
+
+// rank returns the rank of a sender, or unmatchedRank if it is unknown or has no records.
+func (p *peers) rank(from int64) int {
+	switch {
+	case from == fromBefore:
+		return p.before
+	case from == fromAfter:
+		return p.after
+	case p.all[int(from)]:
+		return int(from)
+	}
+	return unmatchedRank
+}
+
+// findPeers finds the ranks that may send messages to each other in one attempt of the job. The argument all holds
+// that attempt of every rank, in order.
 func (t *table) findPeers(all []*attempt) {
-	roles := make([]string, len(all))
+	roles, ranks := make([]string, len(all)), make(map[int]bool)
 	for i, a := range all {
-		roles[i] = a.role
+		roles[i], ranks[a.Rank] = a.role, true
 	}
 	stages := meet.NewStages(roles)
-	if len(stages.Ranks) < 2 {
-		return
-	}
 	for i, a := range all {
-		peers := [senders]int{-1, -1}
-		for from, way := range [senders]int{-1, 1} {
-			if p := stages.Peer(i, way); p >= 0 {
-				peers[from] = all[p].Rank
-			}
+		p := &peers{unmatchedRank, unmatchedRank, ranks}
+		if k := stages.Peer(i, -1); k >= 0 {
+			p.before = all[k].Rank
 		}
-		t.peers[a] = peers
+		if k := stages.Peer(i, 1); k >= 0 {
+			p.after = all[k].Rank
+		}
+		t.peers[a] = p
 	}
 }
 
@@ -124,41 +157,31 @@ func (t *table) enterMessages(a *attempt) {
 	})
 }
 
-// messages calls fn with how long an attempt waited in an iteration for messages of a rank.
-func (t *table) messages(a *attempt, fn func(iteration int, wait int64, rank int)) {
-	peers, ok := t.peers[a]
-	if !ok {
-		return
-	}
+// messages calls fn with how long an attempt waited in an iteration for messages of a rank. For unmatchedRank that is
+// the whole duration of messages whose sender is unknown.
+func (t *table) messages(a *attempt, fn func(iteration int, took int64, rank int)) {
 	a.packed.received(func(r *received) {
-		for from, rank := range peers {
-			if wait := r.took[from] - r.count[from]*t.least[messageStep{a.Attempt, r.anchor}]; rank >= 0 && wait > 0 {
-				fn(r.iteration, wait, rank)
-			}
+		rank, took := t.peers[a].rank(r.from), r.took
+		if rank != unmatchedRank {
+			took -= r.count * t.least[messageStep{a.Attempt, r.anchor}]
+		}
+		if took > 0 {
+			fn(r.iteration, took, rank)
 		}
 	})
 }
 
-// replaceMessages adds up the messages of each window. The shortest duration is that of all
-// messages in the window.
+// replaceMessages adds up the messages of each window. The shortest duration is that of all messages in the window.
 func (t *timeline) replaceMessages(a *attempt, all []iteration, place []int32) {
-	var sum received
-	flush := func() {
-		if sum.least >= 0 {
-			t.messages.rows.add(int64(sum.iteration), sum.anchor, sum.count[fromBefore], sum.took[fromBefore], sum.count[fromAfter], sum.took[fromAfter], sum.least)
-		}
-	}
-	sum.least = -1
+	sum := &t.messages
+	var window int64
 	a.packed.received(func(r *received) {
-		window := a.anchor(all, r.iteration) / windowSteps
-		if sum.least < 0 || sum.anchor != window {
-			flush()
-			sum = received{anchor: window, least: r.least}
+		if at := a.anchor(all, r.iteration) / windowSteps; !sum.any || at != window {
+			sum.end()
+			window, sum.anchor, sum.any, sum.least = at, at, true, r.least
 		}
 		sum.iteration, sum.least = int(place[r.iteration]), min(sum.least, r.least)
-		for from := range senders {
-			sum.count[from], sum.took[from] = sum.count[from]+r.count[from], sum.took[from]+r.took[from]
-		}
+		sum.add(r.from, r.count, r.took)
 	})
-	flush()
+	sum.end()
 }

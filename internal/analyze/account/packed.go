@@ -379,7 +379,7 @@ func (p *packed) sound(names, loops, meets int) bool {
 		}
 	}
 	p.received(func(r *received) {
-		if r.iteration >= 0 && r.iteration < p.iterations.n && min(r.count[fromBefore], r.took[fromBefore], r.count[fromAfter], r.took[fromAfter], r.least) >= 0 {
+		if r.iteration >= 0 && r.iteration < p.iterations.n && min(r.count, r.took, r.least) >= 0 && r.from >= fromUnknown {
 			seen++
 		}
 	})

@@ -135,7 +135,11 @@ func (p *productive) finish() {
 			}
 		})
 		p.meetings.messages(a.attempt, func(n int, wait int64, rank int) {
-			if n < len(left) {
+			switch {
+			case n >= len(left):
+			case rank == unmatchedRank:
+				p.rep.Unmatched += min(wait, left[n])
+			default:
 				p.wait(&left[n], wait, rank)
 			}
 		})

@@ -434,13 +434,14 @@ func (w *walk) met(r *Row, p *placed, up int32) {
 	if r.meet == 0 {
 		return
 	}
-	switch op := w.a.meets[r.meet-1].op; {
+	kind := &w.a.meets[r.meet-1]
+	switch op := kind.op; {
 	case op == message:
 		if before := vocab.ClassOther; inside && !w.t.devices {
 			if up != none && w.live[up].End > r.End {
 				before = w.live[up].pass()
 			}
-			w.t.messages.receive(n, w.a.anchor(w.t.iterations, n), r.End-r.Start, before)
+			w.t.messages.receive(n, w.a.anchor(w.t.iterations, n), r.End-r.Start, kind.peer, before)
 		}
 		return
 	case r.End == r.Start:

@@ -46,6 +46,7 @@ type op struct {
 	meeting   straggler.Meeting
 	group     string // "" if it contains all ranks of the job
 	groupSize int
+	peer      int // the other rank of a message plus 1, 0 if unknown
 	words     string
 }
 
@@ -82,7 +83,7 @@ func opsOf(p *job.Process, list []account.Op) []op {
 	}
 	out := make([]op, 1, 1+len(list))
 	for i := range list {
-		o := op{meeting: meetingOf(list[i].Kind), words: list[i].Kind}
+		o := op{meeting: meetingOf(list[i].Kind), words: list[i].Kind, peer: list[i].Peer}
 		if name := list[i].Group; name != "" {
 			if o.words != "" {
 				o.words += " of group " + name

@@ -201,7 +201,7 @@ func (s *reader) take(r *row, it *job.Step) {
 	sp := straggler.Span{Phase: r.phase, Start: r.Start, End: r.End}
 	if r.phase == straggler.Communication {
 		o := &s.ops[r.Op]
-		sp.Group, sp.GroupSize = o.group, o.groupSize
+		sp.Group, sp.GroupSize, sp.Peer = o.group, o.groupSize, o.peer
 		if sp.Meeting = o.meeting; r.OfDevice {
 			sp.Meeting = straggler.Collective
 		}
