@@ -465,9 +465,8 @@ def _optimizer(module):
 
     def stepped(args):
         try:
-            if not loop.by_batch:
-                loop.stepped += 1
-                loop.updated(args[0])
+            loop.stepped += 1
+            loop.updated(args[0])
         except Exception as e:
             passing(e)
 

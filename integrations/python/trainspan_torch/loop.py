@@ -70,7 +70,7 @@ class Loop:
         self.start_up = StartUp(self)
         self.code = Code(self)
         self.armed = []     # references to the optimizers
-        self.stepped = 0    # steps of optimizers, if iterations do not begin with a batch
+        self.stepped = 0    # steps of optimizers, except most of those with a batch
         self.helper = False  # forked by a process that trains, or ran its model
         self.on_close, self.rarely = None, RARELY  # called after each iteration; if these bits are 0 there is something to check
         self.restore = bool  # called with each backward
@@ -113,6 +113,9 @@ class Loop:
         self.trusted = set()    # other iterators whose batches were trained on
         self.bare = 0           # steps without a backward or an optimizer's step
         self.loose = 0          # steps in a row without a batch, after some with batches
+        self.kept = False       # batches came after such steps: there are batches from memory between those of loaders
+        self.updates = {}       # the number of steps of each optimizer with this batch
+        self.most = 1           # the largest one with a batch, before there were batches from memory
         self.held = None        # the samples of a batch that was not trained on before an evaluation
         self.asked = self.came = None  # the first iterator of an evaluation, and its time; the time of the last batch
         self.evaluated = False  # a forward has evaluated in it
@@ -237,7 +240,7 @@ class Loop:
     def open(self, by_batch, at=None):
         self.is_open, self.by_batch = True, by_batch
         self.work = self.samples = 0
-        self.cycle = {}
+        self.cycle, self.updates = {}, {}
         if not self.step:
             _ring.position(self.epochs, 0, True)
         self.start("iteration", at)
@@ -311,7 +314,7 @@ class Loop:
 
     def quicken(self):
         """Uses the fast path if nothing is unusual."""
-        self.quick = 0 if self.checking or self.gone or not self.armed or self.lines is not None else self.thread
+        self.quick = 0 if self.checking or self.gone or self.kept or not self.armed or self.lines is not None else self.thread
 
     def slow(self):
         self.quick = 0
@@ -443,10 +446,20 @@ class Loop:
     def updated(self, optimizer):
         """Called when an optimizer has made a step. The iteration ends when all optimizers in
         use have made one: those of the previous iteration, in the first one all. If one
-        makes a second step, the others are not waited for."""
-        if not self.is_open or self.by_batch or self.fed and not self.work & FORWARD:
+        makes a second step, the others are not waited for.
+
+        An iteration with a batch ends with the next batch. If batches also come from memory
+        (itertools.cycle), one ends when an optimizer makes more steps than it did with any batch
+        before that."""
+        if not self.is_open or not self.by_batch and self.fed and not self.work & FORWARD:
             return  # or the last step of accumulated gradients, after the last batch
         me = id(optimizer)
+        if self.by_batch:
+            n = self.updates[me] = self.updates.get(me, 0) + 1
+            if n <= self.most or not self.kept:
+                self.most = max(self.most, n)
+                self.cycle[me] = _ring.now()
+                return
         if me in self.cycle:
             self.used, at = set(self.cycle), max(self.cycle.values())
             self.boundary(True, at)
@@ -520,7 +533,8 @@ class Loop:
         if id(iterator) not in self.passes:
             self.follow(iterator, id(iterator))
         self.source = id(iterator)
-        self.loose = 0
+        if self.loose:
+            self.kept, self.quick, self.loose = True, 0, 0
         if self.source == self.feeder:
             self.held, self.rest = None, False
         if not self.is_open:

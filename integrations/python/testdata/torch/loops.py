@@ -155,6 +155,24 @@ def cycled():
             model.train()
 
 
+def cycles():
+    """Trains on batches of two loaders in any order, which itertools.cycle repeats."""
+    batches = {"a": itertools.cycle(loader), "b": itertools.cycle(held_out)}
+    for name in "aaaaababab" + "aab":
+        train(*next(batches[name]))
+
+
+def several_steps():
+    """Makes two steps with each batch, and after a step without a batch too."""
+    for x, y in loader:
+        train(x, y)
+        train(x, y)
+    train(*random_batch())
+    for x, y in loader:
+        train(x, y)
+        train(x, y)
+
+
 def loader_first():
     """Trains with a loader, then without, and with a loader again."""
     for x, y in loader:
