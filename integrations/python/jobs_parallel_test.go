@@ -49,10 +49,10 @@ var rankJobs = []jobProgram{
 	},
 	{
 		run: "ranks.py pipeline", way: "`torch.distributed.pipelining`", since: "2.6", ranks: 2,
-		order: `0: rendezvous zero [send 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
-1: rendezvous zero [receive 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
-		newest: `0: rendezvous zero send receive [send receive 4(forward send) 4(wait) 4(receive wait backward) step] 3([zero 4(forward send) 4(wait) 4(receive wait backward) step]) barrier
-1: rendezvous zero receive send [receive send 4(receive wait forward) 4(backward send) 4(wait) step] 3([zero 4(receive wait forward) 4(backward send) 4(wait) step]) barrier`,
+		order: `0: rendezvous zero [send 4(forward send) 4(wait) 4(2(receive) backward) step] 3([zero 4(forward send) 4(wait) 4(2(receive) backward) step]) barrier
+1: rendezvous zero [receive 4(2(receive) forward) 4(backward send) 4(wait) step] 3([zero 4(2(receive) forward) 4(backward send) 4(wait) step]) barrier`,
+		newest: `0: rendezvous zero send receive [send receive 4(forward send) 4(wait) 4(2(receive) backward) step] 3([zero 4(forward send) 4(wait) 4(2(receive) backward) step]) barrier
+1: rendezvous zero receive send [receive send 4(2(receive) forward) 4(backward send) 4(wait) step] 3([zero 4(2(receive) forward) 4(backward send) 4(wait) step]) barrier`,
 	},
 	{
 		run: "ranks.py functional", way: "functional collectives", since: "2.6", ranks: 2,

@@ -57,6 +57,8 @@ _NO_GROUP.said = ()
 _groups = {}
 _objects = {}  # by the id of a group: a weak reference, because a group must not outlive the program's use, and its data
 _made = 0  # names with arguments
+_received = {}  # by the id of the result of a receive that only started: the arguments of _begin for the wait for it
+_RECEIVED = 1024  # the most of them: a program may drop results
 
 
 def _known(group):
@@ -109,11 +111,13 @@ def _cat(event):
     return "startup" if event == "rendezvous" else "comm"
 
 
-def _name(event, group, size, dtype, later, trains, seq):
+def _name(event, group, size, dtype, later, peer, trains, seq):
     """Returns the name of a span, its arguments and its number in the group, which becomes an
     argument if there are too many names with arguments."""
     global _made
     args = () if group.world and event in _PAIRS else group.said
+    if peer is not None:
+        args += (("peer", peer),)
     for name, value in (("bytes", size), ("dtype", dtype and str(dtype).rpartition(".")[2]), ("async", int(later)), ("background", int(not trains))):
         if value:
             args += ((name, value),)
@@ -121,11 +125,11 @@ def _name(event, group, size, dtype, later, trains, seq):
         return _ring.name(event, _cat(event), "torch"), dict(args, seq=seq) if seq else dict(args), 0
     _made += 1
     n = _ring.name(event, _cat(event), "torch", 0, args or None)
-    (group.names if trains else group.beside)[event, size, dtype, later] = n
+    (group.names if trains else group.beside)[event, size, dtype, later, peer] = n
     return n, None, seq
 
 
-def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
+def _begin(event, group=None, size=0, dtype=None, later=False, peer=None, asked=True):
     """Begins a collective, on the host and where the device waits for it: returns the argument
     of _end. One without a Python call is not nested in a span of the program."""
     loop, device, args, mark, seq = hooks._loop, hooks._device, None, None, 0
@@ -134,9 +138,9 @@ def _begin(event, group=None, size=0, dtype=None, later=False, asked=True):
     group, trains = group or _NO_GROUP, get_ident() == loop.thread
     if group is not _NO_GROUP and event not in _PAIRS:
         seq = group.seq = group.seq + 1
-    n = (group.names if trains else group.beside).get((event, size, dtype, later))
+    n = (group.names if trains else group.beside).get((event, size, dtype, later, peer))
     if not n:
-        n, args, seq = _name(event, group, size, dtype, later, trains, seq)
+        n, args, seq = _name(event, group, size, dtype, later, peer, trains, seq)
     if device is not None and trains and not loop.step & device.skip and event not in _SET_UP:
         mark = device.begin_wait(event)
     return _ring.start(n), seq, args, mark
@@ -169,7 +173,28 @@ def _collectives(module):
 def _waits(module):
     """Records the later wait for the result of a call with async_op."""
     work = getattr(module, "Work", None) or sys.modules["torch._C._distributed_c10d"].Work
-    work.wait = hooks.wrap(work.wait, lambda *_: _begin("wait"), _end, hooks.COMM)
+
+    def before(args, _):
+        known = _received.pop(id(args[0]), None) if _received else None
+        return _begin("wait") if known is None else _begin("receive", *known)
+
+    work.wait = hooks.wrap(work.wait, before, _end, hooks.COMM)
+
+
+def _rank(peer, in_group, group):
+    """Returns the rank in the job of the other rank of a message, or None if it is not known:
+    a receive from any rank."""
+    if peer is None and in_group is not None:
+        peer = _c10d.get_global_rank(group or _c10d.GroupMember.WORLD, in_group)
+    return peer if type(peer) is int and peer >= 0 else None
+
+
+def _begun(work, *begin):
+    """Remembers a receive that only started: the wait for its result is the receive."""
+    if len(_received) >= _RECEIVED:
+        _received.clear()
+    if work is not None:
+        _received[id(work)] = begin
 
 
 def _collective(fn, event, names=None):
@@ -178,7 +203,13 @@ def _collective(fn, event, names=None):
     buffers = [(i, n) for i, n in enumerate(names[:2]) if "tensor" in n or n in ("output", "input", "input_list", "self")]
     at_group, at_later = (names.index(n) if n in names else len(names) + 64 for n in ("group", "async_op"))
     always = fn.__name__ in ("isend", "irecv") or fn.__module__.endswith("._functional_collectives")
+    end = {"send": "dst", "receive": "src"}.get(event)
+    at_peer = names.index(end) if end in names else len(names) + 64
     loop, tensor = hooks._loop, sys.modules["torch"].Tensor
+
+    def peer_of(args, kwargs, group):
+        peer = args[at_peer] if at_peer < len(args) else kwargs.get(end)
+        return _rank(peer, kwargs.get("group_" + end), group)
 
     def before(args, kwargs):
         if sets_up:
@@ -199,14 +230,28 @@ def _collective(fn, event, names=None):
                 size = more
         group = args[at_group] if at_group < len(args) else kwargs.get("group")
         later = always or bool(args[at_later] if at_later < len(args) else kwargs.get("async_op"))
+        if end:
+            span = _begin(event, _known(group), size, dtype, later, peer_of(args, kwargs, group))
+            return span and (span, group, size, dtype)
         return _begin(event, _known(group), size, dtype, later)
+
+    def sent(token, args, kwargs, work):
+        span, group, size, dtype = token
+        _end(span)
+        if event == "receive" and always:
+            _begun(work, _known(group), size, dtype, False, peer_of(args, kwargs, group))
+
+    def ended(span, args, kwargs, work):
+        _end(span)
+        if _received and work is not None:
+            _received.pop(id(work), None)  # of a receive whose result is gone
 
     def after(span, *_):
         _ring.meta("rank", _c10d.get_rank())
         _ring.meta("world_size", _c10d.get_world_size())
         _end(span)
 
-    return hooks.wrap(fn, before, after if sets_up else _end, hooks.COMM)
+    return hooks.wrap(fn, before, after if sets_up else sent if end else ended, hooks.COMM)
 
 
 def _batch(module):
@@ -218,13 +263,19 @@ def _batch(module):
         spans = []
         for op in ops:
             event = "send" if "send" in op.op.__name__ else "receive"
-            spans.append(_begin(event, _known(op.group), _bytes(op.tensor), _dtype(op.tensor), True))
+            begin = _known(op.group), _bytes(op.tensor), _dtype(op.tensor)
+            peer = _rank(op.peer, None, op.group)
+            spans.append((_begin(event, *begin, True, peer), event == "receive" and (*begin, False, peer)))
         return spans
 
-    def after(spans, *_):
-        for span in reversed(spans):
+    def after(spans, _, __, works):
+        for span, _ in reversed(spans):
             if span is not None:
                 _end(span)
+        if works and len(works) == len(spans):
+            for work, (_, begin) in zip(works, spans):
+                if begin:
+                    _begun(work, *begin)
 
     hooks.replace(module, "batch_isend_irecv", hooks.wrap(fn, before, after, hooks.COMM))
 
@@ -265,7 +316,7 @@ def _hooks(module):
             group_of = group()
             tensors = args.input_tensors or args.output_tensors
             if event and group_of is not None and (not tensors or tensors[0].is_cpu):
-                under_way[args.op_id, id(group_of)] = _begin(event, _known(group_of), _bytes(tensors), _dtype(tensors), True, False)
+                under_way[args.op_id, id(group_of)] = _begin(event, _known(group_of), _bytes(tensors), _dtype(tensors), True, None, False)
 
         return lambda args: here.inside.busy or begins(args)
 
