@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -327,5 +328,26 @@ func TestDigestWithoutTimes(t *testing.T) {
 		if got, want := asJSON(t, throughFile(t, s)), asJSON(t, s); got != want {
 			t.Errorf("%s: report through a digest differs: %s", name, firstDifference(got, want))
 		}
+	}
+}
+
+// TestLiveOfFinishedJobs checks that the view of a running job, which top, alert and the metrics
+// show, equals the report once the job has ended: the account, the diagnosis and the words.
+func TestLiveOfFinishedJobs(t *testing.T) {
+	for name, dir := range stateJobs(t) {
+		t.Run(name, func(t *testing.T) {
+			for i, j := range collect(t, dir).Jobs() {
+				want := report.Build(j)
+				want.Series = nil
+				live := report.Live(collect(t, dir).Jobs()[i], want.Ledger.To+int64(time.Hour))
+				var got, all bytes.Buffer
+				if err := errors.Join(report.JSON(&got, live), report.JSON(&all, want)); err != nil {
+					t.Fatal(err)
+				}
+				if got.String() != all.String() {
+					t.Errorf("job %d: the live view differs from the report: %s", i, firstDifference(got.String(), all.String()))
+				}
+			}
+		})
 	}
 }
