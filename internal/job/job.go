@@ -282,11 +282,11 @@ func (p *Process) finish() {
 	}
 }
 
-// byTime orders processes by start, and those that began together by other
-// properties.
-func byTime(a, b *Process) int {
+// ByTime orders processes as they were read by start, and those that began
+// together by other properties.
+func ByTime(a, b *Process) int {
 	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.LastSeen, b.LastSeen), cmp.Compare(a.Rank, b.Rank),
-		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources))
+		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Host, b.Host), slices.Compare(a.Sources, b.Sources), cmp.Compare(a.digest, b.digest))
 }
 
 // recordedAttempt returns the attempt in the records, or 0; Attempt also

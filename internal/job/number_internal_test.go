@@ -76,7 +76,7 @@ func TestNumber(t *testing.T) {
 			}
 			list = append(list, p)
 		}
-		slices.SortStableFunc(list, byTime)
+		slices.SortStableFunc(list, ByTime)
 		for _, p := range list {
 			c := *p
 			want = append(want, &c)

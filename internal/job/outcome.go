@@ -244,7 +244,7 @@ func OutcomeOfCut(procs []*Process) *Outcome {
 	if len(lost) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(lost, func(a, b *Process) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), byTime(a, b)) })
+	first := slices.MinFunc(lost, func(a, b *Process) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), ByTime(a, b)) })
 	o := &Outcome{How: Lost, At: first.LastSeen, head: "end unknown", tail: fmt.Sprintf("the file of rank %d is damaged or truncated", first.Rank)}
 	if n := len(lost) - 1; n > 0 {
 		o.tail += fmt.Sprintf(", and %s of others", display.Plural(n, "file"))

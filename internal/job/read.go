@@ -57,7 +57,7 @@ func (s *Set) Processes(open func(*Process) Sink) ([]*Process, error) {
 	}
 	// Files are read concurrently and come in any order.
 	slices.SortStableFunc(s.Skipped, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
-	slices.SortFunc(r.procs, byTime)
+	slices.SortFunc(r.procs, ByTime)
 	return r.procs, nil
 }
 
@@ -162,7 +162,7 @@ func (r *reading) traces(g *group) {
 // nothing. Starts determine which attempts belong to one run; of the runs of
 // one session tag the latest comes first.
 func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
-	procs = withoutCopies(slices.SortedFunc(slices.Values(procs), byTime))
+	procs = withoutCopies(slices.SortedFunc(slices.Values(procs), ByTime))
 	type ident struct{ id, tag string }
 	jobs := make(map[ident]*Job)
 	var order []*Job
@@ -305,12 +305,12 @@ func (p *Process) betterThan(o *Process) bool {
 	if p.spanned() != o.spanned() {
 		return p.spanned()
 	}
-	return cmp.Or(cmp.Compare(p.LastSeen-p.Start, o.LastSeen-o.Start), cmp.Compare(p.Spans, o.Spans), -byTime(p, o)) > 0
+	return cmp.Or(cmp.Compare(p.LastSeen-p.Start, o.LastSeen-o.Start), cmp.Compare(p.Spans, o.Spans), -ByTime(p, o)) > 0
 }
 
 // settle separates training processes from helpers and numbers them.
 func (j *Job) settle() {
-	slices.SortStableFunc(j.Processes, byTime)
+	slices.SortStableFunc(j.Processes, ByTime)
 	j.unite()
 	j.single()
 	prepares, beside := preparations(j.Processes), relatives(j.Processes)

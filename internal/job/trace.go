@@ -37,7 +37,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 	}
 	// Several goroutines may have parsed: they come in any order.
 	slices.SortFunc(t.order, func(a, b *traceProcess) int { return compareKeys(a.key, b.key) })
-	slices.SortFunc(g.extra, func(a, b *records) int { return byTime(a.proc, b.proc) })
+	slices.SortFunc(g.extra, func(a, b *records) int { return ByTime(a.proc, b.proc) })
 	for _, p := range t.order {
 		t.unfinished(p)
 	}

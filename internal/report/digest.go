@@ -64,7 +64,8 @@ const (
 // of another version.
 var ErrDigest = errors.New("cannot read the digest")
 
-// WriteDigest writes the State in the format that [readDigest] reads.
+// WriteDigest writes the State in the format that [readDigest] reads. The bytes do not depend on
+// the order in which its parts were merged.
 func (s *State) WriteDigest(w io.Writer) error {
 	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *State) WriteDigest(w io.Writer) error {
 		return fmt.Errorf("report: write a digest: %w", err)
 	}
 	var body []byte
-	for _, p := range s.procs {
+	for _, p := range slices.SortedFunc(slices.Values(s.procs), func(a, b *process) int { return job.ByTime(a.proc, b.proc) }) {
 		if body, err = p.append(body[:0]); err != nil {
 			return err
 		}
@@ -105,17 +106,20 @@ func (s *State) appendHeader(dst []byte) []byte {
 	for _, name := range s.names {
 		dst = columns.AppendBytes(dst, name)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(s.skipped)))
-	for _, f := range s.skipped {
+	skipped := uniqueSkipped(s.skipped)
+	dst = binary.AppendUvarint(dst, uint64(len(skipped)))
+	for _, f := range skipped {
 		dst = columns.AppendBytes(columns.AppendBytes(dst, f.Path), f.Err.Error())
 		dst = columns.AppendBool(dst, errors.Is(f.Err, job.ErrForeign))
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(s.starts)))
-	for i := range s.starts {
-		dst = columns.AppendBytes(dst, s.starts[i].text())
+	starts := uniqueStarts(s.starts)
+	dst = binary.AppendUvarint(dst, uint64(len(starts)))
+	for _, r := range starts {
+		dst = columns.AppendBytes(dst, (&start{*r}).text())
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(s.others)))
-	for _, f := range s.others {
+	others := uniqueOthers(s.others)
+	dst = binary.AppendUvarint(dst, uint64(len(others)))
+	for _, f := range others {
 		text, _ := json.Marshal(f) // cannot fail
 		dst = columns.AppendBytes(dst, text)
 	}

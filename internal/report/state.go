@@ -114,12 +114,7 @@ func (s *State) Jobs() []*Job {
 		of[&c] = p
 		procs = append(procs, &c)
 	}
-	skipped := slices.Clone(s.skipped)
-	slices.SortFunc(skipped, func(a, b *job.FileError) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Err.Error(), b.Err.Error()))
-	})
-	skipped = slices.CompactFunc(skipped, func(a, b *job.FileError) bool { return a.Error() == b.Error() })
-	others := uniqueOthers(s.others)
+	skipped, others := uniqueSkipped(s.skipped), uniqueOthers(s.others)
 	var out []*Job
 	for _, j := range job.Assemble(procs, uniqueStarts(s.starts)...) {
 		attempts := fromjob.Attempts(j, func(p *job.Process) *fromjob.Steps { return of[p].steps })
@@ -136,6 +131,15 @@ func (s *State) Jobs() []*Job {
 	}
 	slices.SortStableFunc(out, func(a, b *Job) int { return cmp.Compare(b.Job.Group, a.Job.Group) })
 	return out
+}
+
+// uniqueSkipped returns the files without duplicates, in an order that does not depend on the
+// order of reading.
+func uniqueSkipped(all []*job.FileError) []*job.FileError {
+	out := slices.SortedFunc(slices.Values(all), func(a, b *job.FileError) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Err.Error(), b.Err.Error()))
+	})
+	return slices.CompactFunc(out, func(a, b *job.FileError) bool { return a.Error() == b.Error() })
 }
 
 func joinNames(names []string) string {

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -44,14 +45,20 @@ func asJSON(t testing.TB, s *report.State) string {
 	return out.String()
 }
 
-// throughFile writes a State as a digest and reads it.
-func throughFile(t testing.TB, s *report.State) *report.State {
+// digest returns the digest of a State.
+func digest(t testing.TB, s *report.State) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	if err := s.WriteDigest(&file); err != nil {
 		t.Fatal(err)
 	}
-	out, err := report.ReadDigest(&file)
+	return file.Bytes()
+}
+
+// throughFile writes a State as a digest and reads it.
+func throughFile(t testing.TB, s *report.State) *report.State {
+	t.Helper()
+	out, err := report.ReadDigest(bytes.NewReader(digest(t, s)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +128,8 @@ func stateJobs(t *testing.T) map[string]string {
 }
 
 // TestReportOfTheUnion checks that the report of all files equals the report of the
-// states of any parts, merged in any order, directly or through digests.
+// states of any parts, merged in any order, directly or through digests, and so do the bytes
+// of their digests.
 func TestReportOfTheUnion(t *testing.T) {
 	for name, dir := range stateJobs(t) {
 		t.Run(name, func(t *testing.T) {
@@ -183,6 +191,9 @@ func TestReportOfTheUnion(t *testing.T) {
 					states = append(states[2:], into)
 				}
 				merged := states[0]
+				if got := digest(t, merged); !bytes.Equal(got, digest(t, all)) {
+					t.Errorf("digest of %d merged parts (seed %d): got other bytes than those of all files, want the same", len(parts), seed)
+				}
 				if got := asJSON(t, merged); got != want {
 					t.Errorf("report of %d merged parts (seed %d) differs: %s", len(parts), seed, firstDifference(got, want))
 				}
@@ -317,5 +328,26 @@ func TestDigestWithoutTimes(t *testing.T) {
 		if got, want := asJSON(t, throughFile(t, s)), asJSON(t, s); got != want {
 			t.Errorf("%s: report through a digest differs: %s", name, firstDifference(got, want))
 		}
+	}
+}
+
+// TestLiveOfFinishedJobs checks that the view of a running job, which top, alert and the metrics
+// show, equals the report once the job has ended: the account, the diagnosis and the words.
+func TestLiveOfFinishedJobs(t *testing.T) {
+	for name, dir := range stateJobs(t) {
+		t.Run(name, func(t *testing.T) {
+			for i, j := range collect(t, dir).Jobs() {
+				want := report.Build(j)
+				want.Series = nil
+				live := report.Live(collect(t, dir).Jobs()[i], want.Ledger.To+int64(time.Hour))
+				var got, all bytes.Buffer
+				if err := errors.Join(report.JSON(&got, live), report.JSON(&all, want)); err != nil {
+					t.Fatal(err)
+				}
+				if got.String() != all.String() {
+					t.Errorf("job %d: the live view differs from the report: %s", i, firstDifference(got.String(), all.String()))
+				}
+			}
+		})
 	}
 }

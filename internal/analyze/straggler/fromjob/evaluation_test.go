@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/spans"
@@ -68,5 +69,33 @@ func TestWorkOfEvaluations(t *testing.T) {
 	i := slices.IndexFunc(v.Step, func(p finding.Part) bool { return p.Name == "forward" })
 	if i < 0 || v.Step[i].Time != 12e6 {
 		t.Errorf("got step %+v, want forward 12 ms", v.Step)
+	}
+}
+
+// TestEvaluationInTheBackground: a step has its work although an evaluation runs in the background during it, in
+// records without threads.
+func TestEvaluationInTheBackground(t *testing.T) {
+	c := fromjob.New(nil)
+	p := &job.Process{RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+	sink, id := open(c, p), uint64(0)
+	span := func(name string, from, to, step int64, background bool) {
+		id++
+		sp := job.Span{ID: id, Start: 1e18 + from, End: 1e18 + to, Step: step, First: job.Unknown, Background: background}
+		sp.SetName("", name)
+		p.Steps.Add(&sp)
+		sink.Span(&sp)
+	}
+	for s := range int64(40) {
+		at := s * 30e6
+		span(spans.ValidationLoop, at+1e6, at+25e6, job.Unknown, true)
+		span(spans.ModelForward, at+2e6, at+14e6, job.Unknown, false)
+		span(spans.TrainingIteration, at, at+30e6, s, false)
+	}
+	if err := sink.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, tab := c.Attempts(&job.Job{Ranks: 1, Processes: []*job.Process{p}})[0].State.Judge()
+	if tab == nil || tab.Phase(straggler.Forward, 0, 7) != 12e6 {
+		t.Fatalf("got %+v, want forward 12 ms in each step", tab)
 	}
 }

@@ -46,12 +46,12 @@ func (s *reader) Row(r *account.Row) {
 		if phase == straggler.Other {
 			phase = straggler.Host
 		}
+	case r.Outside, r.Background && phase != straggler.Communication:
+		return
 	case pauseKinds[r.Class] == straggler.PauseEvaluation:
 		s.evaluate(r)
 		return
-	case phase == straggler.Other, r.Outside, r.Background && phase != straggler.Communication:
-		return
-	case phase != straggler.Communication && r.Start < s.evaluated[r.Thread]:
+	case phase == straggler.Other, phase != straggler.Communication && r.Start < s.evaluated[r.Thread]:
 		return
 	}
 	s.rows = append(s.rows, row{Row: *r, phase: phase})
