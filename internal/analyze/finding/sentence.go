@@ -133,7 +133,7 @@ func (f *Finding) slowRanks(who string) string {
 		return fmt.Sprintf("%s %s %s in “%s”, the others %s: they wait for it in %d of %s.", capital(who), f.is(), p.Written(p.Named().Times[0]), p.Columns[0], p.Written(p.Rest().Times[0]),
 			e.Affected, display.Plural(e.Interval, "step")) + end
 	case f.Cause == causeCheckpoint:
-		return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %d steps.", who, e.Affected) + f.sooner("if nobody waits for it")
+		return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %s%s.", who, display.Plural(e.Affected, "step"), e.numbers()) + f.sooner("if nobody waits for it")
 	case e.Before > 0:
 		if len(f.Ranks) == 1 {
 			return capital(who) + " " + f.slower("is", "becomes")
@@ -168,7 +168,30 @@ func (f *Finding) steps() string {
 	case e.Every > 1:
 		return fmt.Sprintf("every %s step (%d of %d)", ordinal(e.Every), e.Affected, e.Interval) + when
 	}
-	return fmt.Sprintf("%d of %d steps", e.Affected, e.Interval) + when
+	return fmt.Sprintf("%d of %d steps", e.Affected, e.Interval) + e.numbers() + when
+}
+
+// numbers returns the numbers of the affected steps in brackets if all are listed, else "".
+func (e *Evidence) numbers() string {
+	switch n := len(e.Steps); {
+	case n == 0 || n < e.Affected:
+		return ""
+	case n == 1:
+		return " (step " + list(e.Steps) + ")"
+	}
+	return " (" + list(e.Steps) + ")"
+}
+
+// list returns numbers in words: "10, 30 and 45".
+func list(numbers []int64) string {
+	text := make([]string, len(numbers))
+	for i, n := range numbers {
+		text[i] = fmt.Sprint(n)
+	}
+	if n := len(text) - 1; n > 0 {
+		return strings.Join(text[:n], ", ") + " and " + text[n]
+	}
+	return strings.Join(text, "")
 }
 
 func ordinal(n int) string {
@@ -472,18 +495,12 @@ func (f *Finding) recompiled() string {
 
 // inSteps lists the affected steps, and how long each of them takes longer.
 func (e *Evidence) inSteps() string {
-	var list []string
-	for _, n := range e.Steps {
-		list = append(list, fmt.Sprint(n))
-	}
-	steps := strings.Join(list, ", ")
-	switch n := len(list); {
+	steps := "steps " + list(e.Steps)
+	switch n := len(e.Steps); {
 	case e.Affected > n:
-		steps = fmt.Sprintf("%d steps (%s, …)", e.Affected, steps)
+		steps = fmt.Sprintf("%d steps (%s, …)", e.Affected, strings.Replace(list(e.Steps), " and", ",", 1))
 	case n == 1:
-		steps = "step " + steps
-	default:
-		steps = "steps " + strings.Join(list[:n-1], ", ") + " and " + list[n-1]
+		steps = "step " + list(e.Steps)
 	}
 	each := ""
 	if e.Affected > 1 {

@@ -359,6 +359,9 @@ func (j *job) when(f *found, e [][]float64, late *lateSet, set []int) (from, to 
 	over := make([]float64, len(rounds))
 	for i, s := range rounds {
 		over[i] = x[s]
+		if len(rounds) <= mostListed && j.stepsPerRound() == 1 {
+			f.Evidence.Steps = append(f.Evidence.Steps, j.number(j.from+s))
+		}
 	}
 	meanExcess(f.Evidence, over)
 	j.prove(f, set, rounds)

@@ -34,6 +34,7 @@ const (
 	leastRounds = 6
 	fewRounds   = 20  // below this a job is not reported as fine
 	mostReplays = 16  // repairs replayed at once, those with the largest excess
+	mostListed  = 3   // affected steps that a finding lists
 	linkPart    = 0.2 // of its transfers: least excess of a group over similar groups
 )
 
