@@ -196,13 +196,6 @@ func (r *Report) byChance(s *Share) bool {
 	return true
 }
 
-// capital returns text with its first letter in upper case. Names of spans may begin
-// with any character.
-func capital(text string) string {
-	_, n := utf8.DecodeRuneInString(text)
-	return strings.ToUpper(text[:n]) + text[n:]
-}
-
 // action returns what to do about the diagnosis, and the largest possible gain.
 func (r *Report) action() string {
 	v := &r.Verdict
@@ -415,7 +408,7 @@ func sentence(text string) string {
 	if text == "" {
 		return ""
 	}
-	return capital(strings.TrimSuffix(text, ".")) + "."
+	return finding.Capital(strings.TrimSuffix(text, ".")) + "."
 }
 
 // shades holds the characters that draw the parts of the bar, the largest part first.

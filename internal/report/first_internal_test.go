@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
 func TestCapital(t *testing.T) {
@@ -13,8 +14,8 @@ func TestCapital(t *testing.T) {
 		{"“tokenize” takes 1 s.", "“tokenize” takes 1 s.", "“tokenize” takes 1 s."},
 		{"été", "Été", "Été."},
 	} {
-		if got := capital(c.text); got != c.capital {
-			t.Errorf("capital(%q) = %q, want %q", c.text, got, c.capital)
+		if got := finding.Capital(c.text); got != c.capital {
+			t.Errorf("finding.Capital(%q) = %q, want %q", c.text, got, c.capital)
 		}
 		if got := sentence(c.text); got != c.sentence {
 			t.Errorf("sentence(%q) = %q, want %q", c.text, got, c.sentence)

@@ -91,7 +91,7 @@ func causeSentence(c *machine.Cause) string {
 		if c.Cores > 0 {
 			may = fmt.Sprintf(" It may use %s.", display.Plural(int(c.Cores+0.5), "processor"))
 		}
-		return fmt.Sprintf("%s was ready and had no processor for %s of the time in which it was late, the others for %s: other threads ran there.%s", capital(who), value, others, may)
+		return fmt.Sprintf("%s was ready and had no processor for %s of the time in which it was late, the others for %s: other threads ran there.%s", finding.Capital(who), value, others, may)
 	case machine.CauseLimit:
 		limit := ""
 		if c.Cores > 0 {
@@ -101,11 +101,11 @@ func causeSentence(c *machine.Cause) string {
 	case machine.CauseSteal:
 		return fmt.Sprintf("The host of its virtual machine took %s of the processors of %s, of others %s.", value, who, others)
 	case machine.CauseIO:
-		return fmt.Sprintf("%s waited for reads and writes for %s of the time, the others for %s.", capital(who), value, others)
+		return fmt.Sprintf("%s waited for reads and writes for %s of the time, the others for %s.", finding.Capital(who), value, others)
 	case machine.CauseMemory:
 		return fmt.Sprintf("Threads on the host of %s waited for memory for %s of the time, those of others for %s.", who, value, others)
 	case machine.CauseFaults:
-		return fmt.Sprintf("%s read %.0f pages a second back from disk, the others %.0f.", capital(who), c.Value, c.Others)
+		return fmt.Sprintf("%s read %.0f pages a second back from disk, the others %.0f.", finding.Capital(who), c.Value, c.Others)
 	case machine.CauseClock:
 		why := ""
 		if c.Slowed {

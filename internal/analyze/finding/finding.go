@@ -153,7 +153,7 @@ type Evidence struct {
 	// Seen is a clause from a source other than the steps. For a hang: how a process ended, or a flight
 	// recorder. For recompilations: the reason that the compiler gave.
 	Seen string `json:"seen,omitempty"`
-	// Steps lists, for a loss that is in few steps, the first of them.
+	// Steps lists the affected steps if they are few: at most three of slow ranks, and the first ones of a loss.
 	Steps []int64 `json:"steps,omitempty"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
@@ -72,7 +73,7 @@ func (f *Finding) Sentence() string {
 	case Imbalance:
 		switch {
 		case len(f.Ranks) > 0:
-			return fmt.Sprintf("%s %s given more work than the others%s.", capital(who), f.is(), f.when()) + f.sooner("with even work")
+			return fmt.Sprintf("%s %s given more work than the others%s.", Capital(who), f.is(), f.when()) + f.sooner("with even work")
 		case f.Cause == CauseWork:
 			return "The work of a step differs between ranks, another one has most of it each time." + f.sooner("with even work")
 		}
@@ -130,15 +131,15 @@ func (f *Finding) slowRanks(who string) string {
 	p := f.Proof
 	switch {
 	case p != nil && p.OfRun:
-		return fmt.Sprintf("%s %s %s in “%s”, the others %s: they wait for it in %d of %s.", capital(who), f.is(), p.Written(p.Named().Times[0]), p.Columns[0], p.Written(p.Rest().Times[0]),
+		return fmt.Sprintf("%s %s %s in “%s”, the others %s: they wait for it in %d of %s.", Capital(who), f.is(), p.Written(p.Named().Times[0]), p.Columns[0], p.Written(p.Rest().Times[0]),
 			e.Affected, display.Plural(e.Interval, "step")) + end
 	case f.Cause == causeCheckpoint:
-		return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %d steps.", who, e.Affected) + f.sooner("if nobody waits for it")
+		return fmt.Sprintf("The other ranks wait for %s to save a checkpoint, in %s%s.", who, display.Plural(e.Affected, "step"), e.numbers()) + f.sooner("if nobody waits for it")
 	case e.Before > 0:
 		if len(f.Ranks) == 1 {
-			return capital(who) + " " + f.slower("is", "becomes")
+			return Capital(who) + " " + f.slower("is", "becomes")
 		}
-		return capital(who) + " " + f.slower("are", "become")
+		return Capital(who) + " " + f.slower("are", "become")
 	case len(f.Ranks) == 1 && f.Cause != CauseMixed && e.Level > e.Others:
 		delays := "delays"
 		if f.Cause == CauseCompute {
@@ -150,7 +151,7 @@ func (f *Finding) slowRanks(who string) string {
 		}
 		return fmt.Sprintf("Rank %d's %s%s %s %s: %s, other ranks %s.", f.Ranks[0], work(f.Cause), host, delays, f.steps(), display.Milliseconds(e.Level), display.Milliseconds(e.Others)) + end
 	}
-	return fmt.Sprintf("%s %s late in %s by %s: %s.", capital(who), f.is(), f.steps(), e.excess(), f.byRank()) + end
+	return fmt.Sprintf("%s %s late in %s by %s: %s.", Capital(who), f.is(), f.steps(), e.excess(), f.byRank()) + end
 }
 
 // steps returns the affected steps in words: "every step", "9 of 79 steps", "every step from 20 to 45".
@@ -168,7 +169,30 @@ func (f *Finding) steps() string {
 	case e.Every > 1:
 		return fmt.Sprintf("every %s step (%d of %d)", ordinal(e.Every), e.Affected, e.Interval) + when
 	}
-	return fmt.Sprintf("%d of %d steps", e.Affected, e.Interval) + when
+	return fmt.Sprintf("%d of %d steps", e.Affected, e.Interval) + e.numbers() + when
+}
+
+// numbers returns the numbers of the affected steps in brackets if all are listed, else "".
+func (e *Evidence) numbers() string {
+	switch n := len(e.Steps); {
+	case n == 0 || n < e.Affected:
+		return ""
+	case n == 1:
+		return " (step " + list(e.Steps) + ")"
+	}
+	return " (" + list(e.Steps) + ")"
+}
+
+// list returns numbers in words: "10, 30 and 45".
+func list(numbers []int64) string {
+	text := make([]string, len(numbers))
+	for i, n := range numbers {
+		text[i] = fmt.Sprint(n)
+	}
+	if n := len(text) - 1; n > 0 {
+		return strings.Join(text[:n], ", ") + " and " + text[n]
+	}
+	return strings.Join(text, "")
 }
 
 func ordinal(n int) string {
@@ -248,7 +272,7 @@ func (f *Finding) Odds() string {
 // Doubt returns what may cost time and which data would settle it. The doubt is either chance, or that the
 // loader of the job may not be able to go faster.
 func (f *Finding) Doubt(chance bool, needed string) string {
-	seen := capital(f.Seen())
+	seen := Capital(f.Seen())
 	if seen == "" {
 		return ""
 	}
@@ -355,7 +379,7 @@ func (f *Finding) sooner(how string) string {
 	default:
 		less += " less"
 	}
-	return fmt.Sprintf(" %s %s takes %s %s: %s.", capital(how), what, about, display.Duration(int64(is)), less)
+	return fmt.Sprintf(" %s %s takes %s %s: %s.", Capital(how), what, about, display.Duration(int64(is)), less)
 }
 
 // hang returns which ranks stopped where, and which ranks wait.
@@ -393,15 +417,15 @@ func (f *Finding) hang(who string) string {
 		if e.LastStep != nil {
 			last = fmt.Sprintf(" after step %d", *e.LastStep)
 		}
-		return fmt.Sprintf("%s ended%s without an error, and the other ranks wait in step %d%s: the ranks have different numbers of steps.", capital(who), last, f.FromStep, waited)
+		return fmt.Sprintf("%s ended%s without an error, and the other ranks wait in step %d%s: the ranks have different numbers of steps.", Capital(who), last, f.FromStep, waited)
 	case e.LastStep != nil:
-		return fmt.Sprintf("%s began no step after step %d; the other ranks wait in step %d%s.", capital(who), *e.LastStep, f.FromStep, waited)
+		return fmt.Sprintf("%s began no step after step %d; the other ranks wait in step %d%s.", Capital(who), *e.LastStep, f.FromStep, waited)
 	}
 	in := ""
 	if f.Cause != "" && f.Cause != causeHost && f.Cause != CauseMixed {
 		in = " in " + f.Cause
 	}
-	return fmt.Sprintf("%s stopped%s in step %d; the other ranks wait%s.", capital(who), in, f.FromStep, waited)
+	return fmt.Sprintf("%s stopped%s in step %d; the other ranks wait%s.", Capital(who), in, f.FromStep, waited)
 }
 
 // byRank returns the cause, listed by rank if the ranks differ.
@@ -440,7 +464,7 @@ func (f *Finding) loss() string {
 	}
 	if len(f.Parts) == 1 && f.Kind != StartUp {
 		if f.Kind == Wait {
-			return fmt.Sprintf("%s: %s of %s%s.", capital(f.Parts[0].Name), lost, whose, run)
+			return fmt.Sprintf("%s: %s of %s%s.", Capital(f.Parts[0].Name), lost, whose, run)
 		}
 		heavy := ""
 		if e := f.Evidence; e != nil && len(e.Steps) > 0 {
@@ -450,7 +474,7 @@ func (f *Finding) loss() string {
 		} else if e != nil && e.Level > 0 {
 			heavy = fmt.Sprintf("; %s works %s of each step, the others %s", f.Cause, display.Milliseconds(e.Level), display.Milliseconds(e.Others))
 		}
-		return fmt.Sprintf("%s takes %s of %s%s%s.", capital(f.Parts[0].Name), lost, whose, run, heavy)
+		return fmt.Sprintf("%s takes %s of %s%s%s.", Capital(f.Parts[0].Name), lost, whose, run, heavy)
 	}
 	var parts []string
 	for _, p := range f.Parts {
@@ -474,18 +498,12 @@ func (f *Finding) recompiled() string {
 
 // inSteps lists the affected steps, and how long each of them takes longer.
 func (e *Evidence) inSteps() string {
-	var list []string
-	for _, n := range e.Steps {
-		list = append(list, fmt.Sprint(n))
-	}
-	steps := strings.Join(list, ", ")
-	switch n := len(list); {
+	steps := "steps " + list(e.Steps)
+	switch n := len(e.Steps); {
 	case e.Affected > n:
-		steps = fmt.Sprintf("%d steps (%s, …)", e.Affected, steps)
+		steps = fmt.Sprintf("%d steps (%s, …)", e.Affected, strings.Replace(list(e.Steps), " and", ",", 1))
 	case n == 1:
-		steps = "step " + steps
-	default:
-		steps = "steps " + strings.Join(list[:n-1], ", ") + " and " + list[n-1]
+		steps = "step " + list(e.Steps)
 	}
 	each := ""
 	if e.Affected > 1 {
@@ -502,12 +520,10 @@ func (f *Finding) compilerReason() string {
 	return " Reason: " + strings.TrimRight(f.Evidence.Seen, ".") + "."
 }
 
-// capital returns text with its first letter in upper case.
-func capital(s string) string {
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		return s
-	}
-	return string(s[0]-32) + s[1:]
+// Capital returns text with its first letter in upper case. Names of spans may begin with any character.
+func Capital(text string) string {
+	_, n := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(text[:n]) + text[n:]
 }
 
 // Next returns advice on the finding as an imperative clause, or "" if there is none.

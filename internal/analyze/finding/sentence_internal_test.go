@@ -75,3 +75,22 @@ func TestSentence(t *testing.T) {
 		}
 	}
 }
+
+// TestListedSteps checks that a sentence has the numbers of the affected steps if all are listed.
+func TestListedSteps(t *testing.T) {
+	for _, c := range []struct {
+		affected int
+		steps    []int64
+		want     string
+	}{
+		{1, []int64{25}, "Rank 1 is late in 1 of 60 steps (step 25) by 9.00 ms: mixed."},
+		{3, []int64{15, 30, 45}, "Rank 1 is late in 3 of 60 steps (15, 30 and 45) by 9.00 ms: mixed."},
+		{4, nil, "Rank 1 is late in 4 of 60 steps by 9.00 ms: mixed."},
+		{4, []int64{15, 30}, "Rank 1 is late in 4 of 60 steps by 9.00 ms: mixed."},
+	} {
+		f := &Finding{Kind: SlowRanks, Ranks: []int{1}, Cause: CauseMixed, ToStep: -1, Evidence: &Evidence{Affected: c.affected, Interval: 60, Judged: 60, Excess: 9, Steps: c.steps}}
+		if got := f.Sentence(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

@@ -212,7 +212,7 @@ func (rc *Recurrence) describe() string {
 		was, rank = "were"+was[3:], "a rank"
 	}
 	in := fmt.Sprintf("%d of %d attempts (%s)", len(rc.Attempts), rc.Judged, strings.Trim(strings.ReplaceAll(fmt.Sprint(rc.Attempts), " ", ", "), "[]"))
-	who := capital(finding.RankList(rc.Ranks))
+	who := finding.Capital(finding.RankList(rc.Ranks))
 	switch {
 	case rc.Blame == BlameHost && len(rc.Attempts) > 1:
 		return fmt.Sprintf("%s %s on host %s in %s: the cause is the host, not %s.", who, was, rc.Host, in, rank)

@@ -16,9 +16,7 @@ func (v *Verdict) describe(j *job) {
 		f.Hosts, f.Job = j.hosts(f.Ranks), of
 	}
 	v.Hosts, v.Job = j.hosts(v.Ranks), of
-	for i := range j.below {
-		v.below = append(v.below, j.below[i].Finding)
-	}
+	v.below = j.below
 	v.Render()
 }
 
@@ -128,7 +126,7 @@ func (v *Verdict) NotKnown() string {
 		return "whether the job is faster without this: " + f.Seen() + ". The loader delivers no sooner. To find out, " + v.toFindOut()
 	case f != nil:
 		odds := f.Odds()
-		return "whether it is chance that " + f.Seen() + ". " + capital(odds) + ". To find out, record " + needed[reasonChance]
+		return "whether it is chance that " + f.Seen() + ". " + finding.Capital(odds) + ". To find out, record " + needed[reasonChance]
 	}
 	return "whether a rank is slow. To find out, " + v.toFindOut()
 }
@@ -159,13 +157,6 @@ func (v *Verdict) InRun(took, steps int64, kept int, more float64) {
 		f.InRun(float64(took)/1e9, (f.Saved*float64(kept)+others)/1e3, float64(steps)/1e9)
 	}
 	v.Render()
-}
-
-func capital(s string) string {
-	if s == "" || s[0] < 'a' || s[0] > 'z' {
-		return s
-	}
-	return string(s[0]-32) + s[1:]
 }
 
 func (g *graph) hosts(ranks []int) (out []string) {

@@ -50,19 +50,3 @@ func Example() {
 	fmt.Println(v.Kind, v.Ranks, v.Hosts, v.Cause, v.FromStep)
 	// Output: slow_ranks [2] [node-b] input 30
 }
-
-// A Watch is fed with the steps of all ranks while the job runs, for example by one process that reads their
-// files.
-func ExampleWatch() {
-	w := straggler.NewWatch(&straggler.Options{WorldSize: 4, MaxCells: 4 * 1000}, 5)
-	w.State().SetRank(2, straggler.Rank{Host: "node-b"})
-	steps(func(st *straggler.Step) {
-		if v := w.Add(st); v != nil {
-			fmt.Printf("step %d: rank %v, %s, since step %d\n", st.Number, v.Ranks, v.Cause, v.FromStep)
-		}
-	})
-	fmt.Println(w.Check() == nil) // call Check if no steps arrive; here nothing has changed
-	// Output:
-	// step 40: rank [2], input, since step 30
-	// true
-}

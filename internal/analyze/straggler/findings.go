@@ -12,7 +12,7 @@ import (
 // findings returns the repairs whose gain exceeds the threshold of their kind, the narrowest first. below
 // holds those that gain at least as much as a rank finding must but stay below their own threshold, so that
 // they may be chance.
-func (j *job) findings(was *outcome) (all, below []found) {
+func (j *job) findings(was *outcome) (all, below []finding.Finding) {
 	e := j.excess()
 	sets := j.lateSets(e, beyondChance)
 	var repairs []repair
@@ -30,7 +30,7 @@ func (j *job) findings(was *outcome) (all, below []found) {
 	}
 	even, balanced := j.repairBalance(), 1+len(repairs)
 	var o *outcome
-	add(even, candidate{floor: 1 + leastBalance, of: func(gain float64) *found {
+	add(even, candidate{floor: 1 + leastBalance, of: func(gain float64) *finding.Finding {
 		sums := o.gain(len(repairs), j.from, len(j.steps))
 		if gain < 1+muchBalance && sums < j.floorBalance(e, sums) {
 			return nil
@@ -41,7 +41,7 @@ func (j *job) findings(was *outcome) (all, below []found) {
 		return j.imbalance(e, gain)
 	}})
 	if j.allWait() {
-		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *found {
+		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *finding.Finding {
 			f := j.finding(finding.InputSlow, nil, Input.String(), gain)
 			f.Evidence = &finding.Evidence{Level: stats.Mean(j.means(rowOf(false, Input))) / 1e3}
 			j.whenInput(f)
@@ -95,7 +95,7 @@ func screen(list []candidate, most int) []candidate {
 // doubtful returns a possible but unproven cause: ranks whose repair gains enough if their lag is not chance,
 // or a repair below the threshold of its kind. It is called if nothing is found; below is the second result
 // of findings.
-func (j *job) doubtful(below []found) *found {
+func (j *job) doubtful(below []finding.Finding) *finding.Finding {
 	e := j.excess()
 	sets := j.lateSets(e, perhaps)
 	var repairs []repair
@@ -118,7 +118,7 @@ func (j *job) doubtful(below []found) *found {
 // behindLoader returns ranks that are late beyond chance but whose repair gains enough only if batches are
 // available at once. A queue that these ranks themselves slow down does not show the speed of the loader. It
 // returns nil if no such ranks exist.
-func (j *job) behindLoader() *found {
+func (j *job) behindLoader() *finding.Finding {
 	if j.slack == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (j *job) behindLoader() *found {
 }
 
 // slowRanks returns the finding that ranks of a set are late, with the causes.
-func (j *job) slowRanks(late *lateSet, ranks []int, gain float64) *found {
+func (j *job) slowRanks(late *lateSet, ranks []int, gain float64) *finding.Finding {
 	f := j.finding(finding.SlowRanks, ranks, "", gain)
 	f.Causes = map[int]string{}
 	usual := j.without(ranks)
@@ -173,7 +173,7 @@ func (j *job) allWait() bool {
 
 // whenInput fills the evidence on waiting for data: in how many of the judged rounds ranks wait, how long,
 // and whether only a few ranks wait each time.
-func (j *job) whenInput(f *found) {
+func (j *job) whenInput(f *finding.Finding) {
 	row, few := rowOf(false, Input), 0
 	x := make([]float64, len(j.ranks))
 	var waits []float64
@@ -240,10 +240,10 @@ func (j *job) lateSets(e [][]float64, lv levels) (out []*lateSet) {
 
 // lateRanks returns the finding of the set whose repair gains most. o holds the repairs of all sets, first
 // among its repairs.
-func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found) {
+func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *finding.Finding) {
 	for k, set := range sets {
 		f := j.smallest(set, e, o, 1+k)
-		if f == nil || best != nil && f.gain < best.gain {
+		if f == nil || best != nil && f.Gain < best.Gain {
 			continue
 		}
 		if best != nil && slices.Equal(best.Ranks, f.Ranks) {
@@ -257,7 +257,7 @@ func (j *job) lateRanks(sets []*lateSet, e [][]float64, o *outcome) (best *found
 // smallest finds the smallest subset of a set of late ranks whose repair keeps most of the gain. The set was
 // repaired in replay k of o. One replay leaves out each rank in turn; a second one repairs the ranks
 // cumulatively, starting with the rank whose omission costs most. It returns nil if the gain is too small.
-func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *found {
+func (j *job) smallest(late *lateSet, e [][]float64, o *outcome, k int) *finding.Finding {
 	set, m := late.ranks, len(j.steps)
 	if n := len(set); n > 1 && n <= mostReplays { // larger sets are named in full
 		var without, first []repair
@@ -322,7 +322,7 @@ func lateFrom(x []float64) float64 {
 
 // when returns the interval of judged rounds in which ranks of a set are late. It fills the evidence: since
 // when, how often, by how much, and how long these ranks and the others take in these rounds.
-func (j *job) when(f *found, e [][]float64, late *lateSet, set []int) (from, to int) {
+func (j *job) when(f *finding.Finding, e [][]float64, late *lateSet, set []int) (from, to int) {
 	m := j.rounds()
 	x := make([]float64, m)
 	for s := range x {
@@ -359,6 +359,9 @@ func (j *job) when(f *found, e [][]float64, late *lateSet, set []int) (from, to 
 	over := make([]float64, len(rounds))
 	for i, s := range rounds {
 		over[i] = x[s]
+		if len(rounds) <= mostListed && j.stepsPerRound() == 1 {
+			f.Evidence.Steps = append(f.Evidence.Steps, j.number(j.from+s))
+		}
 	}
 	meanExcess(f.Evidence, over)
 	j.prove(f, set, rounds)

@@ -34,14 +34,9 @@ const (
 	leastRounds = 6
 	fewRounds   = 20  // below this a job is not reported as fine
 	mostReplays = 16  // repairs replayed at once, those with the largest excess
+	mostListed  = 3   // affected steps that a finding lists
 	linkPart    = 0.2 // of its transfers: least excess of a group over similar groups
 )
-
-// found is a finding with the gain of its repair.
-type found struct {
-	finding.Finding
-	gain float64
-}
 
 // The shortest part of a run, in rounds, in which late ranks are searched, and the shortest part whose gain
 // counts by itself.
@@ -86,11 +81,11 @@ type candidate struct {
 	floor      float64
 	excess     float64 // us of a mean step: upper bound of the time saved
 	since, end int
-	of         func(gain float64) *found
+	of         func(gain float64) *finding.Finding
 }
 
-func (j *job) finding(kind finding.Kind, ranks []int, cause string, gain float64) *found {
-	f := &found{gain: gain}
+func (j *job) finding(kind finding.Kind, ranks []int, cause string, gain float64) *finding.Finding {
+	f := &finding.Finding{}
 	f.Kind, f.Cause, f.Gain, f.FromStep, f.ToStep = kind, cause, gain, j.number(j.from), -1
 	f.Cost = finding.CostOf(gain)
 	f.Saved = f.Cost * stats.Mean(j.period[j.from:]) / 1e3

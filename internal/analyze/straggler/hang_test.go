@@ -184,15 +184,15 @@ func TestHangOnDevice(t *testing.T) {
 	}
 }
 
-// TestWatchNamesAHang: a Watch that is checked while no steps arrive reports the hang once.
+// TestWatchNamesAHang: a watch that is checked while no steps arrive reports the hang once.
 func TestWatchNamesAHang(t *testing.T) {
 	s := job{n: 4, m: 60, die: &death{rank: 2, step: 50, open: true}}.run()
-	w := straggler.NewWatch(&straggler.Options{WorldSize: 4}, 5)
+	w := newWatch(&straggler.Options{WorldSize: 4}, 5)
 	var end int64
 	for i := range 60 {
 		for r := range s.steps {
 			if i < len(s.steps[r]) {
-				w.Add(&s.steps[r][i])
+				w.add(&s.steps[r][i])
 				for _, sp := range s.steps[r][i].Spans {
 					end = max(end, sp.End, sp.Start)
 				}
@@ -202,9 +202,9 @@ func TestWatchNamesAHang(t *testing.T) {
 	var said []int64
 	for second := range int64(60) {
 		for r := range 4 {
-			w.State().SetRank(r, straggler.Rank{LastSeen: end + second*1e9})
+			w.st.SetRank(r, straggler.Rank{LastSeen: end + second*1e9})
 		}
-		if v := w.Check(); v != nil {
+		if v := w.check(); v != nil {
 			if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) {
 				t.Errorf("verdict %q, want a hang of rank 2", v.Sentence)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
@@ -56,16 +57,16 @@ type job struct {
 	*graph
 
 	// Compute work between meetings by round and rank (see stepIndex), in microseconds.
-	row    [rows][]float32 // by kind of work; nil if no rank has any
-	own    []float32       // time in which a rank neither waited nor took part in a transfer
-	over   [][]float64     // see excess
-	t      *Table          // of the replay without repairs
-	below  []found         // see findings
-	tokens []float32       // nil if no tokens are recorded
-	slack  [][]float64     // by rank, if its batches come from a queue: see findQueues
-	device bool            // devices recorded work
-	lanes  bool            // lanes other than the hosts recorded work
-	ahead  bool            // hosts run ahead of the collectives of their steps, and the records do not show when they wait
+	row    [rows][]float32   // by kind of work; nil if no rank has any
+	own    []float32         // time in which a rank neither waited nor took part in a transfer
+	over   [][]float64       // see excess
+	t      *Table            // of the replay without repairs
+	below  []finding.Finding // see findings
+	tokens []float32         // nil if no tokens are recorded
+	slack  [][]float64       // by rank, if its batches come from a queue: see findQueues
+	device bool              // devices recorded work
+	lanes  bool              // lanes other than the hosts recorded work
+	ahead  bool              // hosts run ahead of the collectives of their steps, and the records do not show when they wait
 }
 
 // group is a process group.

@@ -72,6 +72,31 @@ func (s *State) Verdict() *Verdict {
 	return v
 }
 
+// recentSteps is the number of the last steps in which Lately looks for a problem: a recent one gains little over
+// a long run. They suffice for a finding, which counts only as long as it lasts.
+const recentSteps = 60
+
+// Lately returns v, the verdict on a running job. If v finds nothing, Lately returns instead a finding on the
+// last steps that costs 5 % of the time since it began, if there is one.
+func (s *State) Lately(v *Verdict) *Verdict {
+	if v.Kind != finding.Fine && v.Suspected == nil || s.windowed {
+		return v
+	}
+	if last := s.stepsSince(s.newest - recentSteps + 1).Verdict(); last.ExitCode() == 3 && last.ToStep < 0 && max(last.Gain, last.SegmentGain) >= floorSegment {
+		return last
+	}
+	return v
+}
+
+// stepsSince returns the steps from step on. It shares the packed blocks with s.
+func (s *State) stepsSince(step int64) *State {
+	out := New(&s.opt)
+	out.oldest, out.forgot, out.live = step, true, s.live
+	out.Merge(s)
+	out.forgot = s.forgot
+	return out
+}
+
 func (v *Verdict) unknown(reason string) {
 	v.Kind, v.Reason = finding.Unknown, reason
 }
@@ -115,7 +140,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}
 	all, below := j.findings(was)
 	// A repair that saves many times the error of the replay cannot be an artifact of that error.
-	believed := func(f found) bool {
+	believed := func(f finding.Finding) bool {
 		return v.Coverage.ReplayError <= replayError || f.Cost >= errorTimes*v.Coverage.ReplayError
 	}
 	if len(all) == 0 {
@@ -142,8 +167,8 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		}
 		return
 	}
-	best := slices.MaxFunc(all, func(a, b found) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
-	head := slices.IndexFunc(all, func(f found) bool { return f.Cost >= headlinePart*best })
+	best := slices.MaxFunc(all, func(a, b finding.Finding) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
+	head := slices.IndexFunc(all, func(f finding.Finding) bool { return f.Cost >= headlinePart*best })
 	if !believed(all[head]) {
 		v.unknown(reasonReplay) // a wider repair that saves more is not credible either
 		return
@@ -166,7 +191,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.unknown(reasonHidden) // the drift may be the hidden wait
 		return
 	}
-	v.Finding = all[head].Finding
+	v.Finding = all[head]
 	if v.Kind == finding.Imbalance && len(v.Ranks) == 0 {
 		v.suspect(j.doubtful(nil)) // one rank may have most of the imbalance
 	}
@@ -179,7 +204,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}
 	for _, f := range slices.Delete(all, head, head+1) {
 		if believed(f) && !j.anyCut(f.Ranks) {
-			v.Others = append(v.Others, f.Finding)
+			v.Others = append(v.Others, f)
 		}
 	}
 	slices.SortStableFunc(v.Others, func(a, b finding.Finding) int { return cmp.Compare(b.Gain, a.Gain) })
@@ -191,9 +216,9 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 }
 
 // suspect records a finding that may be chance; nil does nothing.
-func (v *Verdict) suspect(f *found) {
+func (v *Verdict) suspect(f *finding.Finding) {
 	if f != nil {
-		v.Suspects, v.Suspected = f.Ranks, &f.Finding
+		v.Suspects, v.Suspected = f.Ranks, f
 	}
 }
 

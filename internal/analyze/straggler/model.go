@@ -12,7 +12,7 @@
 // difference is the gain of the repair. Times of two ranks are never subtracted, because
 // their clocks may be days apart.
 //
-// A [State] holds the steps of one attempt. A [Watch] judges a run while it lasts.
+// A [State] holds the steps of one attempt.
 package straggler
 
 import "github.com/trainspan/trainspan/internal/platform/extsort"

@@ -43,7 +43,7 @@ func stepsUntilNamed(t *testing.T, ranks int, noise string, seed uint64, onset i
 	for r := range draw {
 		draw[r] = noises[noise](rng)
 	}
-	w := straggler.NewWatch(&straggler.Options{WorldSize: ranks}, 0)
+	w := newWatch(&straggler.Options{WorldSize: ranks}, 5)
 	begin := int64(1_700_000_000e9)
 	for s := range onset + 60 {
 		work := make([]int64, ranks)
@@ -67,7 +67,7 @@ func stepsUntilNamed(t *testing.T, ranks int, noise string, seed uint64, onset i
 				at = next
 			}
 			st.Spans = append(st.Spans, straggler.Span{Phase: straggler.Communication, Start: at, End: end})
-			if v := w.Add(&st); v != nil && v.ExitCode() == 3 {
+			if v := w.add(&st); v != nil && v.ExitCode() == 3 {
 				if v.Kind == finding.SlowRanks && slices.Equal(v.Ranks, []int{1}) && s >= onset {
 					return s - onset
 				}

@@ -65,7 +65,7 @@ func causePhases(cause string) []Phase {
 
 // prove fills the table, the levels used in the sentence, and the composition of the steps of the first rank.
 // All values are means over the rounds in which the ranks of set are late.
-func (j *job) prove(f *found, set, late []int) {
+func (j *job) prove(f *finding.Finding, set, late []int) {
 	t := j.t
 	if t == nil || len(late) == 0 {
 		return

@@ -114,22 +114,25 @@ func repairTransfer(group int, of func(s int, t float64) float64) repair {
 }
 
 // families returns sets of groups that should have equal transfer times: their names differ only in the last
-// number.
+// number, they have the same number of members, and they share no rank. Names may be only numbers, so groups of
+// another purpose are known by the last two.
 func (g *graph) families() (out [][]int) {
-	of := map[string][]int{}
-	var names []string
-	for i, g := range g.groups {
-		if len(g.members) < 2 {
+	prefix := func(i int) string { return strings.TrimRight(g.groups[i].name, "0123456789") }
+	for i := range g.groups {
+		of := &g.groups[i]
+		if len(of.members) < 2 {
 			continue
 		}
-		name := strings.TrimRight(g.name, "0123456789")
-		if of[name] == nil {
-			names = append(names, name)
+		in := slices.IndexFunc(out, func(family []int) bool {
+			return prefix(family[0]) == prefix(i) && !slices.ContainsFunc(family, func(k int) bool {
+				o := &g.groups[k]
+				return len(o.members) != len(of.members) || slices.ContainsFunc(of.members, func(r int) bool { return slices.Contains(o.members, r) })
+			})
+		})
+		if in < 0 {
+			in, out = len(out), append(out, nil)
 		}
-		of[name] = append(of[name], i)
-	}
-	for _, name := range names {
-		out = append(out, of[name])
+		out[in] = append(out[in], i)
 	}
 	return out
 }

@@ -178,11 +178,11 @@ func TestWatchFindsItSoonAndOnce(t *testing.T) {
 	for seed := range uint64(10) {
 		j := job{n: 8, m: 200, seed: seed, faults: []fault{slow([]int{3}, straggler.Forward, 1.5, 0, 100)}}
 		s := j.run()
-		w := straggler.NewWatch(&straggler.Options{WorldSize: 8}, 5)
+		w := newWatch(&straggler.Options{WorldSize: 8}, 5)
 		said := 0
 		for i := range 200 {
 			for r := range 8 {
-				v := w.Add(&s.steps[r][i])
+				v := w.add(&s.steps[r][i])
 				if v == nil {
 					continue
 				}

@@ -10,20 +10,65 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
-// watched holds the verdicts that a Watch returned for a job, and their steps.
+// watch judges a run while it lasts, every so many steps, as trainspan alert does: two judgments in a row must agree,
+// because a run that is judged often is more likely to look wrong once, and an answer is given once.
+type watch struct {
+	st           *straggler.State
+	every, next  int64
+	begun        bool
+	before, said *straggler.Verdict
+}
+
+func newWatch(opt *straggler.Options, every int) *watch {
+	w := &watch{st: straggler.New(opt), every: int64(every)}
+	w.st.SetLive()
+	return w
+}
+
+// add adds one step of one rank. It returns a verdict if the diagnosis has changed, otherwise nil. A step counts as
+// reached when the first rank reports the step after it.
+func (w *watch) add(st *straggler.Step) (v *straggler.Verdict) {
+	if first := !w.begun; first || st.Number >= w.next {
+		if w.begun, w.next = true, st.Number+w.every; !first {
+			v = w.check()
+		}
+	}
+	w.st.Add(st)
+	return v
+}
+
+// check judges at once and returns what add would.
+func (w *watch) check() *straggler.Verdict {
+	v := w.st.Lately(w.st.Verdict())
+	if v.Coverage.Steps < 20 && v.Kind != finding.Hang && v.ExitCode() == 3 {
+		return nil
+	}
+	same := func(a *straggler.Verdict) bool {
+		return a != nil && a.Kind == v.Kind && a.Cause == v.Cause && a.Reason == v.Reason && slices.Equal(a.Ranks, v.Ranks)
+	}
+	agree := same(w.before)
+	w.before = v
+	if !agree || same(w.said) || w.said == nil && !v.Kind.IsProblem() {
+		return nil
+	}
+	w.said = v
+	return v
+}
+
+// watched holds the verdicts that a watch returned for a job, and their steps.
 type watched struct {
 	at []int
 	v  []*straggler.Verdict
-	w  *straggler.Watch
+	w  *watch
 }
 
 // watch feeds a job step by step, with all ranks reporting together.
 func (j job) watch(every int) watched {
 	s := j.run()
-	out := watched{w: straggler.NewWatch(&straggler.Options{WorldSize: s.n}, every)}
+	out := watched{w: newWatch(&straggler.Options{WorldSize: s.n}, every)}
 	for r := range s.n {
 		if s.layout == "pipeline" {
-			out.w.State().SetRank(r, straggler.Rank{Role: fmt.Sprintf("stage%d", r%s.stages)})
+			out.w.st.SetRank(r, straggler.Rank{Role: fmt.Sprintf("stage%d", r%s.stages)})
 		}
 	}
 	for i := range s.steps[0] {
@@ -31,7 +76,7 @@ func (j job) watch(every int) watched {
 			if slices.Contains(j.missing, r) || i >= len(s.steps[r]) {
 				continue
 			}
-			if v := out.w.Add(&s.steps[r][i]); v != nil {
+			if v := out.w.add(&s.steps[r][i]); v != nil {
 				out.at, out.v = append(out.at, i), append(out.v, v)
 			}
 		}
@@ -39,7 +84,7 @@ func (j job) watch(every int) watched {
 	return out
 }
 
-// TestWatchAgreesWithState: fed step by step, a Watch ends with the same State as the complete run, and its
+// TestWatchAgreesWithState: fed step by step, a watch ends with the same State as the complete run, and its
 // last verdict is that of the run.
 func TestWatchAgreesWithState(t *testing.T) {
 	jobs := map[string]job{
@@ -58,7 +103,7 @@ func TestWatchAgreesWithState(t *testing.T) {
 			got := j.watch(10)
 			end := j.state()
 			want := end.Verdict()
-			if a, b := asJSON(t, got.w.State()), asJSON(t, end); a != b {
+			if a, b := asJSON(t, got.w.st), asJSON(t, end); a != b {
 				t.Fatalf("at the end\n%s\nwant\n%s", a, b)
 			}
 			if len(got.v) == 0 {

@@ -48,7 +48,7 @@ func (j *job) links(was *outcome) (out []candidate) {
 				}
 				return t
 			})
-			out = append(out, candidate{rep: shorter, floor: floorLink, excess: over, of: func(gain float64) *found {
+			out = append(out, candidate{rep: shorter, floor: floorLink, excess: over, of: func(gain float64) *finding.Finding {
 				f := j.finding(finding.SlowTransfer, j.groups[g].members, Communication.String(), gain)
 				f.Evidence = &finding.Evidence{Affected: j.rounds(), Interval: j.rounds(), Judged: j.rounds(), Excess: over / 1e3}
 				return f
@@ -72,7 +72,7 @@ func (j *job) drifts(was *outcome) (out []candidate) {
 		for _, l := range drift {
 			all += l.excess(j.rounds())
 		}
-		out = append(out, candidate{rep: j.repairLevels(drift), floor: floor, excess: all, since: since, end: end, of: func(gain float64) *found { return j.drift(drift, gain) }})
+		out = append(out, candidate{rep: j.repairLevels(drift), floor: floor, excess: all, since: since, end: end, of: func(gain float64) *finding.Finding { return j.drift(drift, gain) }})
 	}
 	for _, family := range j.families() {
 		g := family[0]
@@ -90,7 +90,7 @@ func (j *job) drifts(was *outcome) (out []candidate) {
 			continue
 		}
 		level := repairTransfer(g, func(s int, t float64) float64 { return t * l.factor(s) })
-		out = append(out, candidate{rep: level, floor: floorDrift, excess: l.excess(j.rounds()), since: l.at, end: l.end, of: func(gain float64) *found {
+		out = append(out, candidate{rep: level, floor: floorDrift, excess: l.excess(j.rounds()), since: l.at, end: l.end, of: func(gain float64) *finding.Finding {
 			f := j.finding(finding.SlowTransfer, nil, Communication.String(), gain)
 			j.affect(f, l)
 			return f
@@ -101,7 +101,7 @@ func (j *job) drifts(was *outcome) (out []candidate) {
 
 // drift returns the finding for a level change. If most ranks are unaffected, it names the affected ranks: a
 // rank that is alone in its role can only be compared with its own past.
-func (j *job) drift(of []rise, gain float64) *found {
+func (j *job) drift(of []rise, gain float64) *finding.Finding {
 	var ranks, list []int
 	var most rise
 	for i, l := range of {
@@ -123,7 +123,7 @@ func (j *job) drift(of []rise, gain float64) *found {
 }
 
 // affect fills the affected rounds and the excess of a rise.
-func (j *job) affect(f *found, l rise) {
+func (j *job) affect(f *finding.Finding, l rise) {
 	f.FromStep, f.Pattern = j.number(l.at), finding.MostSteps
 	if l.end < len(j.steps) {
 		f.ToStep = j.number(l.end)
@@ -140,7 +140,7 @@ func (j *job) affect(f *found, l rise) {
 
 // unevenPieces returns the imbalance finding for ranks whose work is equal over a step but uneven between
 // meetings. o has the repair as replay k.
-func (j *job) unevenPieces(o *outcome, k int, gain float64) *found {
+func (j *job) unevenPieces(o *outcome, k int, gain float64) *finding.Finding {
 	var list []int
 	all := 0.0
 	for row := range rows {
@@ -162,7 +162,7 @@ func (j *job) unevenPieces(o *outcome, k int, gain float64) *found {
 }
 
 // imbalance returns the finding on uneven work, or nil if one rank accounts for most of it.
-func (j *job) imbalance(e [][]float64, gain float64) *found {
+func (j *job) imbalance(e [][]float64, gain float64) *finding.Finding {
 	// Find the kinds of work with the most excess of the slowest rank in each round.
 	var parts [rows]float64
 	for row := range rows {
