@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
@@ -80,7 +83,7 @@ type runRow struct {
 	Attempts  int       `json:"attempts,omitempty"`
 	Outcome   string    `json:"outcome"`
 	Goodput   *float64  `json:"goodput"`
-	Diagnosis string    `json:"diagnosis,omitempty"`
+	Diagnosis string    `json:"diagnosis,omitempty"` // the kind of the finding of its report
 	// RankTime is the time of all ranks, and Spent its categories. Lost is the part
 	// that is neither productive step time nor evaluation: waiting for other ranks
 	// counts as lost in steps as well. All are absent if the steps are unknown, and
@@ -91,7 +94,8 @@ type runRow struct {
 	// SlowHosts are the hosts of slow ranks, if the run also had other hosts.
 	SlowHosts []string `json:"slow_hosts,omitempty"`
 
-	hosts []string // all of them
+	hosts   []string // all of them
+	finding string   // the diagnosis in words
 }
 
 // spent is one category of the time of all ranks.
@@ -209,10 +213,15 @@ const maxSince = 100 * 366 * 24 * time.Hour
 // wanted job, except if attempts in several folders have the same id: all runs
 // are then numbered together.
 func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
-	if len(args) == 0 {
+	noArgs := len(args) == 0
+	if noArgs {
 		args = rundir.Roots()
 	}
 	named, less := args[0], false
+	if _, err := os.Lstat(named); noArgs && errors.Is(err, fs.ErrNotExist) {
+		_, err := read.Resolve(ctx, nil) // it says that there is no run
+		return nil, err
+	}
 	if !rundir.Clash(args...) {
 		var selected []string
 		for _, arg := range args {
@@ -252,7 +261,7 @@ func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wa
 }
 
 func printRows(a *ui.App, rows []runRow) {
-	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "lost", "<"}, Drop: []string{"command", "ranks", "lost"}}
+	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "lost", "<finding"}, Drop: []string{"command", "ranks", "lost"}}
 	for i := range rows {
 		r := &rows[i]
 		trained, lost, ranks := "unknown", "", ""
@@ -265,7 +274,7 @@ func printRows(a *ui.App, rows []runRow) {
 		if r.Ranks > 0 {
 			ranks = strconv.Itoa(r.Ranks)
 		}
-		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, strconv.Itoa(r.Attempts), r.Outcome, trained, lost, r.Diagnosis)
+		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, strconv.Itoa(r.Attempts), r.Outcome, trained, lost, r.finding)
 	}
 	a.Table(a.Stdout, t)
 }
@@ -280,12 +289,10 @@ func rowOf(j *report.Job) runRow {
 	if n := len(r.Attempts); n > 0 {
 		row.Outcome = r.Attempts[n-1].End()
 	}
-	switch v := r.Verdict.Rank; {
-	case v != nil && v.Kind != finding.Fine && v.Kind != finding.Unknown:
-		row.Diagnosis = string(v.Kind)
-	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
-		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, display.Percent(r.Losses[0].Share))
+	if f := r.Verdict.Finding; f != nil {
+		row.Diagnosis = string(f.Kind)
 	}
+	row.finding = strings.ToLower(r.Verdict.Diagnosis)
 	row.account(r)
 	return row
 }
