@@ -178,8 +178,8 @@ func showSteps(a *ui.App, r *compare.Result) {
 	row("step, mean", "", "", r.Mean)
 	for _, p := range r.Phases {
 		mark := ""
-		if p.Sure {
-			mark = " (sure)"
+		if !p.Sure {
+			mark = ", may be chance"
 		}
 		change, interval := p.Of(r.BaseMS)
 		t.Add("  "+finding.Word(p.Phase), ms(p.Base), ms(p.New), change, interval+mark)

@@ -103,9 +103,9 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if len(files) == 1 {
 		s, err = surveyAll(ctx, a, files[0], &o.filter, nil, false)
 	} else {
-		dir, err := fswrite.TempDir("", "trainspan-open-")
-		if err != nil {
-			return err
+		dir, failed := fswrite.TempDir("", "trainspan-open-")
+		if failed != nil {
+			return failed
 		}
 		defer fswrite.RemoveDir(dir, func(name string) bool { return strings.HasPrefix(name, "merged") }) //nolint:errcheck // it is below the folder for temporary files
 		file := filepath.Join(dir, "merged.pfw.gz")

@@ -46,12 +46,12 @@ const (
 func newRuns(a *ui.App) *cobra.Command {
 	var o runsOptions
 	cmd := &cobra.Command{
-		Use:   "runs [DIR...]",
+		Use:   "runs [RUN|DIR...]",
 		Short: "List runs, and sum up what their time went to",
 		Long: `Lists what was run: when, for how long, with how many ranks and attempts, how it
 ended, how much of the time of its ranks is in steps and how much is lost, and what
 stands out. Below the list is the sum: the time of all ranks of all runs, what it went
-to, and the hosts whose ranks were slow in several runs. Without a directory those in
+to, and the hosts whose ranks were slow in several runs. Without an argument those in
 trainspan-runs. trainspan report ID shows one of them.
 
 Which starts are attempts of one run is in docs/guide/run.md.`,
@@ -59,7 +59,8 @@ Which starts are attempts of one run is in docs/guide/run.md.`,
   trainspan runs --since 4w --job 'train*' --sort lost
   trainspan runs --since 2026-11-01 --sum --json
   trainspan runs /scratch/jobs --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, &o) },
+		ValidArgsFunction: read.Complete,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.since, "since", "", "only runs that began since then: 90m, 12h, 3d, 4w ago, or a time in UTC such as 2026-11-01")
@@ -213,15 +214,18 @@ const maxSince = 100 * 366 * 24 * time.Hour
 // wanted job, except if attempts in several folders have the same id: all runs
 // are then numbered together.
 func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
-	noArgs := len(args) == 0
-	if noArgs {
+	if len(args) == 0 {
 		args = rundir.Roots()
+		if _, err := os.Lstat(args[0]); errors.Is(err, fs.ErrNotExist) {
+			_, err := read.Resolve(ctx, nil) // it says that there is no run
+			return nil, err
+		}
 	}
-	named, less := args[0], false
-	if _, err := os.Lstat(named); noArgs && errors.Is(err, fs.ErrNotExist) {
-		_, err := read.Resolve(ctx, nil) // it says that there is no run
+	args, err := read.ResolvePaths(ctx, args)
+	if err != nil {
 		return nil, err
 	}
+	named, less := args, false
 	if !rundir.Clash(args...) {
 		var selected []string
 		for _, arg := range args {
@@ -255,7 +259,7 @@ func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wa
 		}
 	}
 	if len(rows) == 0 && !less {
-		return nil, ui.Usage("%s: no run is here; name a directory of runs", named)
+		return nil, read.Refuse(named)
 	}
 	return rows, nil
 }
