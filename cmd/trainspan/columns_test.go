@@ -118,3 +118,24 @@ func TestColour(t *testing.T) {
 		t.Errorf("trace summary --color pink: status %d, stderr %q; want 2 and the values of --color", status, said)
 	}
 }
+
+// TestCompareNarrow checks that the tables of a comparison keep their headings on a terminal on which their
+// rows become paragraphs, and that changes of phases have the unit of their columns.
+func TestCompareNarrow(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeJob(t, "base", simjob.Attempt{Ranks: 2, Steps: 60})
+	makeJob(t, "new", simjob.Attempt{Ranks: 2, Steps: 60, Scale: 1.5})
+	narrow := sequences.ReplaceAllString(onTerminal(t, 40, "compare", "base", "new"), "")
+	for _, heading := range []string{"\ntime of a rank\n", "\ndifference\n"} {
+		if !strings.Contains(narrow, heading) {
+			t.Errorf("of 40 columns there is no line %q:\n%s", heading, narrow)
+		}
+	}
+	wide := sequences.ReplaceAllString(onTerminal(t, 120, "compare", "base", "new"), "")
+	if !regexp.MustCompile(`\n    backward +2\d\.\d\d ms +3\d\.\d\d ms +\+1\d\.\d\d ms +\+1\d\.\d\d … \+1\d\.\d\d ms`).MatchString(wide) {
+		t.Errorf("the change of backward is not in milliseconds:\n%s", wide)
+	}
+	if strings.Contains(wide, "-0.0 s") || strings.Contains(wide, "+0.0 s") || strings.Contains(wide, "start up") {
+		t.Errorf("a difference without a value, or another word for the start:\n%s", wide)
+	}
+}

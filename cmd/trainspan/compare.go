@@ -170,24 +170,34 @@ func showComparison(a *ui.App, r *compare.Result) {
 func showSteps(a *ui.App, r *compare.Result) {
 	a.Printf("\n")
 	t := &display.Table{Heads: []string{"<", "base", "new", "change", "<98 % interval"}}
-	row := func(name, base, next string, iv compare.Interval, mark string) {
-		t.Add(name, base, next, fmt.Sprintf("%+.1f %%", 100*iv.Change), fmt.Sprintf("%+.1f … %+.1f %%%s", 100*iv.Low, 100*iv.High, mark))
+	row := func(name, base, next string, iv compare.Interval) {
+		t.Add(name, base, next, display.Change(iv.Change), fmt.Sprintf("%+.1f … %s", 100*iv.Low, display.Change(iv.High)))
 	}
 	ms := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) + " ms" }
-	row("step, median", ms(r.BaseMS), ms(r.NewMS), r.Median, "")
-	row("step, mean", "", "", r.Mean, "")
+	row("step, median", ms(r.BaseMS), ms(r.NewMS), r.Median)
+	row("step, mean", "", "", r.Mean)
 	for _, p := range r.Phases {
 		mark := ""
-		if p.Sure {
-			mark = " (sure)"
+		if !p.Sure {
+			mark = ", may be chance"
 		}
-		row("  "+finding.Word(p.Phase), ms(p.Base), ms(p.New), p.Change, mark)
+		change, interval := p.Of(r.BaseMS)
+		t.Add("  "+finding.Word(p.Phase), ms(p.Base), ms(p.New), change, interval+mark)
 	}
 	if s := r.RunTime; s != nil {
 		t.Add("run", display.Duration(int64(s[0]*1e9)), display.Duration(int64(s[1]*1e9)), display.Change(s[1]/s[0]-1), "")
 	}
 	if g := r.Goodput; g != nil {
 		t.Add("in steps", display.Percent(g[0]), display.Percent(g[1]), "", "")
+	}
+	printTable(a, t)
+}
+
+// printTable prints a table. On a narrow terminal, where rows become paragraphs, the first heading stands above them.
+func printTable(a *ui.App, t *display.Table) {
+	heading := strings.TrimPrefix(t.Heads[0], "<")
+	if heads, _ := t.Lines(a.Width()); heads == "" && heading != "" {
+		a.Printf("%s\n", a.Paint(a.Stdout).Dim(heading))
 	}
 	a.Table(a.Stdout, t)
 }
@@ -199,10 +209,10 @@ func showAccount(a *ui.App, r *compare.Result) {
 	}
 	t := &display.Table{Heads: []string{"<time of a rank", "base", "new", "difference"}}
 	for _, c := range r.Rows(compare.MostAccount) {
-		t.Add("  "+c.Name, fmt.Sprintf("%.1f s", c.Base), fmt.Sprintf("%.1f s", c.New), fmt.Sprintf("%+.1f s", c.New-c.Base))
+		t.Add("  "+c.Name, display.Duration(int64(c.Base*1e9)), display.Duration(int64(c.New*1e9)), c.Difference())
 	}
 	a.Printf("\n")
-	a.Table(a.Stdout, t)
+	printTable(a, t)
 }
 
 // showParts prints the parts of the difference.
@@ -226,7 +236,7 @@ func showParts(a *ui.App, r *compare.Result) {
 		t.Add("  all others", rest.Step(), rest.Run())
 	}
 	a.Printf("\n")
-	a.Table(a.Stdout, t)
+	printTable(a, t)
 }
 
 // mostName is how many characters of the name of an operator or a kernel are
@@ -241,16 +251,16 @@ func showProfiles(a *ui.App, p *compare.ProfileChange) {
 	for _, list := range [...]struct {
 		head string
 		of   []compare.NamedChange
-	}{{"<of a step", p.Parts}, {"<operator", p.Operators}, {"<kernel", p.Kernels}} {
+	}{{"<of a step", p.PartsInWords()}, {"<operator", p.Operators}, {"<kernel", p.Kernels}} {
 		if len(list.of) == 0 {
 			continue
 		}
 		t := &display.Table{Heads: []string{list.head, "base", "new", "difference"}}
 		for _, c := range list.of {
-			t.Add("  "+display.Elide(c.Words(), mostName), display.Milliseconds(c.Base), display.Milliseconds(c.New), fmt.Sprintf("%+.3f ms", c.New-c.Base))
+			t.Add("  "+display.Elide(c.Name, mostName), display.Milliseconds(c.Base), display.Milliseconds(c.New), c.Difference())
 		}
 		a.Printf("\n")
-		a.Table(a.Stdout, t)
+		printTable(a, t)
 	}
 }
 

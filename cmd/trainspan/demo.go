@@ -69,7 +69,7 @@ func runDemo(ctx context.Context, a *ui.App) error {
 			return err
 		}
 	}
-	a.Note("trainspan report demo --full shows all tables")
+	a.Note("all tables: trainspan report demo --full")
 	return nil
 }
 

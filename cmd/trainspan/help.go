@@ -19,7 +19,14 @@ var commands = []string{"run", "report", "top", "compare", "runs", "open", "aler
 
 // printCommands prints the usage of trainspan itself.
 func printCommands(a *ui.App, root *cobra.Command) error {
-	a.Printf("Usage:\n  trainspan COMMAND [ARGUMENT...] [flags]\n\nCommands:\n")
+	text := func(of string) {
+		for line := range strings.Lines(of) {
+			a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		}
+	}
+	a.Printf("Usage:\n  trainspan COMMAND [ARGUMENT...] [flags]\n\nExamples:\n")
+	text(root.Example)
+	a.Printf("\nCommands:\n")
 	for _, name := range commands {
 		cmd, _, err := root.Find([]string{name})
 		if err != nil {
@@ -29,9 +36,9 @@ func printCommands(a *ui.App, root *cobra.Command) error {
 	}
 	a.Printf("\nTools for trace files:  trainspan trace --help\nShell completion:       trainspan completion --help\n")
 	a.Printf("\nFlags:\n")
-	for line := range strings.Lines(root.LocalFlags().FlagUsages()) {
-		a.Printf("%s\n", strings.TrimRight(line, "\n"))
-	}
+	text(root.LocalFlags().FlagUsages())
+	a.Printf("\n")
+	text(rootNotes)
 	a.Printf("\ntrainspan COMMAND --help describes a command.\n")
 	return nil
 }

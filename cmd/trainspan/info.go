@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -99,8 +100,21 @@ func runInfo(ctx context.Context, a *ui.App, args []string, q *read.Filter, asJS
 
 func showInfo(a *ui.App, f *read.FileInfo) {
 	p := a.Paint(a.Stdout)
+	const indent = 13
 	line := func(what, format string, args ...any) {
-		a.Printf("  %s%s\n", p.Dim(fmt.Sprintf("%-11s", what)), fmt.Sprintf(format, args...))
+		width := math.MaxInt
+		if a.Width() > 0 {
+			width = max(a.Width()-indent, indent)
+		}
+		text := fmt.Sprintf(format, args...)
+		lines := []string{text}
+		if display.Width(text) > width {
+			lines = display.Fold(text, width)
+		}
+		for _, text := range lines {
+			a.Printf("  %s%s\n", p.Dim(fmt.Sprintf("%-11s", what)), text)
+			what = ""
+		}
 	}
 	a.Printf("%s\n", p.Head(f.Path))
 	stored := "plain text, " + display.Bytes(f.FileSize)

@@ -24,6 +24,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/filetime"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
@@ -72,7 +74,15 @@ Perfetto's page may fetch from port 9001 only; other ports are for other viewers
 }
 
 func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) error {
-	args, imported, err := withTraces(ctx, a, args)
+	refs, err := read.Resolve(ctx, args)
+	if err != nil {
+		return err
+	}
+	var names, paths []string
+	for i := range refs {
+		names, paths = append(names, refs[i].Name()), append(paths, refs[i].Paths...)
+	}
+	args, imported, err := withTraces(ctx, a, paths)
 	if err != nil {
 		return err
 	}
@@ -89,19 +99,24 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 		return err
 	}
 	shown := o.filter.Widen(shownAround)
-	file := files[0]
-	if len(files) > 1 {
-		dir, err := fswrite.TempDir("", "trainspan-open-")
-		if err != nil {
-			return err
+	var s *survey
+	if len(files) == 1 {
+		s, err = surveyAll(ctx, a, files[0], &o.filter, nil, false)
+	} else {
+		dir, failed := fswrite.TempDir("", "trainspan-open-")
+		if failed != nil {
+			return failed
 		}
 		defer fswrite.RemoveDir(dir, func(name string) bool { return strings.HasPrefix(name, "merged") }) //nolint:errcheck // it is below the folder for temporary files
-		file = filepath.Join(dir, "merged.pfw.gz")
+		file := filepath.Join(dir, "merged.pfw.gz")
 		if err := mergeFor(ctx, a, files, file); err != nil {
 			return err
 		}
+		err = read.Judging(func(times *filetime.Judge) (err error) { // merging has reported the defects of the files
+			s, err = surveyBy(ctx, a, file, &o.filter, nil, times)
+			return err
+		})
 	}
-	s, err := surveyAll(ctx, a, file, &o.filter, nil, false)
 	if err != nil {
 		return err
 	}
@@ -133,7 +148,7 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 		}
 	}
 	if !o.once {
-		a.Note("serving %s; press Ctrl-C to stop", s.path)
+		a.Note("serving %s (%s); press Ctrl-C to stop", strings.Join(names, " "), display.Plural(len(files), "trace"))
 		<-ctx.Done()
 		return nil
 	}

@@ -32,6 +32,31 @@ func TestOpenServesAllRanks(t *testing.T) {
 	}
 }
 
+// TestOpenNamesTheRun checks that the message names the run of several traces, not the temporary file that
+// is served.
+func TestOpenNamesTheRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeRuns(t)
+	for ref, want := range map[string]string{
+		"":        "trainspan: serving eval.1 (1 trace); press Ctrl-C to stop\n",
+		"train":   "trainspan: serving train.2 (2 traces); press Ctrl-C to stop\n",
+		"train.1": "trainspan: serving train.1 (1 trace); press Ctrl-C to stop\n",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		said, in := io.Pipe()
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, append([]string{"open", "--no-browser", "--port", "0"}, strings.Fields(ref)...), ui.Streams{Out: io.Discard, Err: in})
+			_ = in.Close()
+		}()
+		got, _ := bufio.NewReader(said).ReadString('\n')
+		cancel()
+		if status := <-ended; got != want || status != ui.StatusOK {
+			t.Errorf("open %s: status %d, %q, want %q", ref, status, got, want)
+		}
+	}
+}
+
 // serve runs trainspan open until the trace was fetched once. It returns the
 // parameters of the link after the address of the trace, and the trace.
 func serve(t *testing.T, args ...string) (more, trace string, status int) {

@@ -146,7 +146,7 @@ func TestCompareProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, said := cli(t, "compare", base, next)
-	for _, want := range []string{"Cannot decide whether", "compute                0.25 ms  0.45 ms   +0.200 ms", "idle                   0.75 ms  0.55 ms   -0.200 ms", "kernel     base      new  difference\n    gemm  0.25 ms  0.45 ms   +0.200 ms"} {
+	for _, want := range []string{"Cannot decide whether", "compute                0.25 ms  0.45 ms   +0.200 ms", "idle device            0.75 ms  0.55 ms   -0.200 ms", "kernel     base      new  difference\n    gemm  0.25 ms  0.45 ms   +0.200 ms"} {
 		if status != 4 || !strings.Contains(out, want) {
 			t.Errorf("compare: status %d, want 4 and %q: %s%s", status, want, out, said)
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,13 +163,14 @@ func TestReferences(t *testing.T) {
 	makeReferences(t)
 	pid := map[string]string{"train.1": "100", "train.2": "101", "eval.1": "103", "last.1": "104", aProfile: "200"}
 	out := filepath.Join(t.TempDir(), "out")
-	// The inputs of a command: any means spans and digests, spans all files with spans, lines only traces.
-	const any, spans, lines = "any", "spans", "lines"
-	for _, c := range []struct{ command, reads, args string }{
+	// The inputs of a command: any means spans and digests, spans all files with spans, lines only traces, runs all but profiles.
+	const any, spans, lines, runs = "any", "spans", "lines", "runs"
+	readers := []struct{ command, reads, args string }{
 		{"report", any, "--json"},
 		{"compare", any, "--json"},
 		{"alert", any, ""},
 		{"top", any, ""},
+		{"runs", runs, "--json"},
 		{"trace digest", any, "--force -o " + out},
 		{"open", spans, "--no-browser --port 0"},
 		{"trace summary", spans, "--json"},
@@ -180,7 +182,21 @@ func TestReferences(t *testing.T) {
 		{"trace convert", spans, "--to parquet --run x --force -o " + out + ".lake"},
 		{"trace validate", lines, ""},
 		{"trace recover", lines, ""},
-	} {
+	}
+	root := newRoot(ui.New(ui.Streams{Out: io.Discard, Err: io.Discard}))
+	trace, _, err := root.Find([]string{"trace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// These read no run: they record one, or take the files of other programs.
+	others := []string{"run", "demo", "help", "version", "completion", "trace", "trace import", "trace watch", "trace replay"}
+	for _, cmd := range append(root.Commands(), trace.Commands()...) {
+		name := strings.TrimPrefix(cmd.CommandPath(), "trainspan ")
+		if in := slices.ContainsFunc(readers, func(c struct{ command, reads, args string }) bool { return c.command == name }); !cmd.Hidden && in == slices.Contains(others, name) {
+			t.Errorf("%s is in the table: %v, want every command that reads runs and no other", name, in)
+		}
+	}
+	for _, c := range readers {
 		for _, r := range references {
 			t.Run(c.command+" "+r.ref, func(t *testing.T) {
 				line := append(strings.Fields(c.command), strings.Fields(c.args)...)
@@ -199,7 +215,7 @@ func TestReferences(t *testing.T) {
 				if r.ref != "" {
 					line = append(line, r.ref)
 				}
-				refused := r.run == nothing || r.run == aDigest && c.reads != any || r.run == aProfile && c.reads == lines
+				refused := r.run == nothing || r.run == aDigest && c.reads != any && c.reads != runs || r.run == aProfile && (c.reads == lines || c.reads == runs)
 				status, said, wrong := 0, "", ""
 				if c.command == "alert" || c.command == "top" {
 					status, said, wrong = firstReading(t, c.command, line, refused)
@@ -227,6 +243,10 @@ func TestReferences(t *testing.T) {
 					}
 				case status != ui.StatusOK:
 					t.Errorf("status %d, want 0: %s", status, wrong)
+				case c.command == "runs" && pid[r.run] != "" && r.run != aProfile && r.ref != "":
+					if strings.Count(said, `"id":`) != 1 || !strings.Contains(said, `"id":"`+r.run+`"`) {
+						t.Errorf("%s, want %s alone", said, r.run)
+					}
 				case c.command == "trace summary" || c.command == "trace info" || c.command == "trace events":
 					if !strings.Contains(said, pid[r.run]) {
 						t.Errorf("want process %s of %s, got %s", pid[r.run], r.run, said)

@@ -44,9 +44,10 @@ func run(ctx context.Context, args []string, s ui.Streams) int {
 
 const rootLong = `trainspan reports where the time of a training job goes and which rank is slow.
 It records any job, and reads DFTracer files (.pfw, .pfw.gz), JSON lines, OTLP
-spans, PyTorch profiles and compile logs.
+spans, PyTorch profiles and compile logs.`
 
-A run is named by its id, as trainspan runs lists it, or by its files: names,
+// rootNotes is the end of the help of trainspan itself.
+const rootNotes = `A run is named by its id, as trainspan runs lists it, or by its files: names,
 globs ("out/*.pfw.gz") or directories, which mean all traces in them.
 Without a name, commands use the newest run. Unreadable files are reported and
 skipped.
@@ -60,6 +61,7 @@ func newRoot(a *ui.App) *cobra.Command {
 		Use:                        "trainspan",
 		Short:                      "Report where the time of a training job goes, and which rank is slow",
 		Long:                       rootLong,
+		Example:                    "  trainspan demo\n  trainspan run -- python train.py\n  trainspan report",
 		Version:                    version(),
 		SilenceUsage:               true,
 		SilenceErrors:              true,

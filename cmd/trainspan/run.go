@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 )
 
@@ -49,6 +50,9 @@ MPI, Kubernetes) share an attempt.
 Put trainspan run in front of a launcher, or after it in front of each rank:
   trainspan run -- torchrun --nproc-per-node 8 train.py
   torchrun --nproc-per-node 8 --no-python trainspan run -- python train.py
+
+The phases of --only and --without:
+  ` + strings.Join(display.Fold(strings.Join(pyclient.Phases(), ", "), 84), "\n  ") + `
 
 The exit status is that of the command, 128 plus the number of the signal that ended
 it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong use.`,
@@ -84,6 +88,8 @@ it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong 
 	f.StringVar(&set.Metrics, "metrics", "", "serve metrics of the job on this `address` of this machine, such as 127.0.0.1:9477 (default: $"+environ.Metrics+")")
 	f.BoolVarP(&set.Quiet, "quiet", "q", false, "print no report at the end")
 	f.BoolVarP(&set.Verbose, "verbose", "v", false, "each Python process reports that it is recorded")
+	ui.Words(cmd, "only", pyclient.Phases()...)
+	ui.Words(cmd, "without", pyclient.Phases()...)
 	cmd.MarkFlagsMutuallyExclusive("otlp-token-file", "otlp-no-token")
 	return cmd
 }
@@ -148,7 +154,11 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	}
 	path, status, err := launch.Find(args[0])
 	if err != nil {
-		return &ui.StatusError{Status: status, Err: fmt.Errorf("%s", ui.Explain(err))}
+		text := ui.Explain(err)
+		if status == launch.StatusNotFound && !strings.ContainsRune(args[0], os.PathSeparator) {
+			text = display.Text(args[0]) + ": no directory of PATH has this program; check the name"
+		}
+		return &ui.StatusError{Status: status, Err: errors.New(text)}
 	}
 	if session.Nested() {
 		// The trainspan run above records this command too.

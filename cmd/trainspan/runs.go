@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
@@ -43,12 +46,12 @@ const (
 func newRuns(a *ui.App) *cobra.Command {
 	var o runsOptions
 	cmd := &cobra.Command{
-		Use:   "runs [DIR...]",
+		Use:   "runs [RUN|DIR...]",
 		Short: "List runs, and sum up what their time went to",
 		Long: `Lists what was run: when, for how long, with how many ranks and attempts, how it
 ended, how much of the time of its ranks is in steps and how much is lost, and what
 stands out. Below the list is the sum: the time of all ranks of all runs, what it went
-to, and the hosts whose ranks were slow in several runs. Without a directory those in
+to, and the hosts whose ranks were slow in several runs. Without an argument those in
 trainspan-runs. trainspan report ID shows one of them.
 
 Which starts are attempts of one run is in docs/guide/run.md.`,
@@ -56,7 +59,8 @@ Which starts are attempts of one run is in docs/guide/run.md.`,
   trainspan runs --since 4w --job 'train*' --sort lost
   trainspan runs --since 2026-11-01 --sum --json
   trainspan runs /scratch/jobs --json`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, &o) },
+		ValidArgsFunction: read.Complete,
+		RunE:              func(cmd *cobra.Command, args []string) error { return runRuns(cmd.Context(), a, args, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.since, "since", "", "only runs that began since then: 90m, 12h, 3d, 4w ago, or a time in UTC such as 2026-11-01")
@@ -80,7 +84,7 @@ type runRow struct {
 	Attempts  int       `json:"attempts,omitempty"`
 	Outcome   string    `json:"outcome"`
 	Goodput   *float64  `json:"goodput"`
-	Diagnosis string    `json:"diagnosis,omitempty"`
+	Diagnosis string    `json:"diagnosis,omitempty"` // the kind of the finding of its report
 	// RankTime is the time of all ranks, and Spent its categories. Lost is the part
 	// that is neither productive step time nor evaluation: waiting for other ranks
 	// counts as lost in steps as well. All are absent if the steps are unknown, and
@@ -91,7 +95,8 @@ type runRow struct {
 	// SlowHosts are the hosts of slow ranks, if the run also had other hosts.
 	SlowHosts []string `json:"slow_hosts,omitempty"`
 
-	hosts []string // all of them
+	hosts   []string // all of them
+	finding string   // the diagnosis in words
 }
 
 // spent is one category of the time of all ranks.
@@ -211,8 +216,16 @@ const maxSince = 100 * 366 * 24 * time.Hour
 func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wanted func(job string) bool) ([]runRow, error) {
 	if len(args) == 0 {
 		args = rundir.Roots()
+		if _, err := os.Lstat(args[0]); errors.Is(err, fs.ErrNotExist) {
+			_, err := read.Resolve(ctx, nil) // it says that there is no run
+			return nil, err
+		}
 	}
-	named, less := args[0], false
+	args, err := read.ResolvePaths(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	named, less := args, false
 	if !rundir.Clash(args...) {
 		var selected []string
 		for _, arg := range args {
@@ -246,13 +259,13 @@ func listRuns(ctx context.Context, a *ui.App, args []string, since time.Time, wa
 		}
 	}
 	if len(rows) == 0 && !less {
-		return nil, ui.Usage("%s: no run is here; name a directory of runs", named)
+		return nil, read.Refuse(named)
 	}
 	return rows, nil
 }
 
 func printRows(a *ui.App, rows []runRow) {
-	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "lost", "<"}, Drop: []string{"command", "ranks", "lost"}}
+	t := &display.Table{Heads: []string{"<id", "<began", "lasted", "<command", "ranks", "attempts", "<end", "in steps", "lost", "<finding"}, Drop: []string{"command", "ranks", "lost"}}
 	for i := range rows {
 		r := &rows[i]
 		trained, lost, ranks := "unknown", "", ""
@@ -265,7 +278,7 @@ func printRows(a *ui.App, rows []runRow) {
 		if r.Ranks > 0 {
 			ranks = strconv.Itoa(r.Ranks)
 		}
-		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, strconv.Itoa(r.Attempts), r.Outcome, trained, lost, r.Diagnosis)
+		t.Add(r.ID, r.Began.UTC().Format(time.DateTime), display.Duration(r.Lasted), r.Command, ranks, strconv.Itoa(r.Attempts), r.Outcome, trained, lost, r.finding)
 	}
 	a.Table(a.Stdout, t)
 }
@@ -280,12 +293,10 @@ func rowOf(j *report.Job) runRow {
 	if n := len(r.Attempts); n > 0 {
 		row.Outcome = r.Attempts[n-1].End()
 	}
-	switch v := r.Verdict.Rank; {
-	case v != nil && v.Kind != finding.Fine && v.Kind != finding.Unknown:
-		row.Diagnosis = string(v.Kind)
-	case len(r.Losses) > 0 && r.Losses[0].Share >= 0.05 && r.Goodput != nil && r.Profile == nil:
-		row.Diagnosis = fmt.Sprintf("%s %s", r.Losses[0].Category, display.Percent(r.Losses[0].Share))
+	if f := r.Verdict.Finding; f != nil {
+		row.Diagnosis = string(f.Kind)
 	}
+	row.finding = strings.ToLower(r.Verdict.Diagnosis)
 	row.account(r)
 	return row
 }

@@ -234,3 +234,38 @@ func TestRunsSum(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsShowTheDiagnosis checks that the list has the diagnosis of each report, in its words, and
+// that without any run it says the same as the other commands.
+func TestRunsShowTheDiagnosis(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, line := range []string{"runs", "report"} {
+		if status, _, said := cli(t, line); status != ui.StatusUse || !strings.HasPrefix(said, "trainspan: trainspan-runs has no run; record one with trainspan run") {
+			t.Errorf("%s without runs: status %d, %q", line, status, said)
+		}
+	}
+	for name, a := range map[string]simjob.Attempt{
+		"slow": {Ranks: 4, Steps: 60, Slow: 2, Extra: [4]float64{14}}, "saves": {Ranks: 2, Steps: 60, Save: 1}, "short": {Ranks: 1, Steps: 3}, "fine": {Ranks: 2, Steps: 200},
+	} {
+		makeJob(t, name, a)
+		var r struct {
+			Verdict struct {
+				Diagnosis string
+				Finding   *struct{ Kind string }
+			}
+		}
+		if err := json.Unmarshal([]byte(want(t, "report", "--json", name)), &r); err != nil {
+			t.Fatal(err)
+		}
+		kind := ""
+		if f := r.Verdict.Finding; f != nil {
+			kind = f.Kind
+		}
+		if got := lines[runRow](t, "runs", "--json", name)[0].Diagnosis; got != kind {
+			t.Errorf("%s: runs --json has %q, the report %q", name, got, kind)
+		}
+		if got := want(t, "runs", name); !strings.Contains(got, "  finding\n") || !strings.Contains(got, "  "+strings.ToLower(r.Verdict.Diagnosis)+"\n") {
+			t.Errorf("%s: %s, want %s", name, got, strings.ToLower(r.Verdict.Diagnosis))
+		}
+	}
+}

@@ -172,7 +172,7 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 	if kind == finding.StartUp {
 		parts, _ := r.startParts()
 		for i := range parts {
-			add(strings.TrimPrefix(words(parts[i].Category), "start-up: "), parts[i].Time)
+			add(startName(parts[i].Category), parts[i].Time)
 		}
 		if rank, waited, ok := r.startedLate(); ok {
 			f.Ranks, f.Evidence = []int{rank}, &finding.Evidence{Waited: float64(waited/ranks) / 1e6}

@@ -447,10 +447,31 @@ func (s *screen) time(r *Report) {
 			s.lines = append(s.lines, strings.Repeat(" ", labelWidth)+l)
 		}
 	}
-	s.labelled("Step", r.stepSentence())
-	s.labelled("Updates", r.updateSentence())
-	s.labelled("Code", r.codeSentence())
-	s.labelled("Data", r.dataSentence())
+	s.facts(r.stepFacts())
+}
+
+// fact is a labelled sentence of the first screen and of the page.
+type fact struct{ Label, Text string }
+
+// facts adds facts, without those that have no text.
+func (s *screen) facts(list []fact) {
+	for _, f := range list {
+		s.labelled(f.Label, f.Text)
+	}
+}
+
+// stepFacts describes the parts of a step, and the code and the data of the program.
+func (r *Report) stepFacts() []fact {
+	return []fact{{"Step", r.stepSentence()}, {"Updates", r.updateSentence()}, {"Code", r.codeSentence()}, {"Data", r.dataSentence()}}
+}
+
+// runFacts describes the cost of restarts, and the start of a run whose diagnosis is not about it.
+func (r *Report) runFacts() []fact {
+	list := []fact{{"Restart", r.disruptions()}}
+	if k := r.Verdict.kind; k == finding.Fine || k != finding.StartUp && r.Profile == nil && r.startIsLong() {
+		list = append(list, fact{"Start", r.startSentence()})
+	}
+	return list
 }
 
 // stepSentence describes the parts of a step: of the affected steps of the rank that the finding names, or
@@ -594,11 +615,8 @@ func (s *screen) details(r *Report) {
 	}
 	table := len(d.lines) + 1 // the table is never truncated
 	d.limits(r.Limits)
-	d.labelled("Restart", r.disruptions())
-	if v.kind == finding.Fine || v.kind != finding.StartUp && r.Profile == nil && r.startIsLong() {
-		d.labelled("Start", r.startSentence())
-	}
-	d.resourceLines(r)
+	d.facts(r.runFacts())
+	d.facts(r.resourceFacts(firstOnly))
 	for i, text := range v.NotKnown {
 		label := "Not known"
 		if i > 0 {
@@ -636,7 +654,7 @@ func (s *screen) details(r *Report) {
 	}
 	steps := &screen{columns: s.columns}
 	if st := &r.Steps; st.Compared > 0 && v.kind != finding.Fine {
-		ms := func(v float64) string { return display.Duration(int64(v * 1e6)) }
+		ms := display.Milliseconds
 		steps.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", display.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
 	}
 	if len(d.lines)+len(steps.lines) <= room { // the least important lines
@@ -688,13 +706,13 @@ func (r *Report) startSentence() string {
 	losses, all := r.startParts()
 	for _, l := range losses[:min(len(losses), 4)] {
 		if float64(l.Time) >= worth*float64(all) {
-			parts = append(parts, words(l.Category)+" "+display.Duration(l.Time/ranks))
+			parts = append(parts, startName(l.Category)+" "+display.Duration(l.Time/ranks))
 		}
 	}
 	if all == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %s", display.Duration(all/ranks), strings.ReplaceAll(strings.Join(parts, ", "), "start-up: ", ""))
+	return fmt.Sprintf("%s: %s", display.Duration(all/ranks), strings.Join(parts, ", "))
 }
 
 // notKnown returns what the records do not show.

@@ -18,7 +18,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
@@ -36,7 +38,9 @@ type page struct {
 	End         linked // details of how the job ended, if there are any
 	Source      string // the line of the program that raised the exception, and its place
 	Why         linked
-	Machine     []string // what samples of the machine and the processors show
+	Machine     []string // what samples of the machine show
+	Shown       []fact   // what a step consists of, below the proof
+	Facts       []fact   // about the run, below its account
 	Stacks      []string // where hanging ranks are
 	Moment      *moment  // where the traces show the finding
 	Traces      []traceLink
@@ -76,7 +80,7 @@ func (p *page) bar() {
 			colour = profileColour(c.Part)
 		}
 		if c.Part == "" {
-			colour = account.Other
+			colour = mergedParts
 		}
 		percent := strconv.Itoa(c.Percent)
 		if c.Percent == 0 {
@@ -85,6 +89,9 @@ func (p *page) bar() {
 		p.Bar = append(p.Bar, barPart{c.Name, colour, percent, strconv.FormatFloat(100*c.Share.Share, 'f', 2, 64)})
 	}
 }
+
+// mergedParts is the colour of the part that holds several small ones.
+const mergedParts account.Category = "several"
 
 type ledgerRow struct {
 	Category account.Category
@@ -189,22 +196,21 @@ func newPage(r *Report) (*page, error) {
 		p.Why = p.link(said{r.Verdict.Why, r.placeOfWhy()})
 	}
 	p.Machine = r.machineSentences()
-	if text := r.cpuSentence(); text != "" {
-		p.Machine = append(p.Machine, sentence(text))
-	}
+	p.Shown = withText(r.stepFacts())
+	p.Facts = withText(append(r.runFacts(), r.resourceFacts(len(r.Evidence))...))
 	if v := r.Verdict.Rank; v != nil {
 		for i := range v.Stacks {
 			p.Stacks = append(p.Stacks, sentence(r.stackSentence(&v.Stacks[i])))
 		}
 	}
 	for i, text := range r.Verdict.Next {
-		p.Next = append(p.Next, p.link(said{text, r.nextAt[i]}))
+		p.Next = append(p.Next, p.link(said{sentence(text), r.nextAt[i]}))
 	}
 	for _, s := range r.said {
 		p.Said = append(p.Said, p.link(s))
 	}
 	data, err := json.Marshal(map[string]any{
-		"series": r.Series, "categories": account.Categories(), "saves": p.saves(), "slow": r.slowRanks(), "device": r.Steps.Device,
+		"series": r.Series, "categories": account.Categories(), "saves": p.saves(), "slow": r.slowRanks(), "device": r.Steps.Device, "words": r.chartWords(),
 	})
 	if err != nil {
 		return nil, err
@@ -232,6 +238,29 @@ func newPage(r *Report) (*page, error) {
 		*to = template.CSS(text) //nolint:gosec // ours, and the library
 	}
 	return p, nil
+}
+
+// withText returns the facts that have a text.
+func withText(list []fact) []fact {
+	return slices.DeleteFunc(list, func(f fact) bool { return f.Text == "" })
+}
+
+// chartWords returns the words that charts show for the categories and phases of the data.
+func (r *Report) chartWords() map[string]string {
+	words := make(map[string]string)
+	for _, c := range account.Categories() {
+		words[string(c)] = PartName(string(c))
+	}
+	if r.Series != nil {
+		for c := range r.Series.Ledger {
+			words[string(c)] = PartName(string(c))
+		}
+	}
+	for _, p := range straggler.Phases() {
+		words[p.String()] = finding.Word(p.String())
+	}
+	words[partWait], words[collectiveTransfer] = "waits", "collectives" // as in the line about a step
+	return words
 }
 
 // partCategories holds the categories whose colours the parts of a profile have.
@@ -266,7 +295,7 @@ func (p *page) ledger() {
 	}
 	if r.Shares == nil {
 		for _, l := range r.Losses {
-			add(l.Category, words(l.Category), l.Share, l.Time)
+			add(l.Category, PartName(string(l.Category)), l.Share, l.Time)
 		}
 	}
 }

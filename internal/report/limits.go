@@ -33,11 +33,11 @@ func (r *Report) limits(j *Job) {
 	}
 	if p := r.Profile; p != nil {
 		for part := profile.Communication; int(part) < profile.Parts; part++ {
-			add(p.partWords(part), p.share(part))
+			add(part.Words(p.Device), p.share(part))
 		}
 	} else {
 		for _, l := range r.Losses {
-			add(words(l.Category), l.Share)
+			add(PartName(string(l.Category)), l.Share)
 		}
 		if v := r.Verdict.Rank; v != nil && v.Cost > 0 {
 			for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {

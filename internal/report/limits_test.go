@@ -36,8 +36,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("Without[%d] = %+v, want shares that fall and MFU %v after the share is taken away", i, w, l.MFU)
 		}
 	}
-	if !seen["data wait"] || !seen["init"] {
-		t.Errorf(`got %+v, want seen["data wait"], seen["init"]`, l.Without)
+	if !seen["data"] || !seen["start: initialization"] {
+		t.Errorf(`got %+v, want "data" and "start: initialization"`, l.Without)
 	}
 	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "MFU   ") || !strings.Contains(text, "% without slow ranks 0 (backward), ") {
 		t.Errorf("screen has no MFU, or not the one without slow ranks 0 (backward):\n%s", text)

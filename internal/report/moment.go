@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
@@ -42,6 +42,12 @@ func (j *Job) findMoment(r *Report) *moment {
 		m = longestSave(r.Checkpoints)
 	case kind.IsOfSteps(), kind == finding.Wait, kind == finding.OtherCode:
 		m = j.stepOfFinding(r)
+	case kind == finding.Recompile:
+		m = j.longestRecompilation(r.Recompiled)
+	case kind == finding.StartUp:
+		m = j.longestStart(r)
+	case kind == finding.Evaluation, kind == finding.LostWork, kind == finding.Other:
+		m = j.longestStretch(kind)
 	}
 	if m == nil { // for example time lost between attempts, which no trace shows
 		return nil
@@ -54,6 +60,57 @@ func (j *Job) findMoment(r *Report) *moment {
 		return nil
 	}
 	return m
+}
+
+// longestRecompilation returns the step that a compiler delayed longest, or nil.
+func (j *Job) longestRecompilation(all []Recompilation) *moment {
+	if len(all) == 0 {
+		return nil
+	}
+	c := slices.MaxFunc(all, func(a, b Recompilation) int { return cmp.Compare(a.Time, b.Time) })
+	its := j.Ledger.Iterations(c.Attempt)
+	i := slices.IndexFunc(its, func(it account.Iteration) bool { return it.First <= c.Step && c.Step <= it.Last })
+	if i < 1 {
+		return nil
+	}
+	return &moment{attempt: c.Attempt, step: c.Step, ranks: []int{c.Rank}, from: its[i-1].End, to: its[i].End}
+}
+
+// longestStart returns the longest start: from the start of an attempt to the end of its first step. It
+// returns nil if no attempt has a step.
+func (j *Job) longestStart(r *Report) *moment {
+	var m *moment
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		if its := j.Ledger.Iterations(a.Number); len(its) > 0 && (m == nil || its[0].End-a.Start > m.to-m.from) {
+			m = &moment{attempt: a.Number, step: job.Unknown, from: a.Start, to: its[0].End}
+		}
+	}
+	if f := r.Verdict.Finding; m != nil && f != nil {
+		m.ranks = slices.Clone(f.Ranks[:min(len(f.Ranks), mostShown-1)])
+	}
+	return m
+}
+
+// longestStretch returns the longest interval of a rank in the categories of a kind, or nil.
+func (j *Job) longestStretch(kind finding.Kind) *moment {
+	var longest *moment
+	var last account.Stretch // of the kind
+	var from int64
+	_ = j.Ledger.Stretches(func(s *account.Stretch) error { // never fails
+		if s.Attempt == 0 || s.Category == account.Productive || kindOfPart(partOf(s.Category)) != kind {
+			return nil
+		}
+		step := int64(job.Unknown) // of several
+		if last.Rank != s.Rank || last.Attempt != s.Attempt || last.End != s.Start {
+			from, step = s.Start, s.Step
+		}
+		if last = *s; longest == nil || s.End-from > longest.to-longest.from {
+			longest = &moment{attempt: s.Attempt, step: step, ranks: []int{s.Rank}, from: from, to: s.End}
+		}
+		return nil
+	})
+	return longest
 }
 
 // longestSave returns the save that blocked training longest, or nil.
@@ -202,7 +259,7 @@ func (m *moment) What() string {
 func (m *moment) Command() string {
 	line := []string{"trainspan", "open"}
 	for _, f := range m.files {
-		line = append(line, shellWord(f))
+		line = append(line, display.ShellWord(f))
 	}
 	if m.shared {
 		line = append(line, "--rank", strings.ReplaceAll(strings.Trim(fmt.Sprint(m.ranks), "[]"), " ", ","))
@@ -210,14 +267,4 @@ func (m *moment) Command() string {
 	// Traces have a resolution of microseconds.
 	at := func(ns int64) string { return time.UnixMicro(ns / 1000).UTC().Format("2006-01-02T15:04:05.000000Z") }
 	return strings.Join(append(line, "--from", at(m.from), "--to", at(m.to)), " ")
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,+@%=-]+$`)
-
-// shellWord quotes a word for a POSIX shell.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"fmt"
 	"html"
 	"net/url"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
@@ -27,11 +30,10 @@ func TestMoment(t *testing.T) {
 		files int
 		one   bool // all ranks are in one file
 	}{
-		"slow rank":      {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2 and ", 2, false},
-		"one file":       {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2 and ", 1, true},
-		"checkpoints":    {simjob.Attempt{Ranks: 2, Steps: 100, Save: 1}, "ranks ", 2, false},
-		"one rank":       {simjob.Attempt{Ranks: 1, Steps: 120}, "rank 0, ", 1, false},
-		"mostly restart": {simjob.Attempt{Ranks: 1, Steps: 3}, "", 0, false},
+		"slow rank":   {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2 and ", 2, false},
+		"one file":    {simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}}, "ranks 2 and ", 1, true},
+		"checkpoints": {simjob.Attempt{Ranks: 2, Steps: 100, Save: 1}, "ranks ", 2, false},
+		"one rank":    {simjob.Attempt{Ranks: 1, Steps: 120}, "rank 0, ", 1, false},
 	} {
 		tc.job.Start = at
 		dir := filepath.Join(t.TempDir(), "a job's")
@@ -70,6 +72,92 @@ func TestMoment(t *testing.T) {
 		}
 		if !strings.HasPrefix(command, "trainspan open '") || !strings.Contains(command, `a job'\''s/`) {
 			t.Errorf("%s: want quoted files in the command, got %s", name, command)
+		}
+	}
+}
+
+// losing writes the trace of one process for each kind of loss that an interval of a trace shows: a
+// start of 400 s, 20 steps of 10 s, and what costs most.
+func losing(t *testing.T, kind finding.Kind, at time.Time) string {
+	t.Helper()
+	dir := t.TempDir()
+	span := func(w *dftracer.Writer, cat, name string, from, to int, args ...dftracer.Arg) {
+		w.Write(&dftracer.Event{Phase: dftracer.PhaseComplete, ID: w.NextID(), Cat: cat, Name: name, PID: 7, TID: 7, TS: at.Add(time.Duration(from) * time.Second).UnixMicro(), Dur: int64(to-from) * 1e6, Args: args, Parent: dftracer.NoParent})
+	}
+	write := func(number, begin, first, start, pause int) {
+		w, err := dftracer.Create(filepath.Join(dir, fmt.Sprintf("trace-%d.pfw", number)), &dftracer.Options{Start: at.Add(time.Duration(begin) * time.Second), Process: dftracer.Process{PID: 7, Host: "a", JobID: "1", Attempt: &number}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := begin
+		span(w, "startup", "imports", now, now+start)
+		now += start
+		for step := range 20 {
+			if kind == finding.Evaluation && step == 10 {
+				span(w, "pipeline", "evaluate", now, now+pause)
+				now += pause
+			} else if step == 10 {
+				now += pause
+			}
+			span(w, "compute", "forward", now, now+10)
+			span(w, "pipeline", "train.iteration", now, now+10, dftracer.Int("step", int64(first+step)))
+			now += 10
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	switch kind {
+	case finding.StartUp:
+		write(0, 0, 0, 400, 0)
+	case finding.LostWork: // the second attempt continues at step 5
+		write(0, 0, 0, 1, 0)
+		write(1, 205, 5, 1, 0)
+	default:
+		write(0, 0, 0, 1, 300)
+	}
+	return dir
+}
+
+// TestMomentOfLosses checks that the page has the moment of each kind of loss that a trace shows.
+func TestMomentOfLosses(t *testing.T) {
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for kind, want := range map[finding.Kind]struct {
+		what     string
+		from, to int // seconds; half as much is shown around them
+	}{
+		finding.StartUp:    {"attempt 1, rank 0, ", 0, 410},
+		finding.Evaluation: {"attempt 1, rank 0, ", 101, 401},
+		finding.Other:      {"attempt 1, rank 0, ", 101, 401},
+		finding.LostWork:   {"attempt 1, rank 0, ", 51, 201},
+		finding.Recompile:  {"step 20 of attempt 1, rank 0, ", 0, 0},
+	} {
+		dir := ""
+		if kind == finding.Recompile {
+			dir = compiling(t)
+		} else {
+			dir = losing(t, kind, at)
+		}
+		r := report.Build(read(t, dir))
+		if f := r.Verdict.Finding; f == nil || f.Kind != kind {
+			t.Errorf("finding %+v of %q, want %s", f, r.Verdict.Diagnosis, kind)
+			continue
+		}
+		m := momentLine.FindStringSubmatch(page(t, r))
+		if m == nil {
+			t.Errorf("%s: the page has no moment", kind)
+			continue
+		}
+		if !strings.HasPrefix(html.UnescapeString(m[1]), want.what) {
+			t.Errorf("%s: %q, want %q", kind, m[1], want.what)
+		}
+		_, flags, _ := strings.Cut(m[2], " --from ")
+		first, last, _ := strings.Cut(flags, " --to ")
+		from, err1 := time.Parse(time.RFC3339Nano, first)
+		to, err2 := time.Parse(time.RFC3339Nano, last)
+		around := time.Duration(want.to-want.from) * time.Second / 2
+		if a, b := at.Add(time.Duration(want.from)*time.Second-around), at.Add(time.Duration(want.to)*time.Second+around); want.to > 0 && (err1 != nil || err2 != nil || from.Sub(a).Abs() > 2*time.Second || to.Sub(b).Abs() > 2*time.Second) {
+			t.Errorf("%s: from %v to %v, want %v to %v", kind, from, to, a, b)
 		}
 	}
 }

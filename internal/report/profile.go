@@ -90,22 +90,6 @@ func (r *Report) profiled(uses []rankUse, begun bool) {
 	})
 }
 
-// partWords returns the display name of a part.
-func (p *Profile) partWords(part profile.Part) string {
-	switch part {
-	case profile.Communication:
-		return "exposed communication"
-	case profile.Input:
-		return "data"
-	case profile.Idle:
-		if p.Device {
-			return "idle device"
-		}
-		return "host outside operators"
-	}
-	return part.String()
-}
-
 func (p *Profile) share(part profile.Part) float64 {
 	return float64(p.Parts[part.String()]) / float64(max(p.Time, 1))
 }
@@ -142,7 +126,7 @@ func (p *Profile) sentence() []string {
 	var list []string
 	for part := range profile.Part(profile.Parts) {
 		if part == profile.Compute || part == profile.Idle || p.Parts[part.String()] > 0 {
-			list = append(list, display.Percent(p.share(part))+" "+p.partWords(part))
+			list = append(list, display.Percent(p.share(part))+" "+part.Words(p.Device))
 		}
 	}
 	out := []string{fmt.Sprintf("A step takes %s (mean of %s on %s): %s.", display.Duration(p.Time/int64(p.Steps)), display.Plural(p.Steps, "step"), ranks, strings.Join(list, ", "))}
@@ -174,7 +158,7 @@ func (s *screen) profile(p *Profile) {
 	if p.Steps > 0 {
 		s.head(fmt.Sprintf("WHERE A STEP OF %s WENT", display.Duration(p.Time/int64(p.Steps))))
 		for part := range profile.Part(profile.Parts) {
-			s.part(p.partWords(part), p.share(part), p.Parts[part.String()]/int64(p.Steps))
+			s.part(part.Words(p.Device), p.share(part), p.Parts[part.String()]/int64(p.Steps))
 		}
 		s.profileRanks(p)
 		return

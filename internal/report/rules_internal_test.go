@@ -362,7 +362,7 @@ func TestPartsFitTheScreen(t *testing.T) {
 	for _, p := range straggler.Phases() {
 		phases[p.String()] = 1234.5
 	}
-	whole := regexp.MustCompile(`^  \w+ 1234 ms(, \w+ 1234 ms)*$`)
+	whole := regexp.MustCompile(`^  \w+( \w+)? 1234 ms(, \w+( \w+)? 1234 ms)*$`)
 	for columns := 40; columns < 100; columns++ {
 		s := &screen{columns: columns}
 		s.steps(&Report{Steps: Steps{Count: 9, Compared: 9, Phases: phases}})

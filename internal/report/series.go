@@ -13,6 +13,9 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
+// collectiveTransfer is the name of the transfer of collectives among the parts of a step.
+const collectiveTransfer = "transfer of the collectives"
+
 // The resolution of the charts. It limits the size of the file for jobs of any size.
 const (
 	maxBins    = 150 // of time
@@ -342,7 +345,7 @@ func lanes(t *straggler.Table, attempt int) *Lanes {
 	for _, p := range straggler.Phases() {
 		part(p.String(), func(r int) float64 { return t.Phase(p, r, at) })
 	}
-	part("wait", func(r int) float64 { w, _ := t.Communication(r, at); return w })
-	part("transfer of the collectives", func(r int) float64 { _, x := t.Communication(r, at); return x })
+	part(partWait, func(r int) float64 { w, _ := t.Communication(r, at); return w })
+	part(collectiveTransfer, func(r int) float64 { _, x := t.Communication(r, at); return x })
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
@@ -59,20 +60,31 @@ func partOf(c account.Category) string {
 	return string(c)
 }
 
-// partNames holds the display names of parts, and of categories whose name differs from words.
+// partNames holds the display names of parts and of categories, if they differ from the identifier.
 var partNames = map[string]string{
-	partStart: "start", string(account.OtherCode): "other code", string(account.StepUnsplit): "steps, not split",
+	string(account.Productive): "in steps", string(account.OtherCode): "other code", string(account.StepUnsplit): "steps, not split",
 	string(account.DataWait): "data", string(account.Downtime): "down", string(account.LostWork): "lost steps",
 	string(account.CheckpointSave): "save", string(account.Unobserved): "not recorded", string(account.Other): "other, no span",
 	string(account.Validation): "evaluation", string(account.Testing): "testing",
+	string(account.Init): "initialization", string(account.Warmup): "warm-up", string(account.CheckpointLoad): "load",
 }
 
-// PartName returns the display name of the part of a [Share], without its rank.
+// PartName returns the display name of the part of a [Share], without its rank, or of a category. Names of
+// the parts of a start begin with "start: ".
 func PartName(part string) string {
-	if name := partNames[part]; name != "" {
-		return name
+	c := account.Category(part)
+	switch {
+	case part != partStart && partOf(c) == partStart:
+		return "start: " + startName(c)
+	case c.IsCustom():
+		return "“" + strings.TrimPrefix(part, "custom.") + "”"
 	}
-	return words(account.Category(part))
+	return cmp.Or(partNames[part], strings.ReplaceAll(part, "_", " "))
+}
+
+// startName returns the display name of a category that is part of a start, as a list of these shows it.
+func startName(c account.Category) string {
+	return cmp.Or(partNames[string(c)], strings.ReplaceAll(strings.TrimPrefix(string(c), "startup."), "_", " "))
 }
 
 // shares divides the time of all ranks into the parts of the productive time, the waiting by
@@ -265,7 +277,7 @@ func (r *Report) profileShares(p *Profile) (out []Share) {
 	}
 	for part := range profile.Part(profile.Parts) {
 		key, ns := part.String(), p.Parts[part.String()]
-		name := p.partWords(part)
+		name := part.Words(p.Device)
 		if part == profile.Communication {
 			if wait := r.waitingIn(p); wait > 0 {
 				name, ns = "transfer", ns-wait

@@ -251,3 +251,22 @@ func TestOneNumberOfALoss(t *testing.T) {
 		})
 	}
 }
+
+// TestPartNames checks that categories have readable names, the parts of a start with their common name in front.
+func TestPartNames(t *testing.T) {
+	inCharts := (&Report{Series: &Series{Ledger: map[account.Category]Numbers{"custom.tok_x": nil, "startup.first_batch": nil}}}).chartWords()
+	for _, c := range append(account.Categories(), "startup.first_batch", "custom.tok_x") {
+		got := PartName(string(c))
+		if of := inCharts[string(c)]; of != got && c != account.Wait {
+			t.Errorf("charts show %q as %q, want %q", c, of, got)
+		}
+		if isStart := partOf(c) == partStart; isStart != strings.HasPrefix(got, "start: ") || !c.IsCustom() && strings.ContainsAny(got, "_.") {
+			t.Errorf("PartName(%q) = %q", c, got)
+		}
+	}
+	for part, want := range map[string]string{"start": "start", "productive": "in steps", "downtime": "down", "init": "start: initialization", "startup.first_batch": "start: first batch", "custom.tok_x": "“tok_x”"} {
+		if got := PartName(part); got != want {
+			t.Errorf("PartName(%q) = %q, want %q", part, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -111,37 +112,50 @@ func (r *Report) badLoss(procs []*job.Process) {
 	}
 }
 
-// resourceLines adds the lines about the loss and resources to the first screen, if they
-// matter: a loss that is NaN or infinite, unusual use of resources, and the use of GPUs in the
-// steps. If that was not sampled, the use in the whole run is shown if nothing else is wrong.
-func (s *screen) resourceLines(r *Report) {
-	if b := r.BadLoss; b != nil {
-		text := "NaN or infinite"
-		if b.Step != nil {
-			text += fmt.Sprintf(" from step %d", *b.Step)
-		} else if from := r.Ledger.From; b.At > from {
-			text += fmt.Sprintf(" from %s after the start", display.Duration(b.At-from))
-		}
-		text += " to the last one on record"
-		if len(r.Ranks) > 1 {
-			text += fmt.Sprintf(", first on rank %d", b.Rank)
-		}
-		s.labelled("Loss", text)
+// firstOnly selects the first of the unusual uses of resources.
+const firstOnly = 1
+
+// resourceFacts describes the loss and resources, if they matter: a loss that is NaN or infinite, at most most
+// unusual uses of resources, and the use of GPUs in the steps. If that was not sampled, it describes
+// the use in the whole run if nothing else is wrong.
+func (r *Report) resourceFacts(most int) (list []fact) {
+	if text := r.lossSentence(); text != "" {
+		list = append(list, fact{"Loss", text})
 	}
 	if n := len(r.Evidence); n > 0 {
-		text := r.Evidence[0]
-		if n > 1 {
-			text += fmt.Sprintf("; %d more: --full", n-1)
+		text := strings.Join(r.Evidence[:min(n, most)], "; ")
+		if n > most {
+			text += fmt.Sprintf("; %d more: --full", n-most)
 		}
-		s.labelled("Resources", text)
+		list = append(list, fact{"Resources", text})
 	} else if text := r.cpuSentence(); text != "" {
-		s.labelled("CPU", text)
+		list = append(list, fact{"CPU", text})
 	}
 	if text := r.gpusInSteps(); text != "" {
-		s.labelled("GPU", text)
+		list = append(list, fact{"GPU", text})
 	} else if r.Verdict.kind == finding.Fine && len(r.Evidence) == 0 && !r.sampledGPUs {
-		s.labelled("GPU", r.gpuSentence())
+		list = append(list, fact{"GPU", r.gpuSentence()})
 	}
+	return list
+}
+
+// lossSentence describes a loss that is NaN or infinite, or returns "" if none is.
+func (r *Report) lossSentence() string {
+	b := r.BadLoss
+	if b == nil {
+		return ""
+	}
+	text := "NaN or infinite"
+	if b.Step != nil {
+		text += fmt.Sprintf(" from step %d", *b.Step)
+	} else if from := r.Ledger.From; b.At > from {
+		text += fmt.Sprintf(" from %s after the start", display.Duration(b.At-from))
+	}
+	text += " to the last one on record"
+	if len(r.Ranks) > 1 {
+		text += fmt.Sprintf(", first on rank %d", b.Rank)
+	}
+	return text
 }
 
 // fullCPU returns the processor usage of the start whose processors were all busy for the

@@ -202,4 +202,11 @@ func TestLongSteps(t *testing.T) {
 			t.Errorf("with a step of %v ns: got %q, want %q", c.longest, got, c.want)
 		}
 	}
+	for i := range 5 { // more than a tenth of the steps: they are not left out
+		s.period[i], s.phases["host"][i] = 700e6, 692e6
+	}
+	r := &Report{Ledger: &account.Report{}, Steps: s.steps()}
+	if got := r.stepSentence(); strings.Contains(got, "without") || !strings.Contains(got, "other code") {
+		t.Errorf("with 5 long steps of 20: got %q, want all steps", got)
+	}
 }

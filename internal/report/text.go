@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
@@ -71,7 +72,7 @@ func (s *screen) ledger(r *Report) {
 	list := r.Shares
 	if list == nil { // the time in steps is unknown
 		for _, l := range r.Losses {
-			list = append(list, Share{Name: words(l.Category), Time: l.Time, Share: l.Share})
+			list = append(list, Share{Name: PartName(string(l.Category)), Time: l.Time, Share: l.Share})
 		}
 	}
 	const most = 10
@@ -212,17 +213,17 @@ func (s *screen) steps(r *Report) {
 	var parts []string
 	for _, p := range straggler.Phases() {
 		if v := st.Phases[p.String()]; v > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", p, display.Milliseconds(v)))
+			parts = append(parts, finding.Word(p.String())+" "+display.Milliseconds(v))
 		}
 	}
 	if st.Wait != nil {
-		parts = append(parts, "wait "+display.Milliseconds(*st.Wait), "transfer of the collectives "+display.Milliseconds(*st.Transfer))
+		parts = append(parts, "waits "+display.Milliseconds(*st.Wait), "collectives "+display.Milliseconds(*st.Transfer))
 	}
 	for _, l := range display.Join(parts, ", ", s.columns-4) {
 		s.line("  %s", l)
 	}
 	if st.Device {
-		s.line("  times of the device: input, host and checkpoint are its idle time")
+		s.line("  times of the device: data, other code and save are its idle time")
 	}
 }
 

@@ -300,7 +300,7 @@ func waits(v *straggler.Verdict) *waitTable {
 		var out []string
 		for _, p := range parts[:min(len(parts), 4)] {
 			if share := float64(p.Time) / float64(w.Total); share >= worth {
-				out = append(out, fmt.Sprintf("%s %s", p.Name, display.Percent(share)))
+				out = append(out, fmt.Sprintf("%s %s", finding.Word(p.Name), display.Percent(share)))
 			}
 		}
 		return strings.Join(out, ", ")

@@ -194,18 +194,6 @@ func perRank(n int) string {
 	return ""
 }
 
-// words returns the display name of a category.
-func words(c account.Category) string {
-	if c.IsCustom() {
-		return "“" + strings.TrimPrefix(string(c), "custom.") + "”"
-	}
-	text := strings.ReplaceAll(string(c), "_", " ")
-	if c.IsStartUp() {
-		return strings.Replace(text, "startup.", "start-up: ", 1)
-	}
-	return text
-}
-
 // disruptions describes the total cost of restarts, or returns "" if there were none.
 func (r *Report) disruptions() string {
 	var total, down, downMost, unrecorded int64
@@ -384,7 +372,7 @@ func (r *Report) lossAction(l *Loss) string {
 		text = "start the next attempt sooner: each one before it ended as planned"
 	}
 	if l.Category.IsCustom() {
-		text = "look into the spans " + words(l.Category)
+		text = "look into the spans " + PartName(string(l.Category))
 	}
 	return text
 }

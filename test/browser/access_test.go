@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
@@ -93,7 +94,41 @@ func TestAccess(t *testing.T) {
 				t.Errorf("%d ranks: without JavaScript the page has no %q", tc.ranks, want)
 			}
 		}
+		for _, empty := range []string{"One step, rank by rank", "who is late", "Where the time went, over time"} {
+			if strings.Contains(text, empty) {
+				t.Errorf("%d ranks: without JavaScript %q stands over nothing", tc.ranks, empty)
+			}
+		}
 		script(t, ctx, false)
+		printed(t, ctx, address)
+	}
+}
+
+// printed checks that the page can be printed: no table is cut at the edge of
+// the paper, bars keep their filling, and no button is shown.
+func printed(t *testing.T, ctx context.Context, address string) {
+	t.Helper()
+	const paper = 720 // A4 without its margins
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(paper, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, ctx, address)
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}); err != nil {
+		t.Fatal(err)
+	}
+	cut := eval[[]string](t, ctx, `[...document.querySelectorAll("table")].filter(e => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth).map(e => e.parentElement.getAttribute("aria-label"))`)
+	if len(cut) > 0 {
+		t.Errorf("on paper these are cut: %q, want none", cut)
+	}
+	if n := eval[int](t, ctx, `[...document.querySelectorAll(".stack i, td.bar i")].filter(e => getComputedStyle(e).printColorAdjust !== "exact").length`); n > 0 {
+		t.Errorf("%d bars lose their filling on paper, want none", n)
+	}
+	if n := eval[int](t, ctx, `[...document.querySelectorAll("button, .readout")].filter(e => e.checkVisibility()).length`); n > 0 {
+		t.Errorf("%d controls are printed, want none", n)
+	}
+	theme(t, ctx, "light")
+	if _, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -103,5 +138,85 @@ func script(t *testing.T, ctx context.Context, off bool) {
 	t.Helper()
 	if _, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// touch sends one event of a touch screen, with a finger at each place of the
+// element; no place lifts all fingers.
+func touch(t *testing.T, ctx context.Context, kind input.DispatchTouchEventType, places ...[2]float64) {
+	t.Helper()
+	var points []*input.TouchPoint
+	for i, p := range places {
+		id := float64(i + 1)
+		points = append(points, &input.TouchPoint{X: p[0], Y: p[1], ID: &id})
+	}
+	if _, err := chromedp.Call(ctx, input.DispatchTouchEvent, input.DispatchTouchEventParams{Type: kind, TouchPoints: points}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTouch checks that a finger on a chart reads its values, also while it
+// moves, that two fingers zoom, and that a tap twice shows all again.
+func TestTouch(t *testing.T) {
+	ctx := browser(t)
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, ctx, writePage(t))
+	for _, chart := range []string{"steps", "heat", "lanes", "timeline"} {
+		plot := eval[[]float64](t, ctx, fmt.Sprintf(`(() => { const o = document.querySelector("[data-chart=%s] .u-over"); o.scrollIntoView({block: "center"}); const r = o.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`, chart))
+		at := func(x, y float64) [2]float64 { return [2]float64{plot[0] + x*plot[2], plot[1] + y*plot[3]} }
+		said := func() string {
+			return eval[string](t, ctx, fmt.Sprintf(`new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(document.querySelector("[data-chart=%s] [role=status]").textContent))))`, chart))
+		}
+		before := said()
+		touch(t, ctx, input.DispatchTouchEventTypeTouchStart, at(.3, .3))
+		first := said()
+		touch(t, ctx, input.DispatchTouchEventTypeTouchMove, at(.6, .3))
+		touch(t, ctx, input.DispatchTouchEventTypeTouchMove, at(.8, .3))
+		second := said()
+		touch(t, ctx, input.DispatchTouchEventTypeTouchEnd)
+		if first == before || second == first || strings.Contains(first+second, "Touch") {
+			t.Errorf("%s: a finger reads %q, and after moving %q, want values; without it the chart says %q", chart, first, second, before)
+		}
+	}
+	plot := eval[[]float64](t, ctx, `(() => { const o = document.querySelector("[data-chart=steps] .u-over"); o.scrollIntoView({block: "center"}); const r = o.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`)
+	at := func(x float64) [2]float64 { return [2]float64{plot[0] + x*plot[2], plot[1] + plot[3]/2} }
+	picture := func() string {
+		return eval[string](t, ctx, `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(document.querySelector("[data-chart=steps] canvas").toDataURL()))))`)
+	}
+	all := picture()
+	touch(t, ctx, input.DispatchTouchEventTypeTouchStart, at(.4), at(.6))
+	touch(t, ctx, input.DispatchTouchEventTypeTouchMove, at(.3), at(.7))
+	touch(t, ctx, input.DispatchTouchEventTypeTouchMove, at(.2), at(.8))
+	touch(t, ctx, input.DispatchTouchEventTypeTouchEnd)
+	if picture() == all {
+		t.Error("two fingers do not zoom")
+	}
+	eval[bool](t, ctx, `document.querySelector("[data-chart=steps] .u-over").dispatchEvent(new MouseEvent("dblclick", {bubbles: true})), true`)
+	if picture() != all {
+		t.Error("after a double tap the chart does not show all")
+	}
+	if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+		t.Errorf("the page is %d wide, want at most 390", wide)
+	}
+}
+
+// TestWordsOfPage checks that charts have the words of the account, and that the
+// page has the facts of the first screen.
+func TestWordsOfPage(t *testing.T) {
+	ctx := browser(t)
+	open(t, ctx, writePage(t))
+	eval[bool](t, ctx, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
+	text := eval[string](t, ctx, `new Promise(done => setTimeout(() => done([...document.querySelectorAll(".legend li, .chart summary, .chart th, .chart td, dt")].map(e => e.textContent).join("\n")), 200))`)
+	for _, word := range []string{"productive", "downtime", "warmup", "lost work", "data wait", "checkpoint save", "unobserved", "input", "host", "transfer of the collectives"} {
+		if strings.Contains("\n"+text+"\n", "\n"+word+"\n") {
+			t.Errorf("the page shows %q, want the word of the first screen", word)
+		}
+	}
+	for _, word := range []string{"in steps", "lost steps", "data", "save", "waits", "collectives", "Step", "Restart"} {
+		if !strings.Contains("\n"+text+"\n", "\n"+word+"\n") {
+			t.Errorf("%q is not on the page", word)
+		}
 	}
 }

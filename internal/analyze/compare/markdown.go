@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
@@ -108,6 +110,12 @@ func (p *Part) Words() string {
 		return "transfers"
 	case PartInSteps:
 		return "steps, not divided into phases"
+	case partStartUp:
+		return "start"
+	case partLost:
+		return "lost steps"
+	case partDown:
+		return "down"
 	}
 	return strings.ReplaceAll(p.Kind, "_", " ")
 }
@@ -184,14 +192,14 @@ func (r *Result) Markdown() string {
 	if len(r.Account) > 0 {
 		b.WriteString("\n| time of a rank | base | new | difference |\n|---|---:|---:|---:|\n")
 		for _, c := range r.Rows(MostAccount) {
-			fmt.Fprintf(&b, "| %s | %.1f s | %.1f s | %s s |\n", display.Markdown(c.Name), c.Base, c.New, signed(c.New-c.Base, 1))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", display.Markdown(c.Name), seconds(c.Base), seconds(c.New), c.Difference())
 		}
 	}
 	if p := r.Profile; p != nil {
 		b.WriteString("\n| of a step | base | new | difference |\n|---|---:|---:|---:|\n")
-		for _, list := range [...][]NamedChange{p.Parts, p.Operators, p.Kernels} {
+		for _, list := range [...][]NamedChange{p.PartsInWords(), p.Operators, p.Kernels} {
 			for _, c := range list {
-				fmt.Fprintf(&b, "| %s | %.3f ms | %.3f ms | %+.3f ms |\n", display.Markdown(c.Words()), c.Base, c.New, c.New-c.Base)
+				fmt.Fprintf(&b, "| %s | %.3f ms | %.3f ms | %s |\n", display.Markdown(c.Name), c.Base, c.New, c.Difference())
 			}
 		}
 	}
@@ -224,7 +232,30 @@ func (p *Part) Run() string {
 	if p.Seconds == nil {
 		return ""
 	}
-	return signed(*p.Seconds, 1) + " s"
+	return signedSeconds(*p.Seconds)
+}
+
+// Difference returns the signed difference of a share of the account.
+func (c *AccountChange) Difference() string { return signedSeconds(c.New - c.Base) }
+
+func seconds(s float64) string { return display.Duration(int64(s * 1e9)) }
+
+// signedSeconds formats a difference of times, without a sign if it is printed as 0.
+func signedSeconds(s float64) string {
+	text := seconds(math.Abs(s))
+	if strings.Trim(text, "0. µms") == "" {
+		return text
+	}
+	if s < 0 {
+		return "-" + text
+	}
+	return "+" + text
+}
+
+// Of returns the change of a phase and its interval in milliseconds of a step.
+func (p *PhaseChange) Of(baseMS float64) (change, interval string) {
+	ms := func(of float64) string { return signed(of*baseMS, 2) }
+	return ms(p.Change.Change) + " ms", ms(p.Change.Low) + " … " + ms(p.Change.High) + " ms"
 }
 
 // signed formats a number with its sign, without a sign if it is printed as 0.
@@ -236,10 +267,18 @@ func signed(v float64, digits int) string {
 	return text
 }
 
-// Words returns the readable name: of operators and kernels unchanged.
-func (c *NamedChange) Words() string {
-	if strings.Contains(c.Name, "exposed_") {
-		return strings.ReplaceAll(c.Name, "_", " ")
+// Difference returns the signed difference.
+func (c *NamedChange) Difference() string { return signed(c.New-c.Base, 3) + " ms" }
+
+// PartsInWords returns the parts with the names that the report of a profile shows.
+func (p *ProfileChange) PartsInWords() []NamedChange {
+	out := slices.Clone(p.Parts)
+	for i := range out {
+		for part := range profile.Part(profile.Parts) {
+			if part.String() == p.Parts[i].Name {
+				out[i].Name = part.Words(p.Device)
+			}
+		}
 	}
-	return c.Name
+	return out
 }

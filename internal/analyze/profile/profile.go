@@ -49,6 +49,21 @@ func (p Part) String() string {
 	return ""
 }
 
+// Words returns the displayed name of a part, in times of devices or of the host alone.
+func (p Part) Words(device bool) string {
+	switch {
+	case p == Communication:
+		return "exposed communication"
+	case p == Input:
+		return "data"
+	case p == Idle && device:
+		return "idle device"
+	case p == Idle:
+		return "host outside operators"
+	}
+	return p.String()
+}
+
 // Use has the times of the steps of one process, or the sum over several, in
 // nanoseconds.
 type Use struct {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Duration formats nanoseconds, with at most two units.
@@ -131,4 +133,15 @@ func Bytes[T int64 | float64](n T) string {
 		x /= 1000
 	}
 	return fmt.Sprintf("%.1f TB", x)
+}
+
+// ShellWord quotes a word for a POSIX shell, if it needs that.
+func ShellWord(word string) string {
+	plain := func(r rune) bool {
+		return r >= utf8.RuneSelf && unicode.IsLetter(r) || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:,+@%=-", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -54,3 +54,14 @@ func TestNumbers(t *testing.T) {
 		t.Errorf(`Plural gives %q, want "2 processes1 event3,000 entries"`, got)
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{
+		"": "''", "train.3": "train.3", "runs/a-b/trace.pfw.gz": "runs/a-b/trace.pfw.gz", "学習.1": "学習.1", "my job.2": "'my job.2'",
+		"it's": `'it'\''s'`, "a*b": "'a*b'", "$HOME": "'$HOME'", "~x": "'~x'", "🚀": "'🚀'",
+	} {
+		if got := display.ShellWord(word); got != want {
+			t.Errorf("ShellWord(%q) = %s, want %s", word, got, want)
+		}
+	}
+}

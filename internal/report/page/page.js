@@ -22,6 +22,7 @@ const looks = {
   input: ["#a78900", "#e2c64a", "down"], transfer: ["#8a6544", "#c79d78", "dots"], forward: ["#2b8a57", "#47b67c", "solid"],
   backward: ["#184f9c", "#5b96e6", "up"], optimizer: ["#7a56b3", "#b396ea", "cross"], checkpoint: ["#2f6fca", "#7db0f5", "across"],
   host: ["#7b8086", "#9aa2ab", "dots"], wait: ["#c9ced4", "#4a525b", "empty"], "transfer of the collectives": ["#b3392f", "#f0776c", "upright"],
+  several: ["#59636e", "#9aa5b1", "empty"],
 };
 const spare = [["#9c2f6f", "#e787bd"], ["#516d12", "#a8c95c"], ["#1d6a75", "#66c3d0"]];
 const kinds = ["up", "dots", "cross", "across"];
@@ -61,9 +62,8 @@ function tile(name) {
   return square;
 }
 
-// Phases have the words of the first screen.
-const phases = {input: "data", host: "other code", checkpoint: "save"};
-const words = name => phases[name] || name.replace(/^custom\./, "").replace(/^startup\./, "start-up: ").replaceAll("_", " ");
+// words returns the words of the first screen for a kind of time.
+const words = name => data.words[name] || name;
 function ms(v) {
   if (v == null) return "unknown";
   const a = Math.abs(v);
@@ -119,7 +119,7 @@ function table(box, title, heads, rows) {
 }
 
 const axis = more => ({stroke: css("--fg"), grid: {stroke: css("--line"), width: 1}, ticks: {stroke: css("--line"), width: 1}, font: "12px system-ui, sans-serif", ...more});
-const whole = v => Number.isInteger(v);
+const whole = v => Number.isInteger(v), pointing = "Touch or point at the chart to see values.";
 
 // chart makes one picture. spec has uPlot's data and series, and: say(index,
 // left, top, u), which describes what is under the cursor; paint(u), which
@@ -168,6 +168,7 @@ function chart(box, spec) {
   canvas.setAttribute("aria-label", spec.label);
   if (spec.legend) legend(box, spec.legend);
   if (spec.table) table(box, ...spec.table);
+  fingers(u, full);
   let at = -1;
   box.onkeydown = e => {
     if (e.target !== box || e.ctrlKey || e.metaKey || e.altKey) return;
@@ -192,6 +193,27 @@ function chart(box, spec) {
   return u;
 }
 
+// fingers lets a chart be read by touch: one finger moves the cursor, two zoom.
+// A vertical movement scrolls the page, as everywhere else.
+function fingers(u, full) {
+  const over = u.over, down = new Map();
+  let held = [];
+  over.style.touchAction = "pan-y";
+  const point = e => { const box = over.getBoundingClientRect(); return {left: e.clientX - box.left, top: e.clientY - box.top}; };
+  const move = e => {
+    if (e.pointerType === "mouse" || !down.has(e.pointerId)) return;
+    down.set(e.pointerId, point(e));
+    const [a, b] = down.values();
+    if (!b) return u.setCursor(a);
+    if (held.length < 2) held = [a, b].map(p => u.posToVal(p.left, "x"));
+    const each = (held[1] - held[0]) / (b.left - a.left), min = held[0] - a.left * each;
+    if (Math.abs(b.left - a.left) > 10 && each > 0) u.setScale("x", {min: Math.max(min, full[0]), max: Math.min(min + over.clientWidth * each, full[1])});
+  };
+  over.addEventListener("pointerdown", e => { if (e.pointerType !== "mouse") { down.set(e.pointerId, point(e)); held = []; move(e); } });
+  over.addEventListener("pointermove", move);
+  for (const end of ["pointerup", "pointercancel", "pointerleave"]) over.addEventListener(end, e => { down.delete(e.pointerId); held = []; });
+}
+
 // rect paints in the units of the axes.
 function rect(u, x, from, to, low, high, fill, edge) {
   const a = u.valToPos(from, "x", true), b = u.valToPos(to, "x", true), c = u.valToPos(high, "y", true), d = u.valToPos(low, "y", true);
@@ -207,7 +229,7 @@ const charts = {
     const end = S.time_ns.at(-1) / 1e9, n = list.length;
     return chart(box, {
       label: `Timeline of ${n} attempts`, height: Math.min(50 + 34 * n, 420), x: [0, end], y: [-.6, n - .4], sync: "time", rows: n,
-      data: [[0, end], [null, null]], series: [{}], hint: "Point at the chart to see values.",
+      data: [[0, end], [null, null]], series: [{}], hint: pointing,
       keys: 101, keyAt: i => end * i / 100,
       xAxis: {values: (u, v) => v.map(seconds)},
       yAxis: {splits: () => list.map((_, i) => i), values: (u, v) => v.map(i => "attempt " + list[i]), grid: {show: false}},
@@ -234,7 +256,7 @@ const charts = {
       data: [x, ...sums.toReversed()],
       series: names.toReversed().map(c => ({label: words(c), fill: () => pattern(c), stroke: css("--bg"), width: 1, paths: stepped, points: {show: false}})),
       xAxis: {values: (u, v) => v.map(seconds)}, yAxis: {values: (u, v) => v.map(p => Math.round(100 * p) + " %")},
-      hint: "Point at the chart to see values.",
+      hint: pointing,
       say(_, at) {
         const k = Math.min(Math.max(x.findLastIndex(v => v <= at), 0), n - 1);
         return `${time(S.time_ns[k])} to ${time(S.time_ns[k + 1])}: ` + names.filter(c => S.ledger[c][k] > 0).sort((a, b) => S.ledger[b][k] - S.ledger[a][k]).map(c => `${words(c)} ${percent(S.ledger[c][k])}`).join(", ");
@@ -263,14 +285,14 @@ const charts = {
       xAxis: {values: (u, v) => v.map(i => whole(i) && s.step[i] != null ? s.step[i] : ""), label: "step", labelSize: 16, labelGap: -4, labelFont: "12px system-ui, sans-serif"},
       yAxis: {values: (u, v) => v.map(tick)},
       above(u, c) { attempts(u, c, s.attempt); },
-      hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step time; ● marks steps that took much longer." + (data.device ? " Times are those of the device: input and host are its idle time." : ""),
+      hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step time; ● marks steps that took much longer." + (data.device ? " Times are those of the device: data and other code are its idle time." : ""),
       say(i) {
         if (i == null) return "";
         const to = s.steps_per_point > 1 ? ` to ${s.step[i] + s.steps_per_point - 1}` : "";
-        return `Attempt ${s.attempt[i]}, step ${s.step[i]}${to}: ${ms(s.median_ms[i])}` + (to ? `, longest ${ms(s.max_ms[i])}` : "") + (names.length ? " = " + names.map((p, k) => `${p} ${ms(layers[k][i])}`).join(", ") : "");
+        return `Attempt ${s.attempt[i]}, step ${s.step[i]}${to}: ${ms(s.median_ms[i])}` + (to ? `, longest ${ms(s.max_ms[i])}` : "") + (names.length ? " = " + names.map((p, k) => `${words(p)} ${ms(layers[k][i])}`).join(", ") : "");
       },
       legend: names,
-      table: ["Table of steps", ["attempt", "step", "time", "longest", ...names], () => s.step.map((v, i) => [s.attempt[i], v, ms(s.median_ms[i]), ms(s.max_ms[i]), ...layers.map(l => ms(l[i]))])],
+      table: ["Table of steps", ["attempt", "step", "time", "longest", ...names.map(words)], () => s.step.map((v, i) => [s.attempt[i], v, ms(s.median_ms[i]), ms(s.max_ms[i]), ...layers.map(l => ms(l[i]))])],
     });
   },
   heat(box) {
@@ -323,7 +345,7 @@ const charts = {
     const ends = l.ranks.map((_, i) => l.parts.reduce((t, p) => t + Math.max(p.ms[i] || 0, 0), 0)), end = Math.max(...ends, l.period_ms);
     return chart(box, {
       label: `What each rank did in step ${l.step}`, height: tall, x: [0, end], y: [-.6, n - .4], rows: n, keys: 101, keyAt: i => end * i / 100,
-      data: [[0, end], [null, null]], series: [{}], hint: "Point at the chart to see values.",
+      data: [[0, end], [null, null]], series: [{}], hint: pointing,
       xAxis: {values: (u, v) => v.map(tick)},
       yAxis: {size: 96, splits: () => l.ranks.map((_, i) => i), values: (u, v) => v.map(i => (slow.has(l.ranks[i]) ? "▶ " : "") + "rank " + l.ranks[i]), grid: {show: false}},
       paint(u, x) {
@@ -341,14 +363,14 @@ const charts = {
         if (!(i >= 0 && i < n)) return "";
         let at = 0, here = "";
         for (const p of l.parts) { const v = Math.max(p.ms[i] || 0, 0); if (x >= at && x < at + v) here = p.name; at += v; }
-        return `Rank ${l.ranks[i]}: ` + l.parts.filter(p => p.ms[i] > 0).map(p => (p.name === here ? "▶ " : "") + `${p.name} ${ms(p.ms[i])}`).join(", ");
+        return `Rank ${l.ranks[i]}: ` + l.parts.filter(p => p.ms[i] > 0).map(p => (p.name === here ? "▶ " : "") + `${words(p.name)} ${ms(p.ms[i])}`).join(", ");
       },
       legend: l.parts.map(p => p.name),
-      table: ["Table of this step", ["rank", ...l.parts.map(p => p.name)], () => l.ranks.map((r, i) => [r, ...l.parts.map(p => ms(p.ms[i]))])],
+      table: ["Table of this step", ["rank", ...l.parts.map(p => words(p.name))], () => l.ranks.map((r, i) => [r, ...l.parts.map(p => ms(p.ms[i]))])],
     });
   },
   comm(box) {
-    const s = S.steps, n = s.step.length, wait = colour("input"), send = colour("transfer of the collectives");
+    const s = S.steps, n = s.step.length, send = colour("transfer of the collectives");
     const sorted = s.wait_ms.concat(s.transfer_ms).filter(v => v != null).sort((a, b) => a - b), top = sorted[Math.floor(.995 * (sorted.length - 1))] * 1.15 || 1;
     return chart(box, {
       label: "Waiting for other ranks and transfer, by step", x: [0, Math.max(n - 1, 1)], y: [0, top],

@@ -3,6 +3,7 @@ package read
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
@@ -59,6 +60,9 @@ func warnOfSkipped(a *ui.App, path string, st *dftracer.ReadStats) error {
 // is about the first path.
 func Refuse(paths []string) error {
 	for _, path := range paths {
+		if found, _ := filepath.Glob(path); len(found) > 0 {
+			path = found[0]
+		}
 		info, err := os.Stat(path)
 		switch {
 		case err == nil && info.Mode().IsRegular():

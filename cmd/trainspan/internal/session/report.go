@@ -167,7 +167,7 @@ func (s *Session) summary(terminal launch.Terminal, r *report.Report, before *co
 		if written != "" {
 			line("Page", filepath.Join(s.where.Dir, filepath.Base(written)))
 		}
-		line("Trace", "trainspan open "+cmp.Or(s.runID, s.where.Dir))
+		line("Trace", "trainspan open "+display.ShellWord(cmp.Or(s.runID, s.where.Dir)))
 		line("Files", s.where.Dir)
 		return
 	}
