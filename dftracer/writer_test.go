@@ -206,8 +206,8 @@ func TestSingleMember(t *testing.T) {
 	}
 }
 
-// TestNothingGrowsOld waits for the flush interval in synthetic time.
-func TestNothingGrowsOld(t *testing.T) {
+// TestWritesAfterTheFlushInterval waits for the flush interval in synthetic time.
+func TestWritesAfterTheFlushInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{}
 		w, err := dftracer.NewWriter(f, &dftracer.Options{})

@@ -318,7 +318,7 @@ func (m *lossyMeters) Shutdown(ctx context.Context) error { return m.sent.Shutdo
 func (m *lossyMeters) Stats() outputs.Stats               { return m.sent.Stats() }
 
 // Metrics count the losses, by cause.
-func TestMetricsTellLosses(t *testing.T) {
+func TestMetricsCountLosses(t *testing.T) {
 	reader := metric.NewManualReader()
 	d := &diary{}
 	meters := &lossyMeters{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)), sent: sentMeters{diary: d, lost: 2}}

@@ -67,7 +67,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 
 // With random filters, nesting and segments, the spans of a backend are
 // connected, and no trace exceeds its budget.
-func TestAnyRunHangsTogether(t *testing.T) {
+func TestAnyRunIsConnected(t *testing.T) {
 	names := []string{
 		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingIteration, spans.ValidationLoop,
 		"custom0", "custom1", "plain0", "plain1", "compute.forward",

@@ -37,9 +37,9 @@ func reportOf(kind finding.Kind, how job.How, ranks ...int) *report.Report {
 	return r
 }
 
-// TestAlertTellsChanges checks that an answer that two readings give is reported
+// TestAlertReportsChanges checks that an answer that two readings give is reported
 // once, and an answer that alternates once per interval.
-func TestAlertTellsChanges(t *testing.T) {
+func TestAlertReportsChanges(t *testing.T) {
 	fine, slow, other := reportOf(finding.Fine, ""), reportOf(finding.SlowRanks, "", 3), reportOf(finding.SlowRanks, "", 4)
 	unknown, hung, done := reportOf(finding.Unknown, ""), reportOf(finding.Hang, job.Hung, 3), reportOf(finding.Fine, job.Completed)
 	type reading struct {

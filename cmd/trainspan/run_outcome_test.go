@@ -13,9 +13,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestRunTellsTheOutcome checks that the outcome is correct, both at the end
+// TestRunReportsTheOutcome checks that the outcome is correct, both at the end
 // and later in the files. No file contains the secret.
-func TestRunTellsTheOutcome(t *testing.T) {
+func TestRunReportsTheOutcome(t *testing.T) {
 	const python = `
 import sys
 from trainspan.dftracer import ai, dft_fn

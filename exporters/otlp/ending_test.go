@@ -18,7 +18,7 @@ import (
 
 // A backend that answers is reachable, whatever the answer; only an answer
 // distinguishes a busy backend from one that is gone.
-func TestAnswersAreToldFromSilence(t *testing.T) {
+func TestAnswersDifferFromSilence(t *testing.T) {
 	silent, closed := silentPort(t), closedPort(t)
 	for _, tc := range []struct {
 		name    string
@@ -57,7 +57,7 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 // A backend that has just come back gets what a job still has at its end,
 // although it was unreachable at the last attempt. gRPC alone would not try
 // again for seconds.
-func TestTheEndOfAJobLooksAgain(t *testing.T) {
+func TestShutdownRetriesABackendThatCameBack(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		address, dials, free := turningAway(t)
 		p := newPipeline(t, otlp.Config{
@@ -111,7 +111,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 
 // An export of metrics to a backend that was never reachable is one attempt; a
 // backend that was reachable is retried.
-func TestMetricsForNobody(t *testing.T) {
+func TestMetricsWithoutABackend(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		there := s.start(t, nil)
 		s.script = func(call, _ int) reply {

@@ -55,10 +55,10 @@ func TestRecordsThatHaveEndedHaveLanes(t *testing.T) {
 	}
 }
 
-// TestOverlapStaysWhereItIs checks that, after two ambient scopes overlapped below a
+// TestOverlapKeepsItsTimes checks that, after two ambient scopes overlapped below a
 // span, no ambient scope is the parent of later records below that span, and that
 // ambient scopes without a parent still work.
-func TestOverlapStaysWhereItIs(t *testing.T) {
+func TestOverlapKeepsItsTimes(t *testing.T) {
 	p, path := newTrace(t, &pfw.Options{NoBegin: true})
 	ctx, span := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p)).Tracer("x").Start(context.Background(), "span")
 	start := func(ctx context.Context, name string) dispatch.Scope {
@@ -90,10 +90,10 @@ func TestOverlapStaysWhereItIs(t *testing.T) {
 	}
 }
 
-// TestScopesSayThatTheyWereCut checks that a scope that Shutdown ends is marked as
+// TestCutScopesAreMarked checks that a scope that Shutdown ends is marked as
 // truncated, on both paths that write arguments, and that a scope that the program ends
 // is not.
-func TestScopesSayThatTheyWereCut(t *testing.T) {
+func TestCutScopesAreMarked(t *testing.T) {
 	for _, key := range []string{"plain", `o"dd`} {
 		p, path := newTrace(t, &pfw.Options{NoBegin: true})
 		for _, name := range []string{"cut", "whole"} {

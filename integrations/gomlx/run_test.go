@@ -411,9 +411,9 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// TestWithout checks a program that records its application itself, and one
+// TestWithoutApplicationOrTelemetry checks a program that records its application itself, and one
 // that records nothing.
-func TestWithout(t *testing.T) {
+func TestWithoutApplicationOrTelemetry(t *testing.T) {
 	tel, path := newTelemetry(t)
 	err := tel.TimedSpan(context.Background(), "mine", func(ctx context.Context) error {
 		loop := newLoop(t, model.NewStore(), linear)

@@ -40,9 +40,9 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// TestTorchUnder checks that a training program behaves the same if the device,
+// TestTorchUnderUnusualLimits checks that a training program behaves the same if the device,
 // address space, files, memory or permissions are unusual.
-func TestTorchUnder(t *testing.T) {
+func TestTorchUnderUnusualLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		root bool // only root can create this condition
 		none bool // nothing can be recorded
@@ -158,9 +158,9 @@ print(r.enabled())
 	}
 }
 
-// TestUntouched checks that a program that changes its own environment works as
+// TestProgramThatChangesItsEnvironment checks that a program that changes its own environment works as
 // without the client.
-func TestUntouched(t *testing.T) {
+func TestProgramThatChangesItsEnvironment(t *testing.T) {
 	for name, program := range map[string]string{
 		"address space after the first span": `
 import mmap, resource

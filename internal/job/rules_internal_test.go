@@ -112,7 +112,7 @@ func TestSettledFailures(t *testing.T) {
 }
 
 // Events that show steps are kept when spans are added up by name.
-func TestSaysSteps(t *testing.T) {
+func TestEventsThatShowSteps(t *testing.T) {
 	for categoryName, want := range map[[2]string]bool{
 		{"pipeline", "train"}: true, {"pipeline", "train.iteration"}: true, {"pipeline", "epoch.block"}: true, {"", "training_loop"}: true,
 		{"dataloader", "fetch.iter"}: true, {"compute", "forward"}: true, {"compute", "backward"}: true, {"compute", "step"}: true,

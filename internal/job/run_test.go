@@ -425,9 +425,9 @@ func TestNumbersThatAreNoRanks(t *testing.T) {
 	}
 }
 
-// TestLinesSayWhatTracesSay checks that a span of JSON lines has the same
+// TestLinesEqualTraces checks that a span of JSON lines has the same
 // fields as in a trace.
-func TestLinesSayWhatTracesSay(t *testing.T) {
+func TestLinesEqualTraces(t *testing.T) {
 	const ms = base / 1000
 	start := fmt.Sprintf(`"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}}`, ms)
 	stop := fmt.Sprintf(`"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}}`, ms+20)

@@ -19,7 +19,7 @@ const dayMicros = 24 * 3600 * 1_000_000
 
 // Times from a clock that was not set, and from damaged records, are not times
 // of a job.
-func TestTimesThatCannotBe(t *testing.T) {
+func TestImpossibleTimes(t *testing.T) {
 	var steps strings.Builder
 	relative := ""
 	for i := range int64(100) {
@@ -62,7 +62,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 }
 
 // The end of a file ends its process, unless its time is impossible.
-func TestEndsThatCannotBe(t *testing.T) {
+func TestImpossibleEnds(t *testing.T) {
 	var steps strings.Builder
 	for i := range int64(100) {
 		steps.WriteString(at(int(i+10), base+i*1000, 900))
@@ -107,7 +107,7 @@ func readAll2(t *testing.T, paths ...string) *read {
 
 // The same holds for heartbeats, in a process with spans, and in one with
 // events only. For a process without other records they are used.
-func TestHeartbeatsThatCannotBe(t *testing.T) {
+func TestImpossibleHeartbeats(t *testing.T) {
 	const ms = base / 1000
 	beat := func(at int64) string {
 		return fmt.Sprintf(`{"type":"heartbeat","count":1,"pid":3,"event":{"attributes":{"timestamp_msec":%d}}}`+"\n", at)
@@ -134,7 +134,7 @@ func TestHeartbeatsThatCannotBe(t *testing.T) {
 
 // The same holds for JSON lines, and a line that is too long is skipped and
 // hides no other.
-func TestLinesThatCannotBe(t *testing.T) {
+func TestInvalidLines(t *testing.T) {
 	line := func(id int, ms, took int64) string {
 		return fmt.Sprintf(`{"type":"start","count":1,"id":"%d","name":"training_single_iteration","pid":3,"start_event":{"attributes":{"timestamp_msec":%d}}}
 {"type":"stop","count":2,"id":"%d","name":"training_single_iteration","pid":3,"stop_event":{"attributes":{"timestamp_msec":%d}}}

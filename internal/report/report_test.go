@@ -311,7 +311,7 @@ func TestJSON(t *testing.T) {
 
 // A file with the name of a trace that is not a trace is listed. Other files that are
 // not telemetry are only counted.
-func TestFilesThatAreNone(t *testing.T) {
+func TestFilesThatAreNotTelemetry(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 1, Steps: 30})
 	for name, text := range map[string]string{"trace-9.pfw.gz": "no gzip", "trace-8.pfw": "no line of a trace", "model.pt": "weights"} {

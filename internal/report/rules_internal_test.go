@@ -262,7 +262,7 @@ func TestDowntimeOfPlannedStops(t *testing.T) {
 }
 
 // The verdict has the cost of disruptions, except of planned stops without lost steps.
-func TestDisruptionsAreSaid(t *testing.T) {
+func TestDisruptionsInTheVerdict(t *testing.T) {
 	r := Report{Ranks: make([]Rank, 2), Ledger: &account.Report{Wall: 100e9}}
 	r.conclude()
 	if strings.Contains(r.Verdict.Sentence, "disruption") {

@@ -222,9 +222,9 @@ func TestHeavyStage(t *testing.T) {
 	}
 }
 
-// TestOneNumberOfALoss checks that the diagnosis and the next action of one named loss have the same time, which is
+// TestLossHasOneTime checks that the diagnosis and the next action of one named loss have the same time, which is
 // that of the named part, and that a wait for one rank counts per waiting rank: the run gets that much shorter.
-func TestOneNumberOfALoss(t *testing.T) {
+func TestLossHasOneTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts  account.Parts
 		spent  account.Totals

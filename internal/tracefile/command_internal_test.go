@@ -9,7 +9,7 @@ import (
 
 var _ = flag.Int("known-to-flag", 0, "")
 
-func TestOutlineTellsNoValue(t *testing.T) {
+func TestOutlineHasNoValues(t *testing.T) {
 	for _, c := range []struct {
 		in   []string
 		want string

@@ -125,7 +125,7 @@ func TestComputingAtTheEndOfAStep(t *testing.T) {
 
 // A span inside of a span that blocks training does not take its priority: a concurrent
 // span of a lower kind gets the time.
-func TestInsideOfWhatWins(t *testing.T) {
+func TestSpanInsideABlockingSpan(t *testing.T) {
 	j := &timeline{}
 	j.process(0, 1, 0, 10, 10)
 	app := j.span(0, "application", 0, 10)

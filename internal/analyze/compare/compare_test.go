@@ -178,7 +178,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-func TestMarkdownHoldsTogether(t *testing.T) {
+func TestMarkdownIsWellFormed(t *testing.T) {
 	a, b := steady("main|1", 1, 250, 200), steady("pr\n<b>`2`\x1b\u202e", 2, 262, 200)
 	a.Goodput, b.Goodput = 0.95, 0.9
 	md := compareRuns(a, b, nil).Markdown()
@@ -280,9 +280,9 @@ func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result 
 	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
 }
 
-// TestFloors checks that a slower run is a failure only if it exceeds both the
+// TestSlowerByShareAndTime checks that a slower run is a failure only if it exceeds both the
 // share and the time.
-func TestFloors(t *testing.T) {
+func TestSlowerByShareAndTime(t *testing.T) {
 	n := noise{name: "run", steps: 300, sd: 0.002}
 	rng := rand.New(rand.NewPCG(9, 9))
 	base, next := n.run(rng, 1), n.run(rng, 1.05) // 250 ms, and 12.5 ms more

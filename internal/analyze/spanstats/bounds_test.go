@@ -49,7 +49,7 @@ func TestSelfTimeWithLittleMemory(t *testing.T) {
 	}
 }
 
-func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
+func TestUnionWithLittleMemoryReportsItsError(t *testing.T) {
 	agg := spanstats.New(&spanstats.Options{MaxIntervals: 600})
 	rng := rand.New(rand.NewPCG(1, 2))
 	var exact, ts int64 = 0, 1_000_000

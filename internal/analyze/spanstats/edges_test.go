@@ -73,9 +73,9 @@ func TestStepsOfUpdates(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoEvent checks that metadata of any writer and counters are not
+// TestMetadataAndCountersAreNotEvents checks that metadata of any writer and counters are not
 // events.
-func TestWhatIsNoEvent(t *testing.T) {
+func TestMetadataAndCountersAreNotEvents(t *testing.T) {
 	agg := spanstats.New(nil)
 	for _, ev := range []dftracer.Event{
 		{Phase: dftracer.PhaseMetadata, Name: "process_name", Args: []dftracer.Arg{dftracer.String("name", "python")}},

@@ -393,7 +393,7 @@ func BenchmarkGrowth(b *testing.B) {
 }
 
 // A sender whose spans cannot be accepted now is asked to retry later.
-func TestFullMemoryIsToldToTheSender(t *testing.T) {
+func TestFullMemoryIsReportedToTheSender(t *testing.T) {
 	full := true
 	r := start(t, func(context.Context, *otlpreceiver.Batch) error {
 		if full {

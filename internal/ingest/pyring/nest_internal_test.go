@@ -50,7 +50,7 @@ func TestSpansThatBeginTogether(t *testing.T) {
 }
 
 // A span that has ended since the last read is not open: only its cell is left.
-func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
+func TestEndedSpansAreNotAnnounced(t *testing.T) {
 	image := ringtest.New(t, 1)
 	const began, now = 1e12 + 1, 1e18 + 5e9
 	binary.LittleEndian.PutUint64(image.Head[ringtest.Cells+8:], began) // thread 0, name 1

@@ -341,7 +341,7 @@ func TestLanesHaveNames(t *testing.T) {
 
 // The sink is opened after the files are read, with the first moment of the
 // job.
-func TestBeginTellsTheFirstMoment(t *testing.T) {
+func TestBeginGetsTheFirstTime(t *testing.T) {
 	c := &capture{}
 	var start time.Time
 	opts := &torch.Options{Begin: func(s time.Time) (torch.Sink, error) {

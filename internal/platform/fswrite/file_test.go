@@ -357,7 +357,7 @@ func TestMovedFile(t *testing.T) {
 
 // A file that is replaced by another one of ours is examined again; a file that
 // appears where none was is an error.
-func TestWhatComesMeanwhile(t *testing.T) {
+func TestFileReplacedMeanwhile(t *testing.T) {
 	for _, lacks := range systems {
 		for _, c := range []struct {
 			step, before string

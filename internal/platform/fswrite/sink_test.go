@@ -221,7 +221,7 @@ func (c *counted) Close() error { c.closes++; return c.err }
 // A file is checked and synced only when that is asked for; an error of its end
 // is the result of Close. An abandoned file is closed at once, with the first
 // reason.
-func TestAsked(t *testing.T) {
+func TestCheckAndSyncOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, first := errors.New("disk full"), errors.New("first")
 		for _, abandon := range []bool{false, true} {
@@ -332,7 +332,7 @@ func TestSlow(t *testing.T) {
 
 // A busy machine may resume an operation and those who wait for it at the same
 // moment, however late: that is not a stall.
-func TestLateIsNoStall(t *testing.T) {
+func TestLateResumeIsNotAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{pause: fswrite.StallAfter}
 		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Hold: 4 << 10})

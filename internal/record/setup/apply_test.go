@@ -276,9 +276,9 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 	}
 }
 
-// TestPathThatCannotBe checks that ConfigureProvider, which opens the files, fails for
+// TestInvalidPath checks that ConfigureProvider, which opens the files, fails for
 // an invalid path.
-func TestPathThatCannotBe(t *testing.T) {
+func TestInvalidPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)

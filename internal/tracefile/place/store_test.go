@@ -219,9 +219,9 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	}
 }
 
-// TestLimitsAreToldOnce checks that each limit of a span is logged once, and counted
+// TestLimitsAreLoggedOnce checks that each limit of a span is logged once, and counted
 // each time.
-func TestLimitsAreToldOnce(t *testing.T) {
+func TestLimitsAreLoggedOnce(t *testing.T) {
 	s := newShelf(t, nil)
 	for i := range 3 {
 		err := s.With(fmt.Sprint("a-", i), s.now, s.create, func(f *File[string]) error {

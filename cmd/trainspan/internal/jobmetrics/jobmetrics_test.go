@@ -185,9 +185,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestSent checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
+// TestMetricsOverOTLP checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
 // they are of.
-func TestSent(t *testing.T) {
+func TestMetricsOverOTLP(t *testing.T) {
 	requests := make(chan *metricspb.ExportMetricsServiceRequest, 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

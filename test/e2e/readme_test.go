@@ -17,9 +17,9 @@ import (
 // fence matches the blocks of code in a page.
 var fence = regexp.MustCompile("(?s)```(sh|go)\n(.*?)```")
 
-// doors returns the unchanged blocks of the README from the installation on:
+// readmeBlocks returns the unchanged blocks of the README from the installation on:
 // make install, PyTorch, the program in Go, how to run it, and files.
-func doors(t *testing.T) []string {
+func readmeBlocks(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -46,16 +46,16 @@ type newcomer struct {
 
 // paste runs the lines of a block in the shell, which must all succeed, and
 // logs their duration.
-func (n *newcomer) paste(door, block string) string {
+func (n *newcomer) paste(name, block string) string {
 	n.t.Helper()
 	began := time.Now()
 	cmd := exec.CommandContext(untilDeadline(n.t), "sh", "-eu", "-c", block)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = n.dir, n.env, time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		n.t.Fatalf("%s: %v\n%s%s", door, err, block, out)
+		n.t.Fatalf("%s: %v\n%s%s", name, err, block, out)
 	}
-	n.t.Logf("%s: %.1f s", door, time.Since(began).Seconds())
+	n.t.Logf("%s: %.1f s", name, time.Since(began).Seconds())
 	return string(out)
 }
 
@@ -72,10 +72,10 @@ func (n *newcomer) put(name, text string) {
 	}
 }
 
-// TestDoors pastes the blocks of the README into a shell in an empty folder
+// TestBlocksOfTheREADME pastes the blocks of the README into a shell in an empty folder
 // beside a copy of the source, in their order. pip uses only the copy, and the
 // go command only modules on this machine.
-func TestDoors(t *testing.T) {
+func TestBlocksOfTheREADME(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wheels are for Linux")
 	}
@@ -84,7 +84,7 @@ func TestDoors(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	blocks := doors(t)
+	blocks := readmeBlocks(t)
 	n := &newcomer{t: t, dir: t.TempDir()}
 	n.environment()
 	torch := n.venv()
