@@ -286,7 +286,7 @@ func TestDrawnFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, drawing, found := strings.Cut(string(page), "## The way of a span\n\n```text\n")
+	_, drawing, found := strings.Cut(string(page), "## The path of a span\n\n```text\n")
 	drawing, _, closed := strings.Cut(drawing, "```")
 	names := drawnFile.FindAllString(drawing, -1)
 	if !found || !closed || len(names) < 20 {
