@@ -354,10 +354,10 @@ func TestTorchSampled(t *testing.T) {
 		t.Errorf("%d of the first 300 steps and %d of the last 200 have times, want 40 to 64, and 16 or more", early, late)
 	}
 	if records != 6*early || elapsed > records || queries > records/2 {
-		t.Errorf("%d steps with times took %d events, %d queries, %d calls of elapsed_time", early, records, queries, elapsed)
+		t.Errorf("%d steps with times took %d events, %d queries, %d calls of elapsed_time; want %d events, at most half as many queries, at most as many calls", early, records, queries, elapsed, 6*early)
 	}
 	if got := tr.meta["device_steps"]; !strings.HasPrefix(got, "8 of ") {
-		t.Errorf("device_steps is %q", got)
+		t.Errorf("device_steps is %q, want \"8 of \" first", got)
 	}
 }
 
