@@ -258,7 +258,7 @@ func reportedInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("got %d lines with the sums, want 1:\n%s", found, log)
+		t.Errorf("%d lines with the sums, want 1:\n%s", found, log)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestNoReportWithoutLosses(t *testing.T) {
 		t.Errorf("%d data errors, drops %v, log %s; want no report of losses", n, l.trace.drops, l.log)
 	}
 	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
-		t.Errorf("got %+v, want DataErrors 0, DroppedSpans + s.DroppedLogRecords + s.LostMetricExports = 0", s)
+		t.Errorf("stats %+v, want no data error and no loss", s)
 	}
 }
 

@@ -226,7 +226,7 @@ func TestSlowRank(t *testing.T) {
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
-		t.Errorf(`got %+v, want s.Kind "slow_ranks", s.Cause "input", one of s.Ranks, s.Ranks[0] 1`, v)
+		t.Errorf("verdict %+v, want slow rank 1, cause input", v)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestSlowRankHidden(t *testing.T) {
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
-		t.Errorf(`got %+v, want s.Kind "slow_ranks", s.Cause "input", one of s.Ranks, s.Ranks[0] 1`, v)
+		t.Errorf("verdict %+v, want slow rank 1, cause input", v)
 	}
 }
 

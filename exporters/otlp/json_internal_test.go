@@ -96,7 +96,7 @@ func TestJSONRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !proto.Equal(&tracepb.TracesData{ResourceSpans: back}, &tracepb.TracesData{ResourceSpans: spans}) {
-			t.Errorf("got %v\nwant %v", back, spans)
+			t.Errorf("spans read back are %v\nwant %v", back, spans)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestDroppedLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := byName(dftest.Events(t, path))["linked"]; text(t, e, "otel.dropped_links_count") != "2" {
-		t.Errorf(`got %+v, want text(t, e, "otel.dropped_links_count") = "2"`, e)
+		t.Errorf("span is %+v, want 2 dropped links", e)
 	}
 }
 

@@ -27,7 +27,7 @@ func TestSignals(t *testing.T) {
 		}
 		st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 		if err != nil || st.Bad != 0 || st.Spans < int64(count) || st.Lost > int64(count) {
-			t.Errorf("got %+v, %v, want no error, Bad 0, at least int64(count) Spans, at most int64(count) Lost", st, err)
+			t.Errorf("stats %+v, %v; want %d spans or more, at most as many lost, none bad", st, err, count)
 		}
 	}
 	t.Run("ai", func(t *testing.T) {

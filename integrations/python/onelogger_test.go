@@ -161,7 +161,7 @@ with application(), training_loop(train_iterations_start=0):
 		t.Errorf("samples %v, want [16.0 64.0]", samples)
 	}
 	if i := happened(lines, "one_logger_initialization"); len(i) != 1 || i[0].Event.Attributes["session_tag"] != "tag" {
-		t.Errorf(`got %v, want one element, i[0].Event.Attributes["session_tag"] "tag"`, i)
+		t.Errorf("events %v, want one with session_tag tag", i)
 	}
 }
 

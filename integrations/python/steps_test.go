@@ -82,7 +82,7 @@ _ring.end(outer)
 		delete(want, "test/inner in pipeline/step.iteration")
 	}
 	if !maps.Equal(parents, want) {
-		t.Errorf("got %v\nwant %v", parents, want)
+		t.Errorf("parents are %v\nwant %v", parents, want)
 	}
 }
 

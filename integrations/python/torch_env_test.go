@@ -87,7 +87,7 @@ func TestTorchEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(mounts), cache) {
-		t.Errorf("got mounts, want none:\n%s", mounts)
+		t.Errorf("PyTorch is mounted, want no mount\n%s", mounts)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestImpossibleTimes(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := readAll2(t, files(t, map[string]string{"a.pfw": "[\n" + test.text}))
 			if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
-				t.Fatalf("got %+v, want one of r.jobs, one of r.jobs[0].Processes", r.jobs)
+				t.Fatalf("jobs %+v, want one of one process", r.jobs)
 			}
 			p := r.jobs[0].Processes[0]
 			if n := len(r.sinks[p].spans); n != test.spans || p.Spans != int64(n) || p.Aside != test.aside || p.RelativeClock != test.relative || p.Bad != 0 {
@@ -174,7 +174,7 @@ func TestInvalidLines(t *testing.T) {
 				}
 			}
 			if p == nil || p.Aside != test.aside || p.Bad != test.bad || p.RelativeClock != test.relative || p.Torn {
-				t.Errorf("got %+v, want p set, Aside = test.aside, Bad = test.bad, RelativeClock = test.relative, not Torn", p)
+				t.Errorf("process %+v, want %d aside, %d bad, relative clock %v, not torn", p, test.aside, test.bad, test.relative)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 	r := report.Build(j)
 	l := r.Limits
 	if l == nil || l.Devices != 4 {
-		t.Fatalf("got %+v, want l set, Devices 4", l)
+		t.Fatalf("limits %+v, want 4 devices", l)
 	}
 	want := 100 * 2e12 / (4 * 20e12 * float64(r.Ledger.Wall) / 1e9)
 	if math.Abs(l.MFU-want) > 1e-9 || l.Without[0].Loss != "slow ranks 0 (backward)" {
@@ -37,7 +37,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	if !seen["data wait"] || !seen["init"] {
-		t.Errorf(`got %+v, want seen["data wait"], seen["init"]`, l.Without)
+		t.Errorf("limits %+v, want data wait and init among them", l.Without)
 	}
 	if text := strings.Join(screen(t, r), "\n"); !strings.Contains(text, "MFU   ") || !strings.Contains(text, "% without slow ranks 0 (backward), ") {
 		t.Errorf("screen has no MFU, or not the one without slow ranks 0 (backward):\n%s", text)

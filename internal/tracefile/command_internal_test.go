@@ -36,9 +36,9 @@ func TestOutlineHasNoValues(t *testing.T) {
 
 func TestTheCommandLineIsOptIn(t *testing.T) {
 	if len(Arguments()) < 2 { // go test passes some
-		t.Fatalf("got %q, want at least 2", Arguments())
+		t.Fatalf("Arguments() = %q, want 2 or more", Arguments())
 	}
 	if got := CommandLine(); !strings.HasPrefix(got, Arguments()[0]+";-") || strings.Contains(got, "=") {
-		t.Errorf(`got %q, want got to begin with Arguments()[0] + ";-", no "=" in got`, got)
+		t.Errorf("CommandLine() = %q, want the program and its flags without values", got)
 	}
 }

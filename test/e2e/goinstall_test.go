@@ -54,6 +54,6 @@ rm -rf %[1]s@%[2]s %[1]s/cmd/trainspan@%[2]s cache/download/%[1]s/@v/%[2]s.* cac
 go install %s/cmd/trainspan@%s
 bin/trainspan --version`, proxy, root, version))
 	if !strings.Contains(out, version) {
-		t.Errorf("got %q from trainspan --version, want %s in it", out, version)
+		t.Errorf("trainspan --version prints %q, want %s in it", out, version)
 	}
 }

@@ -68,7 +68,7 @@ func TestWheelTools(t *testing.T) {
 	}
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(wheels) != 2 {
-		t.Fatalf("got %v, %v, want no error, 2 wheels", wheels, err)
+		t.Fatalf("wheels %v, %v; want two", wheels, err)
 	}
 	mine := ""
 	for _, wheel := range wheels {

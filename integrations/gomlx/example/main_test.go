@@ -131,7 +131,7 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 		t.Errorf("I/O %+v, want reads on record: %v", r.IO, files)
 	}
 	if r.Verdict.Confidence != "high" {
-		t.Errorf(`got %+v, want r.Verdict.Confidence "high"`, r.Verdict)
+		t.Errorf("verdict %+v, want confidence high", r.Verdict)
 	}
 }
 

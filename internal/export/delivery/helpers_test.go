@@ -113,7 +113,7 @@ func settled(t *testing.T, p *delivery.Processor, want delivery.Stats) {
 	}
 	if got.Ended != want.Ended || got.Exported != want.Exported || got.Spilled != want.Spilled ||
 		got.Dropped != want.Dropped || got.Pending != 0 {
-		t.Errorf("got %+v, want %+v", got, want)
+		t.Errorf("stats %+v, want %+v", got, want)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestSpansThatBeginTogether(t *testing.T) {
 		}
 	}
 	if ids["ai_root"] == ids["interpreter"] || len(th.known) != 0 {
-		t.Errorf(`got %v, %v, want ids["ai_root"] other than ids["interpreter"], no th.known`, ids, th.known)
+		t.Errorf("IDs %v, known spans %v; want two different IDs and no known span", ids, th.known)
 	}
 }
 

@@ -380,7 +380,7 @@ func TestStepsWithoutKineto(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rep.Files[0].Steps != 1 || num(t, c.one(t, "PP", "aten::add"), "step") != 4 {
-		t.Errorf(`got %s, want Files[0].Steps 1, num(t, c.one(t, "PP", "aten::add"), "step") = 4`, rep)
+		t.Errorf("report %s, want 1 step, number 4", rep)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestOpenRace(t *testing.T) {
 	}
 	slices.Sort(seen)
 	if len(seen) != 32 || len(slices.Compact(seen)) != 32 {
-		t.Errorf("got %v, want 32 seen, 32 slices.Compact(seen)", seen)
+		t.Errorf("paths %v, want 32 different ones", seen)
 	}
 }
 

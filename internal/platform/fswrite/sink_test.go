@@ -240,7 +240,7 @@ func TestCheckAndSyncOnRequest(t *testing.T) {
 				}
 			}
 			if c.syncs != 1 || c.checks != 5 || c.closes != 0 {
-				t.Errorf("got %+v, want syncs 1, checks 5, closes 0", c)
+				t.Errorf("file %+v, want 1 sync, 5 checks, not closed", c)
 			}
 			want := full
 			if abandon {
@@ -348,7 +348,7 @@ func TestLateResumeIsNotAStall(t *testing.T) {
 			}
 		}
 		if err := s.Close(t.Context()); err != nil || s.Stats().Outages != 0 {
-			t.Errorf("got %v, %+v, want no error, s.Stats().Outages = 0", err, s.Stats())
+			t.Errorf("Close() = %v, stats %+v; want no outage", err, s.Stats())
 		}
 	})
 }

@@ -229,7 +229,7 @@ func TestMetricsOverOTLP(t *testing.T) {
 		sent[of.GetName()] = true
 	}
 	if !sent[metrics.Iterations.Name] || !sent[metrics.Diagnosis.Name] {
-		t.Errorf("got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
+		t.Errorf("receiver got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
 	}
 	if text := got.GetResource().String(); !strings.Contains(text, "4711") || !strings.Contains(text, "trainspan") {
 		t.Errorf("the resource is %s, want the job 4711", text)

@@ -67,7 +67,7 @@ func TestVerdicts(t *testing.T) {
 			write(t, dir, c.a)
 			all := attempts(t, dir)
 			if len(all) != 1 || all[0].Number != 1 {
-				t.Fatalf("got %+v, want one of all, all[0].Number 1", all)
+				t.Fatalf("attempts %+v, want one, number 1", all)
 			}
 			v := all[0].State.Verdict()
 			if v.Kind != c.kind || c.cause != "" && (v.Cause != c.cause || !slices.Equal(v.Ranks, []int{c.rank})) {
@@ -86,7 +86,7 @@ func TestAttempts(t *testing.T) {
 	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 80, Number: 1, First: 40, Slow: 1, Extra: [4]float64{20}})
 	all := attempts(t, dir)
 	if len(all) != 2 || all[1].Number != 2 {
-		t.Fatalf("got %+v, want 2 all, all[1].Number 2", all)
+		t.Fatalf("attempts %+v, want two, the second number 2", all)
 	}
 	a, b := all[0].State.Verdict(), all[1].State.Verdict()
 	if a.Kind != finding.Fine || b.Kind != finding.SlowRanks || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
@@ -233,7 +233,7 @@ func TestInputWork(t *testing.T) {
 	a := c.Attempts(&job.Job{Ranks: 1, Processes: []*job.Process{p}})[0]
 	_, tab := a.State.Judge()
 	if tab == nil || len(tab.Steps) != steps-1 {
-		t.Fatalf("got %+v, want tab set, steps - 1 Steps", tab)
+		t.Fatalf("table %+v, want %d steps", tab, steps-1)
 	}
 	for i := range tab.Steps {
 		if in, own := tab.Phase(straggler.Input, 0, i), tab.Own(0, i); in != 80e3 || own != 400e3 {
@@ -276,7 +276,7 @@ func TestLoopOverLoop(t *testing.T) {
 	}
 	_, tab := c.Attempts(&job.Job{Ranks: 1, Processes: []*job.Process{p}})[0].State.Judge()
 	if tab == nil || len(tab.Steps) != steps-1 {
-		t.Fatalf("got %+v, want tab set, steps - 1 Steps", tab)
+		t.Fatalf("table %+v, want %d steps", tab, steps-1)
 	}
 	for i := range tab.Steps {
 		if in, forward, backward := tab.Phase(straggler.Input, 0, i), tab.Phase(straggler.Forward, 0, i), tab.Phase(straggler.Backward, 0, i); in != 40e3 || forward != 280e3 || backward != 600e3 {
