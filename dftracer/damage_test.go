@@ -97,7 +97,7 @@ func TestRecoverStops(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := recovery.File(path, &recovery.Options{Stop: ctx.Err}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: recovery.File() = %v, want context.Canceled", name, err)
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
 			t.Errorf("%s was changed, want it as before: %v", name, err)
@@ -113,7 +113,7 @@ func TestRecoverStops(t *testing.T) {
 			}(),
 		} {
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%s of %s: %v", what, name, err)
+				t.Errorf("%s of %s: %v, want context.Canceled", what, name, err)
 			}
 		}
 	}

@@ -121,7 +121,7 @@ func FuzzReadJSON(f *testing.F) {
 		}
 		back, err := otlpform.ReadJSON(again)
 		if err != nil {
-			t.Fatalf("%v: %s", err, again)
+			t.Fatalf("written spans cannot be read: %v: %s", err, again)
 		}
 		if countSpans(back) != countSpans(spans) {
 			t.Errorf("%d spans read back, want %d", countSpans(back), countSpans(spans))

@@ -143,7 +143,7 @@ func TestFlushOfAnExporterAlone(t *testing.T) {
 		"before": e.ForceFlush(t.Context()),
 	} {
 		if err != nil {
-			t.Errorf("%s: %v", when, err)
+			t.Errorf("%s: flush: %v", when, err)
 		}
 	}
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSyncer(e))

@@ -407,7 +407,7 @@ func TestClient(t *testing.T) {
 			cmd := exec.Command(pyrun.Interpreter(t), "-B", "-m", "unittest", "discover", "-s", "tests", "-p", filepath.Base(path))
 			cmd.Env = pyrun.Command(t, "", "").Env
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("tests of the client: %v\n%s", err, out)
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func (j *torchJob) readable(t *testing.T) {
 				}
 			}
 			if out, err := exec.Command("chmod", "-R", "a+rX", path).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("chmod: %v: %s", err, out)
 			}
 		}
 	}

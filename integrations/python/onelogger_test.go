@@ -58,7 +58,7 @@ func oneLogger(t *testing.T, batch, program string) (lines []line, trace []recor
 		for l := range strings.Lines(string(text)) {
 			var r line
 			if err := json.Unmarshal([]byte(l), &r); err != nil {
-				t.Fatalf("%s: %v", l, err)
+				t.Fatalf("line %s is not JSON: %v", l, err)
 			}
 			lines = append(lines, r)
 		}

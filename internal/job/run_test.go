@@ -388,7 +388,7 @@ func TestStop(t *testing.T) {
 	}
 	_, err = set.Read(func(*job.Process) job.Sink { return counting{&spans} })
 	if !errors.Is(err, stop) || spans.Load() == 0 || spans.Load() > 20_000 {
-		t.Errorf("%v after %d spans", err, spans.Load())
+		t.Errorf("reading ended with %v after %d spans, want %v after 1 to 20,000", err, spans.Load(), stop)
 	}
 }
 

@@ -35,7 +35,7 @@ func runOK(t *testing.T, args ...string) string {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &problems)
+		t.Fatalf("example: %v\n%s", err, &problems)
 	}
 	return out.String()
 }

@@ -248,10 +248,10 @@ func TestRefusedHTTP(t *testing.T) {
 			var st rpcstatus.Status
 			if c.media == "application/json" {
 				if err := json.Unmarshal(text, &st); err != nil {
-					t.Errorf("%v: %q", err, text)
+					t.Errorf("answer is not JSON: %v: %q", err, text)
 				}
 			} else if err := proto.Unmarshal(text, &st); err != nil {
-				t.Errorf("%v: %q", err, text)
+				t.Errorf("answer is not a Status: %v: %q", err, text)
 			}
 			if codes.Code(st.GetCode()) != c.code || st.GetMessage() == "" {
 				t.Errorf("status is %v, want code %s and a message", &st, c.code)

@@ -57,7 +57,7 @@ func TestNoNumberTwice(t *testing.T) {
 			child.Env = append(os.Environ(), claimIn+"=.")
 			out, err := child.Output()
 			if err != nil {
-				t.Errorf("%v: %s", err, out)
+				t.Errorf("child: %v: %s", err, out)
 			}
 			for text := range strings.FieldsSeq(string(out)) {
 				n, err := strconv.Atoi(text)

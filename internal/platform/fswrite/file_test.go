@@ -385,7 +385,7 @@ func TestFileReplacedMeanwhile(t *testing.T) {
 			undoStep()
 			undo()
 			if got, all := read(t, target), names(t, "."); !errors.Is(err, c.err) || got != c.want || len(all) != 1 {
-				t.Errorf("%s without %q: %v, %q, left are %q", c.step, lacks, err, got, all)
+				t.Errorf("%s without %q: %v, file %q, files left %q; want %v, %q, one file", c.step, lacks, err, got, all, c.err, c.want)
 			}
 		}
 	}

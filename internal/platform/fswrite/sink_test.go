@@ -253,7 +253,7 @@ func TestCheckAndSyncOnRequest(t *testing.T) {
 				}
 			}
 			if err := s.Close(t.Context()); !errors.Is(err, want) || c.closes != 1 {
-				t.Errorf("%v, closed %d times", err, c.closes)
+				t.Errorf("Close() = %v, closed %d times; want %v, once", err, c.closes, want)
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func TestTimesAreExact(t *testing.T) {
 		kr := kineto.NewReader(strings.NewReader(`{"traceEvents":[{"ph":"X","name":"a","ts":` + tc.text + `,"dur":1}]}`))
 		var ev kineto.Event
 		if err := kr.Next(&ev); err != nil {
-			t.Errorf("%s: %v, %v", tc.text, err, kr.Info().Defects)
+			t.Errorf("%s: Next() = %v; defects %v", tc.text, err, kr.Info().Defects)
 			continue
 		}
 		if ev.TS != tc.ns || kr.Info().InexactTimes != tc.inexact || !ev.HasTS {
