@@ -19,7 +19,7 @@ func TestGoInstall(t *testing.T) {
 	const root = "github.com/trainspan/trainspan"
 	// The build cache has an index of each module by version, so that each run needs another one.
 	version := fmt.Sprintf("v0.0.1-test%d", time.Now().UnixNano())
-	n := &newcomer{t: t, dir: t.TempDir()}
+	n := &shellUser{t: t, dir: t.TempDir()}
 	n.environment()
 	n.paste("the command requires the version", fmt.Sprintf(`cd trainspan/cmd/trainspan
 GOWORK=off go mod edit -require %s@%s

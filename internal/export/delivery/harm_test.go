@@ -49,7 +49,7 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 	p := delivery.New(b, &delivery.Options{
 		Clean:  func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) { panic("clean") },
 		OnLoss: func(delivery.Cause, int64, error) { panic("on loss") },
-		Spill:  brokenShelf{},
+		Spill:  brokenSpill{},
 	})
 	p.OnEnd(span("large", attribute.String("k", strings.Repeat("x", 1<<20))))
 	p.OnEnd(span("small"))
@@ -60,10 +60,10 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 	settled(t, p, delivery.Stats{Ended: 2, Dropped: drops(delivery.Refused, 2)})
 }
 
-type brokenShelf struct{}
+type brokenSpill struct{}
 
-func (brokenShelf) Keep(context.Context, []sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
-func (brokenShelf) Close() error                                               { panic("close") }
+func (brokenSpill) Keep(context.Context, []sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
+func (brokenSpill) Close() error                                               { panic("close") }
 
 func TestConcurrentUse(t *testing.T) {
 	b := &backend{answer: func(_ context.Context, call int, batch []sdktrace.ReadOnlySpan) error {

@@ -139,7 +139,7 @@ func TestHugeSpansAreFound(t *testing.T) {
 // With a spill nothing waits in memory for an hour.
 func TestAPauseFillsTheSpill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, kept := &backend{answer: always(&delivery.Error{Err: errors.New("busy"), Retry: true, After: time.Hour})}, &shelf{room: -1}
+		b, kept := &backend{answer: always(&delivery.Error{Err: errors.New("busy"), Retry: true, After: time.Hour})}, &memorySpill{room: -1}
 		p := delivery.New(b, &delivery.Options{MaxBatch: 10, Spill: kept})
 		end(p, 100)
 		time.Sleep(time.Minute)
