@@ -113,7 +113,7 @@ func TestFilesBesideABackend(t *testing.T) {
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 	if tel, err := trainspan.Start(t.Context(), trainspan.WithName("a job")); err == nil || tel != nil {
-		t.Errorf("got %v, %v, want an error without any output", tel, err)
+		t.Errorf("Start() = %v, %v; want an error and no provider", tel, err)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestBadConfiguration(t *testing.T) {
 	t.Setenv("TRAINSPAN_WORLD_SIZE", "many")
 	tel, err := trainspan.Start(context.Background(), trainspan.WithConfig(config.Config{}))
 	if err == nil || !strings.Contains(err.Error(), "TRAINSPAN_WORLD_SIZE") || tel != nil {
-		t.Errorf(`got %v %v, want an error, "TRAINSPAN_WORLD_SIZE" in err.Error(), tel nil`, tel, err)
+		t.Errorf("Start() = %v, %v; want no provider and an error that names TRAINSPAN_WORLD_SIZE", tel, err)
 	}
 	_, sp := tel.Start(context.Background(), spans.Application) // does nothing
 	sp.End()

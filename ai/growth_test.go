@@ -104,6 +104,6 @@ func TestManyNodes(t *testing.T) {
 		got = append(got, ev.Cat+"/"+ev.Name)
 	}
 	if want := "[c/n7 c/n4999 other/name compute/forward.part compute/own]"; fmt.Sprint(got) != want {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("nodes of the tree are %v, want %v", got, want)
 	}
 }

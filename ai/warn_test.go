@@ -76,7 +76,7 @@ func TestWarnings(t *testing.T) {
 			var output bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &output, &output
 			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v\n%s", err, output.String())
+				t.Fatalf("child: %v\n%s", err, output.String())
 			}
 			warnings := strings.Count(output.String(), "WARN ai scopes")
 			if want == "" && warnings != 0 || want != "" && (warnings != 1 || !strings.Contains(output.String(), want)) {

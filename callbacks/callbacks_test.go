@@ -110,7 +110,7 @@ func TestWithoutProvider(t *testing.T) {
 				t.Errorf("%s without a provider: %v, want no error and the same context", name, err)
 			}
 			if err := p.end(ctx); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: end: %v", name, err)
 			}
 		}
 		_, err1 := cb.OnAppStart(ctx)

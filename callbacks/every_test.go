@@ -65,7 +65,7 @@ func records(t *testing.T, find func(tel *telemetry.Provider, name string) refle
 		}
 		out := find(tel, c.name).Call(in)
 		if err, _ := out[len(out)-1].Interface().(error); err != nil {
-			t.Errorf("%s: %v", c.name, err)
+			t.Errorf("callback %s: %v", c.name, err)
 		}
 		now = now.Add(time.Second)
 	}

@@ -298,7 +298,7 @@ func (o *OTLP) validate(p *problems) {
 	p.when(o.QueueSize > 0 && o.BatchSize > o.QueueSize, path+"batch_size", o.BatchSize, "must not be larger than queue_size, %d", o.QueueSize)
 }
 
-// checkEndpoint requires a URL with a host, or with grpc also host:port. Its
+// checkEndpoint requires a URL with a host; grpc also accepts host:port. Its
 // messages do not show passwords.
 func (o *OTLP) checkEndpoint(p *problems, field, endpoint string) {
 	u, err := url.Parse(endpoint)

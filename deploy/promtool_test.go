@@ -45,7 +45,7 @@ func TestPromtool(t *testing.T) {
 		t.Skip("there is no promtool (apt-get install prometheus): the alerts are not tested")
 	}
 	if out, err := exec.Command(promtool, "check", "rules", "prometheus/rules.yaml").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("promtool check rules: %v\n%s", err, out)
 	}
 	dir := t.TempDir()
 	text, err := os.ReadFile("prometheus/rules.yaml")
@@ -72,6 +72,6 @@ func TestPromtool(t *testing.T) {
 	cmd := exec.Command(promtool, "test", "rules", "test.yaml")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("promtool test rules: %v\n%s", err, out)
 	}
 }

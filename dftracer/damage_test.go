@@ -57,7 +57,7 @@ func TestRecoverLeavesNoOrphans(t *testing.T) {
 		writeFile(t, path, string(text))
 		report, err := recovery.File(path, nil)
 		if err != nil || report.Closed != 1 || report.Unfinished != 1 || report.DamagedAt != -1 {
-			t.Errorf("got %+v, %v, want no error, Closed 1, Unfinished 1, DamagedAt = -1", report, err)
+			t.Errorf("recovery: %+v, %v; want 1 closed, 1 unfinished, no damage", report, err)
 		}
 		v, err := dftracer.ValidateFile(path, nil)
 		if err != nil || !v.OK() || v.Orphans != 0 || v.Counts["dftracer/unfinished/X"] != 1 {
@@ -83,7 +83,7 @@ func TestRecoverInventsNothingInAPart(t *testing.T) {
 	part := `{"id":900,"name":"CM","cat":"dftracer","pid":7,"tid":7,"ph":"M","args":{"hhash":"a","name":"trace.part","value":"2"}}` + "\n"
 	writeFile(t, path, text[:at]+part+text[at:])
 	if report, err := recovery.File(path, nil); err != nil || report.Unfinished != 0 {
-		t.Errorf("got %+v, %v, want no error, Unfinished 0", report, err)
+		t.Errorf("recovery of a part: %+v, %v; want none unfinished", report, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestRecoverStops(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := recovery.File(path, &recovery.Options{Stop: ctx.Err}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: recovery.File() = %v, want context.Canceled", name, err)
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, text) {
 			t.Errorf("%s was changed, want it as before: %v", name, err)
@@ -113,12 +113,12 @@ func TestRecoverStops(t *testing.T) {
 			}(),
 		} {
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("%s of %s: %v", what, name, err)
+				t.Errorf("%s of %s: %v, want context.Canceled", what, name, err)
 			}
 		}
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
-		t.Errorf("got %v, %v, want no error, 2 left", left, err)
+		t.Errorf("files left %v, %v; want two", left, err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestGzipChecksumIsChecked(t *testing.T) {
 	writeFile(t, path, string(data))
 	st, err := dftracer.Scan(path, nil, func(*dftracer.Event) error { return nil })
 	if err != nil || !st.Torn || !errors.Is(st.Cause, gzip.ErrChecksum) {
-		t.Errorf("got %+v, %v, want no error, Torn, error gzip.ErrChecksum", st, err)
+		t.Errorf("reading: %+v, %v; want it torn by a wrong checksum", st, err)
 	}
 	if r, err := dftracer.ValidateFile(path, nil); err != nil || r.OK() {
 		t.Errorf("ValidateFile: valid %v, %v; want a problem with the checksum", r.OK(), err)
@@ -175,7 +175,7 @@ func TestProblemsAreGrouped(t *testing.T) {
 	for _, g := range r.Groups {
 		n += g.Count
 		if g.First.Line < line || g.First.Text == "" || g.First.Rule != g.Rule {
-			t.Errorf("got %+v, want at least line First.Line, First.Text set, First.Rule = Rule", g)
+			t.Errorf("group %+v, want its first problem, with text and rule, in the order of lines", g)
 		}
 		line = g.First.Line
 	}

@@ -218,7 +218,7 @@ func FuzzEncoder(f *testing.F) {
 				Args      map[string]any
 			}
 			if err := dec.Decode(&rec); err != nil {
-				t.Fatalf("%v: %q", err, line)
+				t.Fatalf("line is not JSON: %v: %q", err, line)
 			}
 			if rec.ID != ev.ID || rec.TS != ev.TS || rec.Dur != ev.Dur {
 				t.Errorf("event read back: %+v, want ID %d, ts %d, dur %d", rec, ev.ID, ev.TS, ev.Dur)

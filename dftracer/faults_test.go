@@ -33,7 +33,7 @@ func TestTwoWritersOnOnePath(t *testing.T) {
 			}
 			emit(w, each)
 			if err := w.Close(); err != nil || w.Stats().Lost != 0 {
-				t.Errorf("got %v, %+v, want no error, w.Stats().Lost = 0", err, w.Stats())
+				t.Errorf("Close() = %v, stats %+v; want no loss", err, w.Stats())
 			}
 		})
 	}

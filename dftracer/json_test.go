@@ -94,9 +94,9 @@ func FuzzAppendObject(f *testing.F) {
 	})
 }
 
-// TestWhole checks that all notations of an integer give the same number, and
+// TestIntegersInAnyNotation checks that all notations of an integer give the same number, and
 // that other values are refused.
-func TestWhole(t *testing.T) {
+func TestIntegersInAnyNotation(t *testing.T) {
 	none := int64(-99)
 	for _, c := range []struct {
 		arg  dftracer.Arg

@@ -73,7 +73,7 @@ func TestDiskFull(t *testing.T) {
 	cmd.Env = append(os.Environ(), childVariable+"="+path, modeVariable+"=limit")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("child: %v\n%s", err, out)
 	}
 	want := "full: true true true\nsync: <nil>\nclose: <nil>\nlost: 0 outage: true\n"
 	if string(out) != want {

@@ -48,7 +48,7 @@ func TestScanLongLine(t *testing.T) {
 				t.Errorf("%d MiB allocated, want at most twice the line", n>>20)
 			}
 			if err != nil || st.Events != c.events || st.Bad != 1 || st.Lines != c.events+2 || st.Torn {
-				t.Errorf("got %+v, %v, want no error, Events = c.events, Bad 1, Lines = c.events + 2, not Torn", st, err)
+				t.Errorf("Scan() = %+v, %v; want %d events, one bad line, not torn", st, err, c.events)
 			}
 			rd, err := dftracer.OpenReader(path, nil)
 			if err != nil {

@@ -46,6 +46,6 @@ func TestOlderDialects(t *testing.T) {
 		t.Errorf(`event %+v, want 100 µs and 3 arguments, the second a,}",}, the third 2`, e)
 	}
 	if e := &events[1]; e.ID != 7 || e.TS != 1698080323775554 || e.Dur != 141 || e.PID != 33 || tracefile.Str(e.Args[0]) != "node7" {
-		t.Errorf(`got %+v, want ID 7, TS 1698080323775554, Dur 141, PID 33, tracefile.Str(e.Args[0]) = "node7"`, e)
+		t.Errorf("event %+v, want ID 7, ts 1698080323775554, 141 µs, process 33, node7", e)
 	}
 }

@@ -157,7 +157,7 @@ func TestDeadWriterCloses(t *testing.T) {
 	}
 	emit(w, 3)
 	if st := w.Stats(); st.Late != 3 || st.Lost < 10 {
-		t.Errorf("got %+v, want Late 3, at least 10 Lost", st)
+		t.Errorf("stats %+v, want 3 late and 10 lost or more", st)
 	}
 	f.broken = true
 	if _, err := dftracer.NewWriter(f, nil); !errors.Is(err, errDisk) {
@@ -190,7 +190,7 @@ func TestRemovedDirectory(t *testing.T) {
 			}
 			report := dftest.Check(t, w.Path())
 			if report.Lost < 50 || report.Counts["compute/step/X"] < 5 || report.Counts["dftracer/FH/M"] != 2 {
-				t.Errorf(`got %+v, want at least 50 Lost, at least 5 Counts["compute/step/X"], Counts["dftracer/FH/M"] 2`, report)
+				t.Errorf("trace has %+v, want 50 lost and 5 steps or more, 2 FH records", report)
 			}
 			if got := report.Counts["compute/step/X"] + report.Lost; got < 75 {
 				t.Errorf("%d events are neither written nor counted as lost", 75-got)
@@ -220,7 +220,7 @@ func TestRenamedFile(t *testing.T) {
 		t.Errorf("nothing was lost, but: %v", err)
 	}
 	if r := dftest.Check(t, path); r.Counts["compute/step/X"] != 5 || r.Lost != 0 {
-		t.Errorf(`got %+v, want Counts["compute/step/X"] 5, Lost 0`, r)
+		t.Errorf("trace has %+v, want 5 steps, none lost", r)
 	}
 }
 

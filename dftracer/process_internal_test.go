@@ -8,6 +8,6 @@ import (
 
 func TestAProcessIsNamedWithoutItsArguments(t *testing.T) {
 	if got := (Process{}).withDefaults(); got.Command != tracefile.Arguments()[0] || got.Exec == "" {
-		t.Errorf("got %+v, want Command = tracefile.Arguments()[0], Exec set", got)
+		t.Errorf("process is %+v, want the command without its arguments", got)
 	}
 }

@@ -112,7 +112,7 @@ func TestReaderReportsIOErrors(t *testing.T) {
 	}
 	for _, err := range rd.All() {
 		if !errors.Is(err, broken) {
-			t.Errorf("got %v, want error broken", err)
+			t.Errorf("Next() = %v, want %v", err, broken)
 		}
 	}
 	if _, err := dftracer.OpenReader(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, os.ErrNotExist) {
@@ -302,7 +302,7 @@ func TestDamagedMember(t *testing.T) {
 	}
 	report, err := recovery.File(path, nil)
 	if err != nil || report.Clean || report.Lines < whole {
-		t.Errorf("got %v %+v, want no error, not Clean, at least whole Lines", err, report)
+		t.Errorf("recovery: %v, %+v; want it not clean, with %d lines or more", err, report, whole)
 	}
 	if report.DamagedAt != int64(len(parts[0])) {
 		t.Errorf("damaged at %d, want %d, the start of the member", report.DamagedAt, len(parts[0]))

@@ -236,7 +236,7 @@ func TestRecoverManyOpenSpans(t *testing.T) {
 		allocated = allocatedBy(func() {
 			r, err := recovery.File(path, nil)
 			if err != nil || r.Closed != n {
-				t.Errorf("got %+v %v, want no error, Closed = n", r, err)
+				t.Errorf("recovery: %+v, %v; want %d closed", r, err, n)
 			}
 		})
 		dftest.Check(t, path)

@@ -97,7 +97,7 @@ func TestRecoverClosesOpenSpans(t *testing.T) {
 			}
 			report, err := recovery.File(path, nil)
 			if err != nil || report.Closed != 3 || report.Clean || report.CutBytes != 21 {
-				t.Errorf("got %v %+v, want no error, Closed 3, not Clean, CutBytes 21", err, report)
+				t.Errorf("recovery: %v, %+v; want 3 closed, 21 bytes cut", err, report)
 			}
 			v, err := dftracer.ValidateFile(path, nil)
 			if err != nil || !v.OK() || v.Open != 0 || v.Orphans != 0 {

@@ -206,8 +206,8 @@ func TestSingleMember(t *testing.T) {
 	}
 }
 
-// TestNothingGrowsOld waits for the flush interval in synthetic time.
-func TestNothingGrowsOld(t *testing.T) {
+// TestWritesAfterTheFlushInterval waits for the flush interval in synthetic time.
+func TestWritesAfterTheFlushInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &flaky{}
 		w, err := dftracer.NewWriter(f, &dftracer.Options{})
@@ -261,7 +261,7 @@ func testRotation(t *testing.T, file string, opts *dftracer.Options) {
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(files) < 3 || int(w.Stats().Parts) != len(files)-1 {
-		t.Fatalf("got %v, %+v, want at least 3 files, int(w.Stats().Parts) = len(files) - 1", files, w.Stats())
+		t.Fatalf("files %v, stats %+v; want 3 files or more, all counted as parts but the first", files, w.Stats())
 	}
 	total := 0
 	for _, path := range files {
@@ -342,7 +342,7 @@ func TestExistingFile(t *testing.T) {
 	}
 	files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	if len(files) != 3 {
-		t.Errorf("got %v, want 3", files)
+		t.Errorf("files %v, want 3", files)
 	}
 	for _, f := range files {
 		dftest.Check(t, f)

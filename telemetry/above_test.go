@@ -70,7 +70,7 @@ func TestParentVariable(t *testing.T) {
 // However a span is started, it is a child of the environment's span unless it
 // has another parent; the same holds for what an exporter gets if spans are
 // left out. The trace file has the same roots as without the variable.
-func TestAllHangsBelowTheVariable(t *testing.T) {
+func TestAllSpansAreBelowTheVariable(t *testing.T) {
 	t.Setenv(settings.ParentVariable, "00-"+aboveTrace+"-"+aboveSpan+"-01")
 	sent := tracetest.NewInMemoryExporter()
 	path := filepath.Join(t.TempDir(), "trace.pfw")

@@ -51,7 +51,7 @@ func TestBuilderCanBeCorrected(t *testing.T) {
 	}
 }
 
-func TestBuilderTellsMisuse(t *testing.T) {
+func TestBuilderReportsMisuse(t *testing.T) {
 	b := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog())
 	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "no configuration was provided") {
 		t.Errorf("ConfigureProvider without a configuration: %v, want an error", err)

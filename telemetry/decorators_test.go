@@ -184,7 +184,7 @@ func TestDecoratorsLoseNothing(t *testing.T) {
 			texts[i] = logRecords(t, wrap)
 		}
 		if len(texts[0]) == 0 || !slices.Equal(texts[0], texts[1]) {
-			t.Errorf("got %s, want some texts[0], texts[0] = texts[1]", difference(texts[0], texts[1]))
+			t.Errorf("traces are empty or differ:\n%s", difference(texts[0], texts[1]))
 		}
 	})
 

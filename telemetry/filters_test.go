@@ -131,7 +131,7 @@ func TestFiltersThatNameAScopeDifferently(t *testing.T) {
 }
 
 // An invalid filter is refused, and so are two filters.
-func TestFilterThatIsNone(t *testing.T) {
+func TestInvalidFilters(t *testing.T) {
 	b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
 		WithExporter(&memory{}, everything, onlyLoop).WithExporter(&memory{}, config.Export{Mode: "some"})
 	if _, err := b.ConfigureProvider(context.Background()); err == nil || !strings.Contains(err.Error(), "one filter") || !strings.Contains(err.Error(), "some") {

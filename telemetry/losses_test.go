@@ -23,28 +23,28 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// diary notes the order in which outputs are shut down.
-type diary struct {
+// callOrder notes the order in which outputs are shut down.
+type callOrder struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (d *diary) note(line string) {
+func (d *callOrder) note(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, line)
 }
 
-func (d *diary) String() string {
+func (d *callOrder) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return strings.Join(d.lines, ", ")
 }
 
-// picky is a span exporter that refuses spans with some names.
-type picky struct{ refuse map[string]bool }
+// refusingExporter is a span exporter that refuses spans with some names.
+type refusingExporter struct{ refuse map[string]bool }
 
-func (p picky) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
+func (p refusingExporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
 	for _, s := range batch {
 		if p.refuse[s.Name()] {
 			return errors.New("refused")
@@ -52,25 +52,25 @@ func (p picky) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan) err
 	}
 	return nil
 }
-func (picky) Shutdown(context.Context) error { return nil }
+func (refusingExporter) Shutdown(context.Context) error { return nil }
 
-// postman is a native exporter that sends, and loses all events but the first.
-type postman struct {
+// sendingExporter is a native exporter that sends, and loses all events but the first.
+type sendingExporter struct {
 	memory
-	diary *diary
-	limit int // how many it accepts
+	callOrder *callOrder
+	limit     int // how many it accepts
 }
 
-func (p *postman) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+func (p *sendingExporter) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
 	return outputs.Traits{Ordered: true, Inline: true, Remote: true}, nil
 }
 
-func (p *postman) Shutdown(context.Context) error {
-	p.diary.note("sender finished")
+func (p *sendingExporter) Shutdown(context.Context) error {
+	p.callOrder.note("sender finished")
 	return nil
 }
 
-func (p *postman) Stats() outputs.Stats {
+func (p *sendingExporter) Stats() outputs.Stats {
 	n := int64(len(p.all()))
 	lost := max(0, n-int64(p.limit))
 	d := outputs.Delivery{What: outputs.DeliversLogs, Total: n, Sent: n - lost, Dropped: lost}
@@ -83,18 +83,18 @@ func (p *postman) Stats() outputs.Stats {
 // local is a native exporter that writes a file.
 type local struct {
 	memory
-	diary *diary
+	callOrder *callOrder
 }
 
-func (l *local) ForceFlush(context.Context) error { l.diary.note("file flushed"); return nil }
+func (l *local) ForceFlush(context.Context) error { l.callOrder.note("file flushed"); return nil }
 
-func (l *local) Shutdown(context.Context) error { l.diary.note("file closed"); return nil }
+func (l *local) Shutdown(context.Context) error { l.callOrder.note("file closed"); return nil }
 
 // traceFile is a trace file that gets reports of losses.
 type traceFile struct {
 	outputs.None
-	diary *diary
-	drops map[string]int64
+	callOrder *callOrder
+	drops     map[string]int64
 }
 
 func (f *traceFile) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
@@ -111,20 +111,23 @@ func (f *traceFile) Write(records []outputs.Record) error {
 	}
 	return nil
 }
-func (f *traceFile) Shutdown(context.Context) error { f.diary.note("trace closed"); return nil }
+func (f *traceFile) Shutdown(context.Context) error { f.callOrder.note("trace closed"); return nil }
 
 // sentMeters are metrics whose last export fails.
 type sentMeters struct {
 	outputs.None
 	noop.MeterProvider
-	diary *diary
-	lost  int64
+	callOrder *callOrder
+	lost      int64
 }
 
 func (m *sentMeters) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
 	return outputs.Traits{Remote: true, Metrics: true}, nil
 }
-func (m *sentMeters) Shutdown(context.Context) error { m.diary.note("metrics finished"); return nil }
+func (m *sentMeters) Shutdown(context.Context) error {
+	m.callOrder.note("metrics finished")
+	return nil
+}
 func (m *sentMeters) Stats() outputs.Stats {
 	return outputs.Stats{Delivery: outputs.Delivery{
 		What: outputs.DeliversMetrics, Total: 3 + m.lost, Sent: 3, Dropped: m.lost, Failed: 1 + m.lost,
@@ -134,18 +137,18 @@ func (m *sentMeters) Stats() outputs.Stats {
 // lossy is a job with all outputs that can lose something.
 type lossy struct {
 	*job
-	diary  *diary
-	sender *postman
-	file   *local
-	trace  *traceFile
-	log    *bytes.Buffer
+	callOrder *callOrder
+	sender    *sendingExporter
+	file      *local
+	trace     *traceFile
+	log       *bytes.Buffer
 }
 
 func newLossy(t *testing.T, loses bool) *lossy {
-	l := &lossy{diary: &diary{}, log: &bytes.Buffer{}}
-	l.sender, l.file, l.trace = &postman{diary: l.diary, limit: 1}, &local{diary: l.diary}, &traceFile{diary: l.diary}
-	meters := &sentMeters{diary: l.diary, lost: 2}
-	exporter := picky{map[string]bool{"odd": true}}
+	l := &lossy{callOrder: &callOrder{}, log: &bytes.Buffer{}}
+	l.sender, l.file, l.trace = &sendingExporter{callOrder: l.callOrder, limit: 1}, &local{callOrder: l.callOrder}, &traceFile{callOrder: l.callOrder}
+	meters := &sentMeters{callOrder: l.callOrder, lost: 2}
+	exporter := refusingExporter{map[string]bool{"odd": true}}
 	if !loses {
 		l.sender.limit, meters.lost, exporter.refuse = 1000, 0, nil
 	}
@@ -162,8 +165,8 @@ func (l *lossy) ways(t *testing.T) map[string]func() {
 		"callback": func() { check(t, l.cb.OnAppEnd(l.ctx)) },
 		"scope": func() {
 			telemetry.FromContext(l.ctx).End()
-			if strings.Contains(l.diary.String(), "closed") || !strings.Contains(l.diary.String(), "file flushed") {
-				t.Errorf("at the end of the application the exporters got %s, want the file flushed and none closed", l.diary)
+			if strings.Contains(l.callOrder.String(), "closed") || !strings.Contains(l.callOrder.String(), "file flushed") {
+				t.Errorf("at the end of the application the exporters got %s, want the file flushed and none closed", l.callOrder)
 			}
 			check(t, l.tel.Shutdown(l.ctx))
 		},
@@ -225,9 +228,9 @@ func TestLossesAreReportedEverywhere(t *testing.T) {
 				t.Errorf("the sender got %d data errors, want 1", n)
 			}
 			reportedInLog(t, l.log, &s1)
-			_, local, ok := strings.Cut(l.diary.String(), "sender finished, metrics finished, ")
-			if !ok || strings.Count(local, "closed") != 2 || strings.Count(l.diary.String(), "closed") != 2 {
-				t.Errorf("exporters were called in the order %s, want the sender and the metrics finished before the two files are closed", l.diary)
+			_, local, ok := strings.Cut(l.callOrder.String(), "sender finished, metrics finished, ")
+			if !ok || strings.Count(local, "closed") != 2 || strings.Count(l.callOrder.String(), "closed") != 2 {
+				t.Errorf("exporters were called in the order %s, want the sender and the metrics finished before the two files are closed", l.callOrder)
 			}
 		})
 	}
@@ -258,7 +261,7 @@ func reportedInLog(t *testing.T, log *bytes.Buffer, s *telemetry.Stats) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("got %d lines with the sums, want 1:\n%s", found, log)
+		t.Errorf("%d lines with the sums, want 1:\n%s", found, log)
 	}
 }
 
@@ -271,7 +274,7 @@ func TestNoReportWithoutLosses(t *testing.T) {
 		t.Errorf("%d data errors, drops %v, log %s; want no report of losses", n, l.trace.drops, l.log)
 	}
 	if s := l.tel.Stats(); s.DataErrors != 0 || s.DroppedSpans+s.DroppedLogRecords+s.LostMetricExports != 0 {
-		t.Errorf("got %+v, want DataErrors 0, DroppedSpans + s.DroppedLogRecords + s.LostMetricExports = 0", s)
+		t.Errorf("stats %+v, want no data error and no loss", s)
 	}
 }
 
@@ -282,22 +285,22 @@ func TestASenderThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
-		l := &local{diary: &diary{}}
+		l := &local{callOrder: &callOrder{}}
 		tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(base()).
-			WithExporter(&hanging{postman: postman{diary: l.diary, limit: 1000}, release: release}).WithExporter(l).
+			WithExporter(&hanging{sendingExporter: sendingExporter{callOrder: l.callOrder, limit: 1000}, release: release}).WithExporter(l).
 			WithShutdownTimeout(time.Second).ConfigureProvider(context.Background())
 		check(t, err)
 		if err := tel.Shutdown(context.Background()); err == nil || !strings.Contains(err.Error(), "hanging did not shut down in time") {
 			t.Errorf("Shutdown() = %v, want an error that names the hanging output", err)
 		}
-		if !strings.HasSuffix(l.diary.String(), "file closed") {
-			t.Errorf("exporters were called in the order %s, want the file closed last", l.diary)
+		if !strings.HasSuffix(l.callOrder.String(), "file closed") {
+			t.Errorf("exporters were called in the order %s, want the file closed last", l.callOrder)
 		}
 	})
 }
 
 type hanging struct {
-	postman
+	sendingExporter
 	release chan struct{}
 }
 
@@ -318,13 +321,13 @@ func (m *lossyMeters) Shutdown(ctx context.Context) error { return m.sent.Shutdo
 func (m *lossyMeters) Stats() outputs.Stats               { return m.sent.Stats() }
 
 // Metrics count the losses, by cause.
-func TestMetricsTellLosses(t *testing.T) {
+func TestMetricsCountLosses(t *testing.T) {
 	reader := metric.NewManualReader()
-	d := &diary{}
-	meters := &lossyMeters{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)), sent: sentMeters{diary: d, lost: 2}}
-	sender := &postman{diary: d, limit: 1}
+	d := &callOrder{}
+	meters := &lossyMeters{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader)), sent: sentMeters{callOrder: d, lost: 2}}
+	sender := &sendingExporter{callOrder: d, limit: 1}
 	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) {
-		b.WithExporter(sender).WithSpanExporter(picky{map[string]bool{"odd": true}}).WithMeterProvider(meters)
+		b.WithExporter(sender).WithSpanExporter(refusingExporter{map[string]bool{"odd": true}}).WithMeterProvider(meters)
 	})
 	_, s := j.tel.StartSpan(j.ctx, "odd")
 	s.End()

@@ -121,7 +121,7 @@ func TestScopesCallbacksAndPlainSpansMix(t *testing.T) {
 	}
 }
 
-func TestFinalizationHangsUnderTheApplication(t *testing.T) {
+func TestFinalizationIsBelowTheApplication(t *testing.T) {
 	j := newJob(t, async)
 	startTraining(t, j)
 	ctx, save := j.tel.Start(j.ctx, spans.CheckpointSave, telemetry.SaveStart{GlobalStep: 1})
@@ -250,7 +250,7 @@ func TestClosuresPassErrorsAndPanicsOn(t *testing.T) {
 	}
 }
 
-func TestExportedSpansHangUnderExportedAncestors(t *testing.T) {
+func TestExportedSpansHaveExportedAncestors(t *testing.T) {
 	sent := tracetest.NewInMemoryExporter()
 	j := newJob(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithSpanExporter(kept{sent}) })
 	startTraining(t, j)

@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// wanderer runs random spans of all kinds below each other.
-type wanderer struct {
+// randomSpans runs random spans of all kinds below each other.
+type randomSpans struct {
 	*job
 	t      *testing.T
 	r      *rand.Rand
@@ -27,7 +27,7 @@ type wanderer struct {
 	kind   dispatch.ScopeKind
 }
 
-func (w *wanderer) below(ctx context.Context, depth int) {
+func (w *randomSpans) below(ctx context.Context, depth int) {
 	for range w.r.IntN(5) {
 		if depth > 4 {
 			return
@@ -67,7 +67,7 @@ func (w *wanderer) below(ctx context.Context, depth int) {
 
 // With random filters, nesting and segments, the spans of a backend are
 // connected, and no trace exceeds its budget.
-func TestAnyRunHangsTogether(t *testing.T) {
+func TestAnyRunIsConnected(t *testing.T) {
 	names := []string{
 		spans.Application, spans.TrainingLoop, spans.Epoch, spans.TrainingIteration, spans.ValidationLoop,
 		"custom0", "custom1", "plain0", "plain1", "compute.forward",
@@ -97,7 +97,7 @@ func TestAnyRunHangsTogether(t *testing.T) {
 				b.WithIDGenerator(telemetry.RandomIDs())
 			}
 		})
-		w := &wanderer{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: dispatch.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
+		w := &randomSpans{job: j, t: t, r: r, tracer: j.tel.Tracer("user"), kind: dispatch.SourceOf(j.tel.TracerProvider()).ScopeKind("compute", "forward")}
 		j.ctx = started(t)(j.cb.OnAppStart(context.Background()))
 		w.below(j.ctx, 2)
 		j.ctx = started(t)(j.cb.OnTrainStart(j.ctx, callbacks.TrainStart{}))

@@ -343,7 +343,7 @@ func TestBarAgreesWithSummary(t *testing.T) {
 				want += ns - spent[strconv.Itoa(late)]
 			}
 			if lost := of[account.LostWork]; forLate > want || forLate < want-lost-bar[string(account.StepUnsplit)] {
-				t.Errorf("got waits of %d ns for rank %d in the bar, want %d ns as in the summary, less at most %d in lost steps", forLate, late, want, lost)
+				t.Errorf("bar has waits of %d ns for rank %d, want %d ns as in the summary, less at most %d in lost steps", forLate, late, want, lost)
 			}
 			if share := float64(forLate) / float64(all); share < 0.15 {
 				t.Errorf("%.2f of the bar is waiting for rank %d, want at least 0.15", share, late)

@@ -37,9 +37,9 @@ func reportOf(kind finding.Kind, how job.How, ranks ...int) *report.Report {
 	return r
 }
 
-// TestAlertTellsChanges checks that an answer that two readings give is reported
+// TestAlertReportsChanges checks that an answer that two readings give is reported
 // once, and an answer that alternates once per interval.
-func TestAlertTellsChanges(t *testing.T) {
+func TestAlertReportsChanges(t *testing.T) {
 	fine, slow, other := reportOf(finding.Fine, ""), reportOf(finding.SlowRanks, "", 3), reportOf(finding.SlowRanks, "", 4)
 	unknown, hung, done := reportOf(finding.Unknown, ""), reportOf(finding.Hang, job.Hung, 3), reportOf(finding.Fine, job.Completed)
 	type reading struct {
@@ -122,7 +122,7 @@ func TestAlert(t *testing.T) {
 		return json.Unmarshal(text, &m)
 	})
 	if v := m.Verdict.Rank; v == nil || v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{3}) || m.Verdict.Sentence == "" || len(m.Losses) == 0 {
-		t.Errorf("got %+v, want v set, v.Kind = finding.SlowRanks, v.Ranks = [3], Verdict.Sentence set, some Losses", m)
+		t.Errorf("alert sent %+v, want slow rank 3, a sentence and losses", m)
 	}
 	var body alertMessage
 	if err := json.Unmarshal(<-posted, &body); err != nil || body.Verdict.Sentence != m.Verdict.Sentence {

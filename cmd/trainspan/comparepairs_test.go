@@ -48,7 +48,7 @@ func TestPairs(t *testing.T) {
 			}
 			notes := regexp.MustCompile(`pair \d of \d: \w+, \w+`).FindAllString(said.String(), -1)
 			if text := strings.Join(notes, "|") + said.String(); !strings.Contains(text, c.says) {
-				t.Errorf("got %q, want %q", text, c.says)
+				t.Errorf("comparison reports %q, want %q", text, c.says)
 			}
 			if c.want < 0 && (!strings.Contains(out.String(), "step, median") || !strings.Contains(out.String(), "base-1, base-2")) {
 				t.Errorf("compare prints no comparison of base-1 and base-2: %s", out.String())

@@ -70,15 +70,15 @@ func TestChromeIsStrictJSON(t *testing.T) {
 		switch {
 		case ev.Ph == "X" && ev.Cat == "mine":
 			if ev.TS != 10 || ev.Dur != 5 || ev.Args["nan"] != "NaN" || ev.Args["file"] != "/a b" || ev.Args["fake_hash"] != "no such hash" {
-				t.Errorf(`got %+v, want TS 10, Dur 5, Args["nan"] "NaN", Args["file"] "/a b", Args["fake_hash"] "no such hash"`, ev)
+				t.Errorf(`event is %+v, want 10 to 15 µs and arguments nan NaN, file /a b, fake_hash "no such hash"`, ev)
 			}
 		case ev.Ph == "C":
 			if len(ev.Args) != 1 || ev.Args["util"] != 0.5 {
-				t.Errorf(`got %+v, want one of Args, Args["util"] 0.5`, ev)
+				t.Errorf("counter is %+v, want util 0.5 only", ev)
 			}
 		case ev.Name == "process_name":
 			if ev.Args["name"] != "Rank 3" {
-				t.Errorf(`got %+v, want Args["name"] "Rank 3"`, ev)
+				t.Errorf(`process name is %+v, want "Rank 3"`, ev)
 			}
 		}
 	}

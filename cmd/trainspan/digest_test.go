@@ -53,7 +53,7 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat("all.digest"); err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("got %v, %v, want no error, info.Mode().Perm() = 0o644", info.Mode(), err)
+		t.Errorf("mode of the digest is %v, %v; want 0644", info.Mode(), err)
 	}
 
 	text, err := os.ReadFile("all.digest")

@@ -18,10 +18,10 @@ func TestColourNeedsATerminalAndLeave(t *testing.T) {
 		t.Error("a buffer counts as a terminal, want not")
 	}
 	if got := (ui.Painter{On: true}).Bad("x\x1b[0m"); got != "\x1b[31mx·[0m\x1b[0m" {
-		t.Errorf("got %q, want \"\\x1b[31mx·[0m\\x1b[0m\"", got)
+		t.Errorf("Bad with colours = %q, want \"\x1b[31mx·[0m\x1b[0m\"", got)
 	}
 	if got := (ui.Painter{}).Bad("x"); got != "x" {
-		t.Errorf("got %q, want \"x\"", got)
+		t.Errorf(`Bad without colours = %q, want "x"`, got)
 	}
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

@@ -92,6 +92,6 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 	}
 	call("trace", "import", start)
 	if text, err := os.ReadFile(filepath.Join(thesis, "a.txt")); err != nil || string(text) != "precious" {
-		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
+		t.Errorf(`file of the user contains %q, %v; want "precious" as before`, text, err)
 	}
 }

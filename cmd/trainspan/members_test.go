@@ -91,7 +91,7 @@ func TestInfoIndependentOfLayout(t *testing.T) {
 	}
 	first := inspect(plain)
 	if first.BadLines != 0 || first.Damaged != "" || first.Events < 20_000 || first.Text != int64(len(text)) {
-		t.Fatalf(`got %+v, want BadLines 0, Damaged "", at least 20,000 Events, Text = int64(len(text))`, first)
+		t.Fatalf("Info of the first layout = %+v, want 20,000 events or more, all %d bytes, no damage", first, len(text))
 	}
 	for _, size := range []int{9_999, 70_001, 1 << 20, len(text)} {
 		zipped := gziptest.Pack(slices.Collect(slices.Chunk(text, size))...)

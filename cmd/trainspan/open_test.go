@@ -38,7 +38,7 @@ func TestOpenServesTheTrace(t *testing.T) {
 	}
 	at, err := url.Parse(trace)
 	if err != nil || at.Hostname() != "127.0.0.1" {
-		t.Fatalf(`got %v, %v, want no error, at.Hostname() = "127.0.0.1"`, at, err)
+		t.Fatalf("address to open is %v, %v; want host 127.0.0.1", at, err)
 	}
 	word := strings.TrimSuffix(strings.TrimPrefix(at.Path, "/"), "/trace.json")
 	if len(word) != 43 {

@@ -263,7 +263,7 @@ func TestOperations(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v := replayOperations(t, c.rows(t)).Verdict()
 			if v.Kind != c.kind || !slices.Equal(v.Ranks, c.ranks) || string(v.Cause) != c.cause || math.Abs(v.Gain-c.gain) > 0.01 {
-				t.Errorf("got %s of ranks %v, cause %q, gain %.2f (%s), want %s of ranks %v, cause %q, gain %.2f", v.Kind, v.Ranks, v.Cause, v.Gain, v.Sentence, c.kind, c.ranks, c.cause, c.gain)
+				t.Errorf("got %s of ranks %v, cause %q, gain %.2f (%s); want %s of ranks %v, cause %q, gain %.2f", v.Kind, v.Ranks, v.Cause, v.Gain, v.Sentence, c.kind, c.ranks, c.cause, c.gain)
 			}
 			if v.Coverage.ReplayError > 0.01 {
 				t.Errorf("the replay differs from the steps by %.3f, want at most 0.01", v.Coverage.ReplayError)

@@ -45,7 +45,7 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	}
 	sp := byName["forward"]
 	if len(back.spans) != 2 || sp == nil || byName["step"].GetStatus().GetCode() != tracepb.Status_STATUS_CODE_OK {
-		t.Fatalf(`got %v, want 2 back.spans, sp set, byName["step"].GetStatus().GetCode() = tracepb.Status_STATUS_CODE_OK`, back.spans)
+		t.Fatalf("receiver got %v, want 2 spans, the step with status OK", back.spans)
 	}
 	if st := sp.GetStatus(); st.GetCode() != tracepb.Status_STATUS_CODE_ERROR || st.GetMessage() != "out of memory" {
 		t.Errorf(`status %v, want error "out of memory"`, st)

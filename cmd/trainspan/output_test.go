@@ -145,7 +145,7 @@ func TestForce(t *testing.T) {
 				t.Errorf("file: status %d, want %d: %s", status, ui.StatusOK, problems)
 			}
 			if text, err := os.ReadFile(file); err != nil || string(text) == "old" {
-				t.Errorf(`got %q, %v, want no error, string(text) other than "old"`, text, err)
+				t.Errorf("file after --force contains %q, %v; want the new content", text, err)
 			}
 			for _, path := range []string{link, dangling} {
 				if status, _, problems := call(append(args, path)...); status != ui.StatusUse || !strings.Contains(problems, "symbolic link") {

@@ -357,7 +357,7 @@ for step in range(3):
 	cmd := exec.Command(python, "-c", job)
 	cmd.Env = append(os.Environ(), "TRAINSPAN_RING="+dir, "POISON="+poison, "PYTHONPATH="+filepath.Join(repo, "integrations", "python"), "PYTHONDONTWRITEBYTECODE=1", "TRAINSPAN_JOB="+poison, "TRAINSPAN_SESSION_TAG="+poison)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("Python: %v: %s", err, out)
 	}
 	out := filepath.Join(t.TempDir(), "out"+poisonName)
 	text, _ := cleanRun(t, "trace", "import", dir, "-o", out)

@@ -126,9 +126,9 @@ type profiled struct {
 	pids       []int64
 }
 
-// jobsOfProfiles groups sources by job, with the results of an import: windows
-// of the same process, and those of different ranks of the same world size at
-// about the same time. Other sources are separate jobs. Compile logs belong to
+// jobsOfProfiles groups sources by job, with the results of an import. A job has
+// the windows of the same process, and those of different ranks of the same
+// world size at about the same time; other sources are separate jobs. Compile logs belong to
 // the only job if there is one, and are separate jobs otherwise.
 func jobsOfProfiles(sources []torch.Source, r *torch.Report) (jobs [][]torch.Source) {
 	of := make(map[string]*profiled)

@@ -329,7 +329,7 @@ func TestRunWithoutScript(t *testing.T) {
 			}
 			got := s.err.String()
 			if !strings.Contains(got, missing) || !strings.Contains(got, c.said) || strings.Contains(got, "Error ") != (c.said != "") || strings.Contains(got, "trainspan help") {
-				t.Errorf("got %q, want %q and %q, and no help", got, missing, c.said)
+				t.Errorf("stderr is %q, want %q and %q, and no help", got, missing, c.said)
 			}
 			if status, out, _ := cli(t, "report", filepath.Join(dir, "trainspan-runs")); status != 0 || !strings.Contains(out, c.said) {
 				t.Errorf("report: status %d: %q, want %q", status, out, c.said)

@@ -309,7 +309,7 @@ open("go").read()
 		cmd := exec.Command(s.Path, "trace", "import", at)
 		cmd.Dir, cmd.Env = dir, s.Env
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, out)
+			t.Errorf("trainspan trace import: %v: %s", err, out)
 		}
 	}
 	release("go")

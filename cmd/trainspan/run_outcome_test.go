@@ -13,9 +13,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 )
 
-// TestRunTellsTheOutcome checks that the outcome is correct, both at the end
+// TestRunReportsTheOutcome checks that the outcome is correct, both at the end
 // and later in the files. No file contains the secret.
-func TestRunTellsTheOutcome(t *testing.T) {
+func TestRunReportsTheOutcome(t *testing.T) {
 	const python = `
 import sys
 from trainspan.dftracer import ai, dft_fn
@@ -120,9 +120,9 @@ func TestRunThatRecordsNothing(t *testing.T) {
 		return s.out.String() + s.err.String()
 	}
 	if got := end("runjob", "train", "4", "0"); !strings.Contains(got, "COMPLETED") {
-		t.Fatalf("got %q, want the report of the first run", got)
+		t.Fatalf("report is %q, want the one of the first run", got)
 	}
 	if got := end("sh", "-c", "exit 2"); strings.Contains(got, "COMPLETED") || !strings.Contains(got, "job.2 · FAILED with status 2 before the first step") {
-		t.Errorf("got %q, want that the command failed, without the report of the run before", got)
+		t.Errorf("report is %q, want that the command failed, without the report of the run before", got)
 	}
 }

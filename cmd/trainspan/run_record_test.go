@@ -127,7 +127,7 @@ func TestRunJoinsByJobID(t *testing.T) {
 		}
 		for _, s := range all {
 			if err := s.Wait(); err != nil {
-				t.Errorf("%v: %s", err, s.err.String())
+				t.Errorf("trainspan run: %v: %s", err, s.err.String())
 			}
 		}
 	}

@@ -248,7 +248,7 @@ func TestNextStartSweeps(t *testing.T) {
 	settled(t, s.tmp)
 	for _, folder := range folders {
 		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is there after the next start: %v", folder, err)
+			t.Errorf("%s still exists after the next start: %v", folder, err)
 		}
 	}
 }

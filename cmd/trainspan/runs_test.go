@@ -212,7 +212,7 @@ func TestRunsSum(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := compile(t, text).Validate(v); err != nil {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s does not follow the schema: %v", name, err)
 			}
 		}
 		if out := want(t, "runs", dir); !strings.Contains(out, "\n1 run since 20") || !strings.Contains(out, "\nRank time: ") || !strings.Contains(out, "\nLost: ") {

@@ -165,7 +165,7 @@ func TestSchema(t *testing.T) {
 				}
 				for kind, s := range map[string]*validator.Schema{"strict": strict, "open": open} {
 					if err := s.Validate(v); err != nil {
-						t.Errorf("%s %s, %s: %v", name, args, kind, err)
+						t.Errorf("%s %s, %s does not follow the schema: %v", name, args, kind, err)
 					}
 				}
 			}

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestTimesThatCannotBe checks that a record from another time is dropped and
+// TestImpossibleTimes checks that a record from another time is dropped and
 // reported, at any position, and that a trace whose times are all near 0 is
 // kept.
-func TestTimesThatCannotBe(t *testing.T) {
+func TestImpossibleTimes(t *testing.T) {
 	const base = 1_700_000_000_000_000
 	line := func(id int, ts, dur int64) string {
 		return fmt.Sprintf(`{"id":%d,"name":"forward","cat":"compute","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1}}`+"\n", id, ts, dur)
@@ -60,9 +60,9 @@ func TestTimesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTimesThatCannotBeInVerbs checks that each command drops such records and
+// TestImpossibleTimesInCommands checks that each command drops such records and
 // reports it once, and that commands that copy a trace keep them.
-func TestTimesThatCannotBeInVerbs(t *testing.T) {
+func TestImpossibleTimesInCommands(t *testing.T) {
 	const base = 1_700_000_000_000_000
 	line := func(id int, ts, dur int64) string {
 		return fmt.Sprintf(`{"id":%d,"name":"train.iteration","cat":"pipeline","pid":7,"tid":1,"ts":%d,"dur":%d,"ph":"X","args":{"hhash":"h","level":1,"step":%d}}`+"\n", id, ts, dur, id)
@@ -148,10 +148,10 @@ func TestTimesThatCannotBeInVerbs(t *testing.T) {
 	}
 }
 
-// TestWindowOfTimesThatCannotBe checks that a window shows records that are
+// TestWindowOfImpossibleTimes checks that a window shows records that are
 // dropped without a window, and that a window relative to the start does not
 // begin at a clock that was not set.
-func TestWindowOfTimesThatCannotBe(t *testing.T) {
+func TestWindowOfImpossibleTimes(t *testing.T) {
 	text := "[\n" + `{"id":1,"name":"early","cat":"c","pid":7,"tid":1,"ts":5,"dur":5,"ph":"X","args":{}}` + "\n"
 	for i := range int64(50) {
 		text += fmt.Sprintf(`{"id":%d,"name":"forward","cat":"c","pid":7,"tid":1,"ts":%d,"dur":5,"ph":"X","args":{}}`+"\n", i+2, 1_700_000_000_000_000+i*1000)

@@ -270,7 +270,7 @@ func TestTopReaderOfAPattern(t *testing.T) {
 	dir := makeJob(t, t.TempDir(), simjob.Attempt{Ranks: 1, Steps: 40, Start: noon.Add(-time.Hour)})
 	r := &topReader{paths: []string{filepath.Join(dir, "*")}, interval: time.Millisecond, now: fixed}
 	if got := r.read(t.Context(), true); got.err != nil || got.report == nil {
-		t.Fatalf("got %+v, want no error, report set", got)
+		t.Fatalf("forced read = %+v, want a report", got)
 	}
 	if got := r.read(t.Context(), false); !got.same {
 		t.Errorf("read without changes: %+v, want same", got)
@@ -330,7 +330,7 @@ func TestTopEndsAReading(t *testing.T) {
 	cancel()
 	r := &topReader{paths: []string{dir}, interval: time.Second, now: fixed}
 	if got := r.read(ctx, true); !errors.Is(got.err, context.Canceled) {
-		t.Errorf("got %+v, want error context.Canceled", got)
+		t.Errorf("read with a cancelled context = %+v, want context.Canceled", got)
 	}
 	if got := r.read(t.Context(), false); got.report == nil {
 		t.Errorf("read after one that failed: %+v, want a report", got)

@@ -344,7 +344,7 @@ func build(t *testing.T, dir, pkg string, files map[string][]byte) string {
 		t.Fatal(err)
 	}
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", at, "-o", exe, pkg).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return exe
 }

@@ -74,7 +74,7 @@ func TestHang(t *testing.T) {
 				t.Helper()
 				s := v.Straggler
 				if s.Kind != "hang" || s.Cause != tt.cause || !slices.Equal(s.Ranks, tt.ranks) || !strings.HasPrefix(v.Sentence, tt.outcome) {
-					t.Errorf(`got %+v, want s.Kind "hang", s.Cause = tt.cause, s.Ranks = tt.ranks, Sentence to begin with tt.outcome`, v)
+					t.Errorf("verdict %+v, want a hang of ranks %v, cause %s, sentence with %q first", v, tt.ranks, tt.cause, tt.outcome)
 				}
 				if newDumps(t, j.dir) && (len(s.Witness) == 0 || !strings.Contains(s.Witness[0], tt.dump)) {
 					t.Errorf("witness %q, want one with %s", s.Witness, tt.dump)
@@ -82,7 +82,7 @@ func TestHang(t *testing.T) {
 			}
 			check(m.Verdict)
 			if !m.Running || m.Outcome == nil || m.Outcome.How != "hung" {
-				t.Errorf(`got %+v, want Running, Outcome set, Outcome.How "hung"`, m)
+				t.Errorf("report while the job hangs: %+v, want it running and hung", m)
 			}
 			if waited := m.Verdict.Straggler.Evidence.Waited; waited > 60e3 {
 				t.Errorf("notified after %v ms, want at most 60e3", waited)

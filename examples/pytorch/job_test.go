@@ -185,7 +185,7 @@ func TestSlowRank(t *testing.T) {
 	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30")
 	j.Env = append(j.Env, "SLOW_RANK=1")
 	if err := j.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &j.out)
+		t.Fatalf("job: %v\n%s", err, &j.out)
 	}
 	ranks, workers := j.processes(t)
 	if len(ranks) != 2 || len(workers) != 2*2*epochs {
@@ -226,7 +226,7 @@ func TestSlowRank(t *testing.T) {
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
-		t.Errorf(`got %+v, want s.Kind "slow_ranks", s.Cause "input", one of s.Ranks, s.Ranks[0] 1`, v)
+		t.Errorf("verdict %+v, want slow rank 1, cause input", v)
 	}
 }
 
@@ -236,11 +236,11 @@ func TestSlowRankHidden(t *testing.T) {
 	j := newJob(t, 2, "--epochs", "2", "--steps", "25", "--slow-ms", "30", "--keep-buffers")
 	j.Env = append(j.Env, "SLOW_RANK=1")
 	if err := j.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &j.out)
+		t.Fatalf("job: %v\n%s", err, &j.out)
 	}
 	v := j.report(t).Verdict
 	if s := v.Straggler; s.Kind != "slow_ranks" || s.Cause != "input" || len(s.Ranks) != 1 || s.Ranks[0] != 1 {
-		t.Errorf(`got %+v, want s.Kind "slow_ranks", s.Cause "input", one of s.Ranks, s.Ranks[0] 1`, v)
+		t.Errorf("verdict %+v, want slow rank 1, cause input", v)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestSlowBackward(t *testing.T) {
 		j := newJob(t, 2, "--epochs", "1", "--steps", "30", "--slow-ms", "150", "--slow-in", "backward", "--keep-buffers")
 		j.Env = append(j.Env, "SLOW_RANK=1")
 		if err := j.Run(); err != nil {
-			t.Fatalf("%v\n%s", err, &j.out)
+			t.Fatalf("job: %v\n%s", err, &j.out)
 		}
 		ranks, _ := j.processes(t)
 		for rank, p := range ranks {
@@ -291,7 +291,7 @@ func TestSlowIn(t *testing.T) {
 				j := newJob(t, 2, append([]string{"--epochs", "1", "--steps", "40", "--workers", "0", "--slow-ms", "100", "--slow-in", tc.phase}, tc.args...)...)
 				j.Env = append(j.Env, "SLOW_RANK=1")
 				if err := j.Run(); err != nil {
-					t.Fatalf("%v\n%s", err, &j.out)
+					t.Fatalf("job: %v\n%s", err, &j.out)
 				}
 				v := j.report(t).Verdict
 				t.Log(v.Sentence)
@@ -311,7 +311,7 @@ func TestSlowIn(t *testing.T) {
 func TestFourRanks(t *testing.T) {
 	j := newJob(t, 4, "--epochs", "1", "--steps", "6", "--start-method", "spawn")
 	if err := j.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &j.out)
+		t.Fatalf("job: %v\n%s", err, &j.out)
 	}
 	ranks, workers := j.processes(t)
 	if len(ranks) != 4 || len(workers) != 8 {

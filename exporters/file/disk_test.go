@@ -201,7 +201,7 @@ func TestOutages(t *testing.T) {
 	counted(t, decode(t, contents(t, path)), 800)
 }
 
-func TestLossIsTold(t *testing.T) {
+func TestLossIsRecorded(t *testing.T) {
 	path := temporary(t)
 	out := runChild(t, "overflow", path)
 	records := decode(t, contents(t, path))

@@ -222,7 +222,7 @@ func TestNoParentNoTrace(t *testing.T) {
 		t.Errorf("records %+v, want one with the span ID 0000000000000000", got)
 	}
 	if got, want := contents(t, path), `"trace_id":"00000000000000000000000000000000"`; !strings.Contains(got, want) {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("file is %s, want %s in it", got, want)
 	}
 }
 
@@ -250,6 +250,6 @@ func TestIDsOfNeighbours(t *testing.T) {
 		got = append(got, r.Trace[len(r.Trace)-1:]+"/"+r.Parent[len(r.Parent)-1:])
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got traces and parents %v, want %v", got, want)
+		t.Errorf("traces and parents are %v, want %v", got, want)
 	}
 }

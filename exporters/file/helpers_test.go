@@ -91,7 +91,7 @@ func export(t testing.TB, e *file.Exporter, records ...*outputs.Record) {
 	t.Helper()
 	for _, r := range records {
 		if err := e.Write([]outputs.Record{*r}); err != nil {
-			t.Fatalf("%s: %v", r.Kind, err)
+			t.Fatalf("Write a record of kind %s: %v", r.Kind, err)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func decode(t testing.TB, text string) []record {
 		var r record
 		d := json.NewDecoder(bytes.NewReader([]byte(line)))
 		if err := d.Decode(&r); err != nil {
-			t.Fatalf("%v in %.300q", err, line)
+			t.Fatalf("decoding a record: %v in %.300q", err, line)
 		}
 		if d.More() {
 			t.Fatalf("line has more than one JSON value: %.300q", line)

@@ -27,7 +27,7 @@ func TestPath(t *testing.T) {
 	}
 	want := filepath.Join(dir, "deep", "node_1", "r3.p4242.jsonl")
 	if e.Path() != want {
-		t.Errorf("got %s, want %s", e.Path(), want)
+		t.Errorf("Path() = %s, want %s", e.Path(), want)
 	}
 	export(t, e, dataError("x"))
 	shutdown(t, e)
@@ -142,7 +142,7 @@ func TestTwoExportersOnOnePath(t *testing.T) {
 		first := started(t, path, options)
 		second := started(t, path, options)
 		if want := strings.TrimSuffix(path, ".jsonl") + ".run2.jsonl"; second.Path() != want {
-			t.Fatalf("got %s, want %s", second.Path(), want)
+			t.Fatalf("Path() of the second exporter = %s, want %s", second.Path(), want)
 		}
 		for range 100 {
 			export(t, first, dataError("first"))

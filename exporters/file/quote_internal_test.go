@@ -41,7 +41,7 @@ func FuzzAppendString(f *testing.F) {
 		}
 		var back, want string
 		if err := json.Unmarshal(got, &back); err != nil {
-			t.Fatalf("%v: %s", err, got)
+			t.Fatalf("text is not JSON: %v: %s", err, got)
 		}
 		theirs, err := json.Marshal(s)
 		if err != nil {

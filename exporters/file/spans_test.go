@@ -99,7 +99,7 @@ func TestExportSpans(t *testing.T) {
 	}
 	want := "start request, start query, event row, application_error error, application_error error, stop query, stop request"
 	if list := strings.Join(got, ", "); list != want {
-		t.Errorf("got  %s\nwant %s", list, want)
+		t.Errorf("file has %s\nwant %s", list, want)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestExportSpansCompat(t *testing.T) {
 	}
 	data, err := os.ReadFile(e.Path())
 	if err != nil || !bytes.HasPrefix(data, []byte(`{"type":"complete","id":`)) {
-		t.Errorf("got %q, error %v, want one complete record", data, err)
+		t.Errorf("file is %q, error %v; want one complete record", data, err)
 	}
 }
 

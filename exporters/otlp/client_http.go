@@ -90,7 +90,7 @@ func (n *noteHTTP) RoundTrip(r *http.Request) (*http.Response, error) {
 	o.http(answer)
 	if answer.StatusCode/100 == 2 {
 		if err := readAnswer(o.answer, answer.Header.Get("Content-Type"), body); err != nil {
-			// Something on the way that is no receiver: a portal, a wrong port.
+			// Another server answered, such as a login portal or one on a wrong port.
 			return nil, fmt.Errorf("%s, but the response is not OTLP (%w): nothing was accepted; check that the endpoint is an OTLP receiver", answer.Status, err)
 		}
 		o.partial(o.answer)

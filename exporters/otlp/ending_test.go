@@ -18,7 +18,7 @@ import (
 
 // A backend that answers is reachable, whatever the answer; only an answer
 // distinguishes a busy backend from one that is gone.
-func TestAnswersAreToldFromSilence(t *testing.T) {
+func TestAnswersDifferFromSilence(t *testing.T) {
 	silent, closed := silentPort(t), closedPort(t)
 	for _, tc := range []struct {
 		name    string
@@ -57,7 +57,7 @@ func TestAnswersAreToldFromSilence(t *testing.T) {
 // A backend that has just come back gets what a job still has at its end,
 // although it was unreachable at the last attempt. gRPC alone would not try
 // again for seconds.
-func TestTheEndOfAJobLooksAgain(t *testing.T) {
+func TestShutdownRetriesABackendThatCameBack(t *testing.T) {
 	forProtocols(t, func(t *testing.T, r *receiver) {
 		address, dials, free := turningAway(t)
 		p := newPipeline(t, otlp.Config{
@@ -101,7 +101,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 			t.Errorf("Shutdown() = %v, want an error about 20 records", err)
 		}
 		if d := l.Stats().Delivery; d.Total != 20 || d.Dropped != 20 || d.Drops["not sent before shutdown"] != 20 || d.Unwanted {
-			t.Errorf(`got %+v, want Total 20, Dropped 20, Drops["not sent before shutdown"] = 20, not Unwanted`, d)
+			t.Errorf("delivery %+v, want 20 records, all dropped before shutdown", d)
 		}
 		if strings.Contains(log.String(), `"of":20`) {
 			t.Errorf("log has the totals, want them only in the error: %s", log)
@@ -111,7 +111,7 @@ func TestLogsFinishWithoutABackend(t *testing.T) {
 
 // An export of metrics to a backend that was never reachable is one attempt; a
 // backend that was reachable is retried.
-func TestMetricsForNobody(t *testing.T) {
+func TestMetricsWithoutABackend(t *testing.T) {
 	forSignals(t, func(t *testing.T, s *signals) {
 		there := s.start(t, nil)
 		s.script = func(call, _ int) reply {
@@ -126,7 +126,7 @@ func TestMetricsForNobody(t *testing.T) {
 			t.Errorf("ForceFlush twice: %v, %d requests; want no error and 3 requests in all", err, s.seen())
 		}
 		if d := e.Delivery(); d.Total != 2 || d.Sent != 2 || d.Dropped+d.Failed != 0 {
-			t.Errorf("got %+v, want Total 2, Sent 2, Dropped + d.Failed = 0", d)
+			t.Errorf("delivery %+v, want 2 exports, both sent", d)
 		}
 		if err := p.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -142,7 +142,7 @@ func TestMetricsForNobody(t *testing.T) {
 			}
 		})
 		if d := e.Delivery(); d.Total != 2 || d.Dropped != 2 || d.Failed != 2 || d.Sent != 0 {
-			t.Errorf("got %+v, want Total 2, Dropped 2, Failed 2, Sent 0", d)
+			t.Errorf("delivery %+v, want 2 exports, both failed and dropped", d)
 		}
 	})
 }

@@ -81,7 +81,7 @@ func check(t *testing.T, s delivery.Stats, ended, exported, spilled int64, cause
 	var want [delivery.Causes]int64
 	want[cause] = dropped
 	if s.Ended != ended || s.Exported != exported || s.Spilled != spilled || s.Dropped != want || s.Pending != 0 {
-		t.Errorf("got %+v, want ended %d, exported %d, spilled %d, dropped %v", s, ended, exported, spilled, want)
+		t.Errorf("stats %+v, want %d ended, %d exported, %d spilled, %v dropped, none pending", s, ended, exported, spilled, want)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestJSONRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !proto.Equal(&tracepb.TracesData{ResourceSpans: back}, &tracepb.TracesData{ResourceSpans: spans}) {
-			t.Errorf("got %v\nwant %v", back, spans)
+			t.Errorf("spans read back are %v\nwant %v", back, spans)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func FuzzReadJSON(f *testing.F) {
 		}
 		back, err := otlpform.ReadJSON(again)
 		if err != nil {
-			t.Fatalf("%v: %s", err, again)
+			t.Fatalf("written spans cannot be read: %v: %s", err, again)
 		}
 		if countSpans(back) != countSpans(spans) {
 			t.Errorf("%d spans read back, want %d", countSpans(back), countSpans(spans))

@@ -175,7 +175,7 @@ func TestEventsOfOpenSpansArriveAsLogs(t *testing.T) {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Recorded != 6 || st.Exported != 6 || st.Dropped != 0 || st.Pending != 0 {
-			t.Errorf("got %+v, want Recorded 6, Exported 6, Dropped 0, Pending 0", st)
+			t.Errorf("stats %+v, want 6 recorded and exported", st)
 		}
 		if log.String() != "" {
 			t.Errorf("log is %s, want it empty", log)
@@ -266,7 +266,7 @@ func TestLogsWithoutABackend(t *testing.T) {
 					_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")}) // never fails
 				}
 				if st := l.LogStats(); st.Pending > 64+16 || st.Recorded != 1000 || st.Dropped+st.Pending != 1000 {
-					t.Errorf("got %+v, want at most 64 + 16 Pending, Recorded 1000, Dropped + st.Pending = 1000", st)
+					t.Errorf("stats %+v, want 1000 recorded, at most 80 pending, the rest dropped", st)
 				}
 				// Any limit works: there is no answer.
 				if err := shut(t, l, 200*time.Millisecond); err == nil || !strings.Contains(err.Error(), "not sent before shutdown") {
@@ -320,7 +320,7 @@ func shutSilent(t *testing.T, s *signals, cut bool) {
 		t.Errorf("Shutdown() = %v, want an error about 1 record", err)
 	}
 	if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
-		t.Errorf("got %+v, want Dropped 1, Pending 0", st)
+		t.Errorf("stats %+v, want 1 dropped, none pending", st)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestShutdownOfLogsWithoutTime(t *testing.T) {
 			t.Errorf("Shutdown() = %v, want an error about 1 record", err)
 		}
 		if st := l.LogStats(); st.Dropped != 1 || st.Pending != 0 {
-			t.Errorf("got %+v, want Dropped 1, Pending 0", st)
+			t.Errorf("stats %+v, want 1 dropped, none pending", st)
 		}
 	})
 }
@@ -365,7 +365,7 @@ func TestShutdownCutsThePause(t *testing.T) {
 			t.Error(err)
 		}
 		if st := l.LogStats(); st.Exported != 1 {
-			t.Errorf("got %+v, want Exported 1", st)
+			t.Errorf("stats %+v, want 1 exported", st)
 		}
 	})
 }

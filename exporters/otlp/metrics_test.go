@@ -118,7 +118,7 @@ func TestMetricsThatFail(t *testing.T) {
 				})
 				st := e.Stats()
 				if st.Exports != 0 || st.Failures == 0 || st.LastError == nil {
-					t.Errorf("got %+v, want Exports 0, Failures above 0, LastError set", st)
+					t.Errorf("stats %+v, want no export, some failures and their error", st)
 				}
 				if strings.Count(log.String(), "\n") != 1 || strings.Contains(log.String(), "hunter2") {
 					t.Errorf("log is %s, want one line without the password", log)

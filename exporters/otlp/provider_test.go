@@ -111,18 +111,18 @@ func TestProviderWithSilentBackend(t *testing.T) {
 			until.True(t, "all is counted", func() bool { return tel.Stats().PendingSpans == 0 })
 			s := tel.Stats()
 			if s.EndedSpans != 100 || s.ExportedSpans != 0 || s.PendingSpans != 0 {
-				t.Errorf("got %+v, want EndedSpans 100, ExportedSpans 0, PendingSpans 0", s)
+				t.Errorf("stats %+v, want 100 ended, none exported or pending", s)
 			}
 			if dir == "" {
 				if s.DroppedSpans != 100 || s.Drops["not sent before shutdown"] != 100 {
-					t.Errorf(`got %+v, want DroppedSpans 100, Drops["not sent before shutdown"] = 100`, s)
+					t.Errorf("stats %+v, want 100 dropped before shutdown", s)
 				}
 				return
 			}
 			healthy := (&receiver{t: t, protocol: r.protocol}).start("")
 			got, err := otlp.Replay(t.Context(), dir, newExporter(t, quick(healthy)))
 			if s.SpilledSpans != 100 || err != nil || got.Sent != 100 {
-				t.Errorf("got %+v %+v %v, want SpilledSpans 100, no error, Sent 100", s, got, err)
+				t.Errorf("stats %+v, Replay() = %+v, %v; want 100 spilled and sent", s, got, err)
 			}
 		})
 	}

@@ -230,7 +230,7 @@ func TestReplayLeavesALivingProcessAlone(t *testing.T) {
 			t.Error(err)
 		}
 		if got, err = otlp.Replay(t.Context(), dir, e); err != nil || got.Sent != 10 {
-			t.Errorf("got %+v %v, want no error, Sent 10", got, err)
+			t.Errorf("Replay() = %+v, %v; want 10 sent", got, err)
 		}
 	})
 }
@@ -251,7 +251,7 @@ func TestReplayBesideASpill(t *testing.T) {
 	replay := func() {
 		got, err := otlp.Replay(t.Context(), dir, e)
 		if err != nil || got.Broken+got.Left+got.Rejected != 0 {
-			t.Errorf("got %+v, %v, want no error, Broken + got.Left + got.Rejected = 0", got, err)
+			t.Errorf("Replay() = %+v, %v; want nothing broken, left or rejected", got, err)
 		}
 		sent += got.Sent
 	}

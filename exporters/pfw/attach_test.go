@@ -19,9 +19,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// TestAttachSaysWho checks that the identity from telemetry is in the trace and in its
+// TestIdentityOfTelemetry checks that the identity from telemetry is in the trace and in its
 // file name, and that values set by the program take precedence.
-func TestAttachSaysWho(t *testing.T) {
+func TestIdentityOfTelemetry(t *testing.T) {
 	rank, attempt := 5, 7
 	id := outputs.Identity{Ranks: config.Ranks{Rank: config.Value(2), WorldSize: config.Value(8), Attempt: config.Value(3), Job: "4711"}, RankKnown: true, SessionTag: "tag", Host: "node-b", PID: 71}
 	guessed := id

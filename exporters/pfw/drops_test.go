@@ -14,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-func TestEndTellsDrops(t *testing.T) {
+func TestEndRecordCountsDrops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw.gz")
 	p, err := pfw.Create(path, nil)
 	if err != nil {

@@ -168,7 +168,7 @@ func TestNames(t *testing.T) {
 			s.End()
 			ev, ok := done()[c.event]
 			if !ok || ev.Cat != c.cat {
-				t.Errorf("got %+v, want %s/%s", ev, c.cat, c.event)
+				t.Errorf("event is %+v, want %s/%s", ev, c.cat, c.event)
 			}
 			for _, a := range ev.Args {
 				if a.Key == spans.AttrCategory || a.Key == spans.AttrName {

@@ -205,7 +205,7 @@ func TestSteps(t *testing.T) {
 	}
 	for _, e := range tr.events["step"] {
 		if e.Cat != "compute" || tr.names[e.Parent] != "train.iteration" || arg(e, gomlxspan.Fused) != "forward,backward,update" {
-			t.Errorf(`got %+v, want Cat "compute", tr.names[e.Parent] "train.iteration", arg(e, gomlxspan.Fused) = "forward,backward,update"`, e)
+			t.Errorf("step %+v, want a compute event in train.iteration with its fused phases", e)
 		}
 	}
 	if first := tr.events["train"][1]; arg(first, "train_iterations_start") != "5" || arg(first, "train_iterations_target") != "10" {
@@ -411,9 +411,9 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// TestWithout checks a program that records its application itself, and one
+// TestWithoutApplicationOrTelemetry checks a program that records its application itself, and one
 // that records nothing.
-func TestWithout(t *testing.T) {
+func TestWithoutApplicationOrTelemetry(t *testing.T) {
 	tel, path := newTelemetry(t)
 	err := tel.TimedSpan(context.Background(), "mine", func(ctx context.Context) error {
 		loop := newLoop(t, model.NewStore(), linear)

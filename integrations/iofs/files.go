@@ -70,7 +70,7 @@ func absolute(path string) string {
 
 func (r *recorder) isRecording() bool { return r.file != nil }
 
-// now returns the start time of a call.
+// now returns the start time of a call, 0 if calls are not recorded.
 func (r *recorder) now() int64 {
 	if r.file == nil {
 		return 0

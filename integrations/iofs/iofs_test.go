@@ -318,7 +318,7 @@ func TestFS(t *testing.T) {
 				got, err := of(wrapped)
 				want, _ := of(fsystem)
 				if err != nil || !equal(got, want) {
-					t.Errorf("got %v, %v; want %v", got, err, want)
+					t.Errorf("read %v, %v; want %v", got, err, want)
 				}
 			}
 			all := strings.Join(j.calls(), "\n")
@@ -490,7 +490,7 @@ func TestEnvironment(t *testing.T) {
 				return // the next second may have begun
 			}
 			if got := strings.Join(names, " "); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
+				t.Errorf("calls on record: %s, want %s", got, c.want)
 			}
 		})
 	}

@@ -95,7 +95,7 @@ ER relation=18 subject=8bbc0ece1071d985 object=8bbc0bce1071d46c`), "\n")
 		}
 	}
 	if metadata["key"] != "value" || metadata["app.layers"] != "12" {
-		t.Errorf(`got %v, want metadata["key"] "value", metadata["app.layers"] "12"`, metadata)
+		t.Errorf("metadata %v, want key value and app.layers 12", metadata)
 	}
 }
 
@@ -265,7 +265,7 @@ for f in firsts:
 		"own/args", "own/called", "own/event", "own/log", "own/point", "own/start",
 	}
 	if !slices.Equal(got, want) || st.Lost != 0 {
-		t.Errorf("got %v, %d lost, want %v", got, st.Lost, want)
+		t.Errorf("records %v, %d lost; want %v", got, st.Lost, want)
 	}
 }
 

@@ -62,7 +62,7 @@ func BenchmarkPythonImport(b *testing.B) {
 			cmd.Env = append(cmd.Env, "PYTHONPYCACHEPREFIX="+filepath.Join(os.TempDir(), "trainspan-pycache"))
 			text, err := cmd.CombinedOutput()
 			if err != nil {
-				b.Fatalf("%v\n%s", err, text)
+				b.Fatalf("Python: %v\n%s", err, text)
 			}
 			for line := range strings.Lines(string(text)) {
 				if f := strings.Split(line, "|"); len(f) == 3 && strings.TrimSpace(f[2]) == module {

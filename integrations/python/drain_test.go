@@ -136,7 +136,7 @@ with ai:
 	}
 	st := d.Stats()
 	if st.Processes != 3 || st.Spans != 3*3+2 || st.Lost != 0 || st.Bad != 0 || st.Open != 3+2 || len(st.Files) != 3 {
-		t.Errorf("got %+v, want Processes 3, Spans = 3*3 + 2, Lost 0, Bad 0, Open = 3 + 2, 3 Files", st)
+		t.Errorf("stats %+v, want 3 processes and files, 11 spans, 5 open, none lost or bad", st)
 	}
 	if left, _ := filepath.Glob(filepath.Join(rings, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v, want none", left)
@@ -195,7 +195,7 @@ func TestOneLogger(t *testing.T) {
 			}
 			st, traces := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 			if len(traces) != 1 || len(st.Files) != 2 || st.Lost != 0 {
-				t.Fatalf("got %+v, want one of traces, 2 Files, Lost 0", st)
+				t.Fatalf("stats %+v, want one trace of two files, none lost", st)
 			}
 			lines, err := os.ReadFile(st.Files[1])
 			if err != nil {
@@ -215,7 +215,7 @@ func TestOneLogger(t *testing.T) {
 			}
 			whole, sinks := read(t, out)
 			if whole.SessionTag != "tag" || len(whole.Processes) != 1 {
-				t.Fatalf(`got %+v, want SessionTag "tag", one of Processes`, whole)
+				t.Fatalf("job %+v, want tag tag and one process", whole)
 			}
 			for _, s := range sinks {
 				var steps []int64
@@ -333,7 +333,7 @@ os.kill(os.getpid(), 9)
 	}
 	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	if st.Spans != 4 || st.Open != 1 || st.Bad != 0 || st.Lost != 0 {
-		t.Errorf("got %+v, want Spans 4, Open 1, Bad 0, Lost 0", st)
+		t.Errorf("stats %+v, want 4 spans, 1 open, none lost or bad", st)
 	}
 	var got []string
 	for _, s := range readTrace(t, traces[0]).named("comm/all_reduce") {
@@ -407,7 +407,7 @@ func TestClient(t *testing.T) {
 			cmd := exec.Command(pyrun.Interpreter(t), "-B", "-m", "unittest", "discover", "-s", "tests", "-p", filepath.Base(path))
 			cmd.Env = pyrun.Command(t, "", "").Env
 			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("tests of the client: %v\n%s", err, out)
 			}
 		})
 	}
@@ -437,6 +437,6 @@ for odd in (1 << 80, -1 << 80, -1, 1.5, float("nan")):
             pass
 `))
 	if st, _ := importRings(t, pyring.Options{Attempt: -1}, rings); st.Lost != 0 || st.Bad != 0 || st.Spans < 5 {
-		t.Errorf("got %+v, want Lost 0, Bad 0, at least 5 Spans", st)
+		t.Errorf("stats %+v, want 5 spans or more, none lost or bad", st)
 	}
 }

@@ -103,7 +103,7 @@ func parse(t *testing.T, data []byte) (records []record, lines int) {
 		}
 		var r record
 		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("line %s is not JSON: %v", line, err)
 		}
 		records = append(records, r)
 	}

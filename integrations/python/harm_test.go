@@ -27,7 +27,7 @@ func TestSignals(t *testing.T) {
 		}
 		st, err := pyring.Import(context.Background(), []string{rings}, pyring.Options{Out: t.TempDir(), Attempt: -1})
 		if err != nil || st.Bad != 0 || st.Spans < int64(count) || st.Lost > int64(count) {
-			t.Errorf("got %+v, %v, want no error, Bad 0, at least int64(count) Spans, at most int64(count) Lost", st, err)
+			t.Errorf("stats %+v, %v; want %d spans or more, at most as many lost, none bad", st, err, count)
 		}
 	}
 	t.Run("ai", func(t *testing.T) {
@@ -40,9 +40,9 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// TestTorchUnder checks that a training program behaves the same if the device,
+// TestTorchUnderUnusualLimits checks that a training program behaves the same if the device,
 // address space, files, memory or permissions are unusual.
-func TestTorchUnder(t *testing.T) {
+func TestTorchUnderUnusualLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		root bool // only root can create this condition
 		none bool // nothing can be recorded
@@ -112,7 +112,7 @@ func (j *torchJob) readable(t *testing.T) {
 				}
 			}
 			if out, err := exec.Command("chmod", "-R", "a+rX", path).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("chmod: %v: %s", err, out)
 			}
 		}
 	}
@@ -158,9 +158,9 @@ print(r.enabled())
 	}
 }
 
-// TestUntouched checks that a program that changes its own environment works as
+// TestProgramThatChangesItsEnvironment checks that a program that changes its own environment works as
 // without the client.
-func TestUntouched(t *testing.T) {
+func TestProgramThatChangesItsEnvironment(t *testing.T) {
 	for name, program := range map[string]string{
 		"address space after the first span": `
 import mmap, resource

@@ -71,7 +71,7 @@ for i in range(3):
 `))
 	st, files := importRings(t, pyring.Options{Out: out, Attempt: -1}, rings)
 	if st.Spans != 3 || len(files) != 1 {
-		t.Fatalf("got %+v, want Spans 3, one of files", st)
+		t.Fatalf("stats %+v, want 3 spans in one file", st)
 	}
 	if err := os.Rename(files[0], strings.TrimSuffix(files[0], ".pfw.gz")+"1.pfw.gz"); err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func runInjected(t *testing.T, interpreter, command, dir string, flags ...string
 	var out bytes.Buffer
 	run.Stdout, run.Stderr = &out, &out
 	if err := run.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
+		t.Fatalf("program: %v\n%s", err, out.String())
 	}
 	return out.String()
 }

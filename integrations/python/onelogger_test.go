@@ -58,7 +58,7 @@ func oneLogger(t *testing.T, batch, program string) (lines []line, trace []recor
 		for l := range strings.Lines(string(text)) {
 			var r line
 			if err := json.Unmarshal([]byte(l), &r); err != nil {
-				t.Fatalf("%s: %v", l, err)
+				t.Fatalf("line %s is not JSON: %v", l, err)
 			}
 			lines = append(lines, r)
 		}
@@ -161,7 +161,7 @@ with application(), training_loop(train_iterations_start=0):
 		t.Errorf("samples %v, want [16.0 64.0]", samples)
 	}
 	if i := happened(lines, "one_logger_initialization"); len(i) != 1 || i[0].Event.Attributes["session_tag"] != "tag" {
-		t.Errorf(`got %v, want one element, i[0].Event.Attributes["session_tag"] "tag"`, i)
+		t.Errorf("events %v, want one with session_tag tag", i)
 	}
 }
 

@@ -33,16 +33,16 @@ func recipes(t *testing.T) map[string][]string {
 	return all
 }
 
-// kitchen runs Python programs in a folder, with the frameworks of the recipes.
-type kitchen struct{ dir, command string }
+// frameworks runs Python programs in a folder, with the frameworks of the recipes.
+type frameworks struct{ dir, command string }
 
-// newKitchen skips the test if the frameworks cannot be installed.
-func newKitchen(t *testing.T) *kitchen {
+// newFrameworks skips the test if the frameworks cannot be installed.
+func newFrameworks(t *testing.T) *frameworks {
 	t.Helper()
 	if os.Getenv("TRAINSPAN_RECIPES") != "1" {
 		t.Skip("tools/ci/recipes runs it: it installs frameworks")
 	}
-	k := &kitchen{t.TempDir(), built.Command(t)}
+	k := &frameworks{t.TempDir(), built.Command(t)}
 	install := k.shell(t, "true")
 	install.Env = append(install.Env, "HOME="+os.Getenv("HOME")) // it may have a Python
 	out, err := install.CombinedOutput()
@@ -50,14 +50,14 @@ func newKitchen(t *testing.T) *kitchen {
 		t.Skipf("%s", out)
 	}
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("installing the frameworks: %v\n%s", err, out)
 	}
 	return k
 }
 
 // shell returns a shell command in the environment of the recipes, with
 // trainspan in PATH.
-func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
+func (k *frameworks) shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	env, err := filepath.Abs(filepath.Join("testdata", "recipes", "env.sh"))
 	if err != nil {
@@ -80,7 +80,7 @@ func (k *kitchen) shell(t *testing.T, text string) *exec.Cmd {
 }
 
 // write writes a program.
-func (k *kitchen) write(t *testing.T, name, text string) {
+func (k *frameworks) write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func (k *kitchen) write(t *testing.T, name, text string) {
 }
 
 // run runs a shell command, which must succeed.
-func (k *kitchen) run(t *testing.T, text string, env ...string) string {
+func (k *frameworks) run(t *testing.T, text string, env ...string) string {
 	t.Helper()
 	cmd := k.shell(t, text)
 	cmd.Env = append(cmd.Env, env...)
@@ -114,7 +114,7 @@ func TestRecipes(t *testing.T) {
 		"Ray Train": {20, 2, map[string]int{"dataloader/fetch.iter": 40, "compute/update": 40, "metric/metric": 40}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			k := newKitchen(t)
+			k := newFrameworks(t)
 			if len(all[title]) != 1 {
 				t.Fatalf("docs/guide/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
 			}
@@ -181,7 +181,7 @@ func TestTrackers(t *testing.T) {
 		"TensorBoard":      {"logs/events*", []string{"trainspan/step_ms", "trainspan/data_ms", "loss", "Steps      12"}},
 	} {
 		t.Run(title, func(t *testing.T) {
-			k := newKitchen(t)
+			k := newFrameworks(t)
 			if len(all[title]) != 1 {
 				t.Fatalf("docs/guide/recipes.md has %d programs in the section %s, want 1", len(all[title]), title)
 			}
@@ -211,7 +211,7 @@ func TestTrackers(t *testing.T) {
 // TestNotebook checks that the cells of docs/guide/recipes.md run in a kernel,
 // and show the first screen and a table.
 func TestNotebook(t *testing.T) {
-	k := newKitchen(t)
+	k := newFrameworks(t)
 	cells, err := json.Marshal(recipes(t)["Notebooks"])
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ for cell in book.cells:
 // TestTables checks the tables of a run that ts.load returns by its id, for
 // Arrow, pandas and polars.
 func TestTables(t *testing.T) {
-	k := newKitchen(t)
+	k := newFrameworks(t)
 	k.write(t, "train.py", trained)
 	k.write(t, "look.py", `
 import polars

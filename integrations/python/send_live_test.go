@@ -235,7 +235,7 @@ with ai.pipeline.evaluate:
 `)
 	got := b.paths(t)
 	if got["validation_loop"] != 1 || got["validation_loop > checkpoint_load"] != 1 || st.Delivery.Sent != 12 {
-		t.Errorf(`got %v; %+v, want got["validation_loop"] 1, got["validation_loop > checkpoint_load"] = 1, Delivery.Sent 12`, got, st)
+		t.Errorf("spans sent: %v; %+v, want validation_loop and its checkpoint_load once, 12 in all", got, st)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestSendsCallbacks(t *testing.T) {
 		t.Errorf("requests %v, want logs and metrics", b.requests)
 	}
 	if st.Delivery.Sent != 10 || st.Delivery.Spans != 10 || st.Delivery.Lost != 0 || st.Calls == 0 {
-		t.Errorf("got %+v, want Delivery.Sent 10, Delivery.Spans 10, Delivery.Lost 0, Calls above 0", st)
+		t.Errorf("stats %+v, want 10 spans sent, none lost, and some calls", st)
 	}
 }
 

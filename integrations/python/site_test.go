@@ -100,7 +100,7 @@ func TestSite(t *testing.T) {
 			cmd.Stderr = &errs
 			out, err := cmd.Output()
 			if err != nil {
-				t.Fatalf("%v\n%s", err, &errs)
+				t.Fatalf("Python: %v\n%s", err, &errs)
 			}
 			if got := strings.TrimSpace(string(out)); got != c.want {
 				t.Errorf("%q, want %q\n%s", got, c.want, &errs)

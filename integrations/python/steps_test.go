@@ -82,7 +82,7 @@ _ring.end(outer)
 		delete(want, "test/inner in pipeline/step.iteration")
 	}
 	if !maps.Equal(parents, want) {
-		t.Errorf("got %v\nwant %v", parents, want)
+		t.Errorf("parents are %v\nwant %v", parents, want)
 	}
 }
 
@@ -108,9 +108,9 @@ _ring.end(epoch, None, None, at)
 	}
 }
 
-// TestSpanOfTheFuture checks that a span with a start in the future does not
+// TestSpanWithAFutureStart checks that a span with a start in the future does not
 // change the open step.
-func TestSpanOfTheFuture(t *testing.T) {
+func TestSpanWithAFutureStart(t *testing.T) {
 	rings := t.TempDir()
 	pyrun.Run(t, rings, `
 from trainspan import _ring

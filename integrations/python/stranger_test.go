@@ -87,10 +87,10 @@ func (j *jobProgram) report(t *testing.T, env ...string) (r runReport, trainers 
 	return r, trainers, out.work
 }
 
-// TestTorchStranger checks an ordinary training program with one rank whose
+// TestTorchOrdinaryJob checks an ordinary training program with one rank whose
 // disk is slow: its start, steps, phases and collectives are recorded, and the
 // report names the rank and the cause.
-func TestTorchStranger(t *testing.T) {
+func TestTorchOrdinaryJob(t *testing.T) {
 	for name, c := range map[string]struct {
 		job   jobProgram
 		comms []string

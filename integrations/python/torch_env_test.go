@@ -33,7 +33,7 @@ func newTorchEnv(t *testing.T, makes string) (run func(args ...string) (string, 
 	build := exec.Command("go", "build", "-o", filepath.Join(bin, "all"), filepath.Join(bin, "main.go"))
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	write("apt-get", "#!/bin/sh\necho file:/debian/\n")
 	write("mmdebstrap", `#!/bin/bash
@@ -87,7 +87,7 @@ func TestTorchEnv(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(mounts), cache) {
-		t.Errorf("got mounts, want none:\n%s", mounts)
+		t.Errorf("PyTorch is mounted, want no mount\n%s", mounts)
 	}
 }
 

@@ -301,11 +301,11 @@ func TestTorchStandIns(t *testing.T) {
 		}
 	}
 	if longer > 10 {
-		t.Errorf("got %d of 20 forwards longer than 3.5 ms on the device, want 3 ms", longer)
+		t.Errorf("%d of 20 forwards are longer than 3.5 ms on the device, want at most 10", longer)
 	}
 	for _, s := range tr.named("device/bcast") { // on a separate stream
 		if s.args["stream"] != "7" || s.args["background"] != "1" || s.args["lag_us"] != "" || s.TID == tr.named("device/forward")[0].TID {
-			t.Errorf(`got %+v, want args["stream"] "7", args["background"] "1", args["lag_us"] "", TID other than tr.named("device/forward")[0].TID`, s)
+			t.Errorf("span %+v, want stream 7, in the background, without a lag, on a track of its own", s)
 		}
 	}
 	for _, name := range []string{"comm/wait", "device/wait"} {
@@ -364,10 +364,10 @@ func TestTorchSampled(t *testing.T) {
 		t.Errorf("%d of the first 300 steps and %d of the last 200 have times, want 40 to 64, and 16 or more", early, late)
 	}
 	if records != 6*early || elapsed > records || queries > records/2 {
-		t.Errorf("%d steps with times took %d events, %d queries, %d calls of elapsed_time", early, records, queries, elapsed)
+		t.Errorf("%d steps with times took %d events, %d queries, %d calls of elapsed_time; want %d events, at most half as many queries, at most as many calls", early, records, queries, elapsed, 6*early)
 	}
 	if got := tr.meta["device_steps"]; !strings.HasPrefix(got, "8 of ") {
-		t.Errorf("device_steps is %q", got)
+		t.Errorf("device_steps is %q, want \"8 of \" first", got)
 	}
 }
 
@@ -384,7 +384,7 @@ func TestTorchGPU(t *testing.T) {
 		t.Skip("PyTorch finds no GPU")
 	}
 	if got := j.run(t); got != string(want) {
-		t.Errorf("got %q, want %q as without the client", got, want)
+		t.Errorf("program printed %q, want %q as without the client", got, want)
 	}
 	tr := only(t, j.traces(t), "ai_root/ai_root")
 	for _, phase := range []string{"forward", "backward", "step"} {
@@ -398,7 +398,7 @@ func TestTorchGPU(t *testing.T) {
 		for step := range 40 {
 			// Later ones may have none, because events take long.
 			if n := seen[strconv.Itoa(step)]; n == 0 && step < 16 || n > 1 && phase != "forward" {
-				t.Errorf("got %d of %s on the device in step %d, want one", n, phase, step)
+				t.Errorf("%d of %s on the device in step %d, want one", n, phase, step)
 			}
 		}
 	}

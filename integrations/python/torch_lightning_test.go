@@ -37,7 +37,7 @@ func TestLightningTelemetry(t *testing.T) {
 			cmd.Env = append(cmd.Env, "WORK="+t.TempDir(), "PYTHONPATH="+pyrun.Client()+":/opt/lightning")
 			out, err := cmd.Output()
 			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
+				t.Fatalf("program: %v\n%s", err, out)
 			}
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 			got := map[string]int{}

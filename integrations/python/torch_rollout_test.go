@@ -30,7 +30,7 @@ func TestTorchRollout(t *testing.T) {
 		got[name] = all[0].count[name]
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("spans are %v, want %v", got, want)
 	}
 	for _, s := range all[0].spans {
 		in := ""
@@ -74,7 +74,7 @@ func TestTRL(t *testing.T) {
 				got[phase] = trainers[0].count[phase]
 			}
 			if !maps.Equal(got, want) {
-				t.Errorf("got %v, want %v", got, want)
+				t.Errorf("spans are %v, want %v", got, want)
 			}
 			if c := r.Ledger.Categories; name == "grpo" && (c["custom.rollout"] == 0 || c["custom.reward"] < 6*20e6 || c["validation"] == 0 || c["productive"] == 0) {
 				t.Errorf("the account is %v, want rollout, reward, validation and productive", c)

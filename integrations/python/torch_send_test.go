@@ -51,7 +51,7 @@ func TestTorchSends(t *testing.T) {
 				}
 			}
 			if st.Delivery.Sent != int64(len(b.all())) || st.Delivery.Lost != 0 {
-				t.Errorf("got %+v, want st.Delivery.Sent = int64(len(b.all())), st.Delivery.Lost 0", st.Delivery)
+				t.Errorf("delivery %+v, want all %d spans sent, none lost", st.Delivery, len(b.all()))
 			}
 		})
 	}

@@ -124,9 +124,9 @@ func TestOutcome(t *testing.T) {
 	}
 	o := job.OutcomeOf(starts{start(-1, 9, bad)}, procs{proc(-1, own(8, "ValueError", "ValueError: x"))})
 	if got := o.Sentence(9e9); got != "Failed after 9.0 s: ValueError: x." {
-		t.Errorf("got %q, want \"Failed after 9.0 s: ValueError: x.\"", got)
+		t.Errorf(`Sentence() = %q, want "Failed after 9.0 s: ValueError: x."`, got)
 	}
 	if o.Status == nil || *o.Status != 1 || o.At != at(9).UnixNano() || o.Error != "ValueError: x" {
-		t.Errorf(`got %+v, want Status set, *o.Status 1, At = at(9).UnixNano(), Error "ValueError: x"`, o)
+		t.Errorf(`outcome %+v, want status 1 at 9 s, "ValueError: x"`, o)
 	}
 }

@@ -65,10 +65,10 @@ func TestAttemptStarts(t *testing.T) {
 	j.Processes = append(j.Processes, p)
 	list := j.attemptStarts()
 	if len(list) != 2 || list[0].number != 1 || list[0].jobs != nil {
-		t.Fatalf("got %+v, want 2 list, list[0].number 1, list[0].jobs nil", list)
+		t.Fatalf("starts %+v, want two, the first number 1 without jobs", list)
 	}
 	if a := list[1]; a.number != 2 || a.start != 7 || a.stop != 20 || len(a.procs) != 4 || !slices.Equal(a.jobs, []string{"b", "a"}) {
-		t.Errorf(`got %+v, want number 2, start 7, stop 20, 4 procs, jobs = ["b" "a"]`, a)
+		t.Errorf("second start %+v, want number 2, from 7 to 20, 4 processes of jobs b and a", a)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestSettledFailures(t *testing.T) {
 }
 
 // Events that show steps are kept when spans are added up by name.
-func TestSaysSteps(t *testing.T) {
+func TestEventsThatShowSteps(t *testing.T) {
 	for categoryName, want := range map[[2]string]bool{
 		{"pipeline", "train"}: true, {"pipeline", "train.iteration"}: true, {"pipeline", "epoch.block"}: true, {"", "training_loop"}: true,
 		{"dataloader", "fetch.iter"}: true, {"compute", "forward"}: true, {"compute", "backward"}: true, {"compute", "step"}: true,

@@ -91,7 +91,7 @@ func TestStepsAroundEvaluations(t *testing.T) {
 
 // A single process whose records contradict each other is reported, whichever
 // it is.
-func TestContradictionIsTold(t *testing.T) {
+func TestContradictionIsReported(t *testing.T) {
 	for odd := range 3 {
 		var procs []*job.Process
 		for i := range 2 {

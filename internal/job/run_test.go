@@ -189,7 +189,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("%v, want %v", have, want)
 	}
 	if len(x.Helpers) != 1 || x.Helpers[0].PID != 16 || x.SessionTag != "x" || y.ID != "9" {
-		t.Errorf(`got %+v, %+v, want one of Helpers, Helpers[0].PID 16, SessionTag "x", ID "9"`, x, y)
+		t.Errorf("jobs %+v, %+v; want x with helper 16, and 9", x, y)
 	}
 }
 
@@ -280,7 +280,7 @@ func TestInitOfATrace(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{"a.pfw": process(1, 0, 500, "", app, said("one_logger_initialization", 3), said("update", 5))}))
 	j := r.jobs[0]
 	if p := j.Processes[0]; p.Rank != 3 || !p.RankKnown || p.SessionTag != "s3" || p.WorldSize != 24 {
-		t.Errorf(`got %+v, want Rank 3, RankKnown, SessionTag "s3", WorldSize 24`, p)
+		t.Errorf("process %+v, want rank 3 of 24, tag s3", p)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestJSONLines(t *testing.T) {
 	j := r.jobs[0]
 	p := j.Processes[0]
 	if j.SessionTag != "s" || j.ID != "j" || j.Ranks != 8 || p.Rank != 3 || !p.RankKnown || !p.Heartbeats || p.Bad != 2 || p.End != job.NoEnd || p.LastSeen != (ms+40)*1e6 {
-		t.Errorf(`got %+v %+v, want SessionTag "s", ID "j", Ranks 8, Rank 3, RankKnown, Heartbeats, Bad 2, End = job.NoEnd, LastSeen = (ms + 40) * 1e6`, j, p)
+		t.Errorf("job %+v, process %+v; want job j, tag s, rank 3 of 8, heartbeats, 2 bad lines, no end, last seen after 40 ms", j, p)
 	}
 	want := []job.Span{
 		{Name: "application", Start: ms * 1e6, End: job.NoEnd, Step: -1, Epoch: -1, First: -1},
@@ -310,7 +310,7 @@ func TestJSONLines(t *testing.T) {
 	have := r.sinks[p].spans
 	for i := range have {
 		if have[i].ID == 0 || !have[i].Nested {
-			t.Errorf("got %+v, want have[i].ID above 0, have[i].Nested", have[i])
+			t.Errorf("span %+v, want an ID and nested", have[i])
 		}
 		have[i].ID, have[i].Nested = 0, false
 	}
@@ -332,7 +332,7 @@ func TestTraceAndLines(t *testing.T) {
 		"a.pfw": process(1, 0, 5000, "", app, fmt.Sprintf(saved, "")), "a.jsonl": lines,
 	}))
 	if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
-		t.Fatalf("got %+v, want one of r.jobs, one of r.jobs[0].Processes", r.jobs)
+		t.Fatalf("jobs %+v, want one of one process", r.jobs)
 	}
 	p := r.jobs[0].Processes[0]
 	var names []string
@@ -340,7 +340,7 @@ func TestTraceAndLines(t *testing.T) {
 		names = append(names, ev.Name)
 	}
 	if !slices.Equal(names, []string{"save_checkpoint_success", "only here"}) || p.Attempt != 5 || len(p.Sources) != 2 || len(r.sinks[p].spans) != 1 {
-		t.Errorf(`got %v %+v, want names = ["save_checkpoint_success" "only here"], Attempt 5, 2 Sources, one of r.sinks[p].spans`, names, p)
+		t.Errorf(`spans %v, process %+v; want save_checkpoint_success and "only here", attempt 5, two files, one span`, names, p)
 	}
 }
 
@@ -388,7 +388,7 @@ func TestStop(t *testing.T) {
 	}
 	_, err = set.Read(func(*job.Process) job.Sink { return counting{&spans} })
 	if !errors.Is(err, stop) || spans.Load() == 0 || spans.Load() > 20_000 {
-		t.Errorf("%v after %d spans", err, spans.Load())
+		t.Errorf("reading ended with %v after %d spans, want %v after 1 to 20,000", err, spans.Load(), stop)
 	}
 }
 
@@ -415,19 +415,19 @@ func TestNumbersThatAreNoRanks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := readAll(t, files(t, map[string]string{test.file: process(7, 0, 100, test.args, app, test.line)}))
 			if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
-				t.Fatalf("got %+v, want one of r.jobs, one of r.jobs[0].Processes", r.jobs)
+				t.Fatalf("jobs %+v, want one of one process", r.jobs)
 			}
 			p := r.jobs[0].Processes[0]
 			if p.Rank != test.rank || p.RankKnown != test.known || p.BadNumbers != test.bad || p.WorldSize > job.MaxRanks || p.Attempt != 1 {
-				t.Errorf("got %+v, want Rank = test.rank, RankKnown = test.known, BadNumbers = test.bad, at most job.MaxRanks WorldSize, Attempt 1", p)
+				t.Errorf("process %+v, want rank %d, known %v, %d bad numbers, attempt 1", p, test.rank, test.known, test.bad)
 			}
 		})
 	}
 }
 
-// TestLinesSayWhatTracesSay checks that a span of JSON lines has the same
+// TestLinesEqualTraces checks that a span of JSON lines has the same
 // fields as in a trace.
-func TestLinesSayWhatTracesSay(t *testing.T) {
+func TestLinesEqualTraces(t *testing.T) {
 	const ms = base / 1000
 	start := fmt.Sprintf(`"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}}`, ms)
 	stop := fmt.Sprintf(`"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}}`, ms+20)

@@ -114,9 +114,9 @@ func TestTheTailOfAProfilerIsNoStep(t *testing.T) {
 	}
 }
 
-// A process without steps is no rank where its parent or child made some: it waits and evaluates. What a
-// launcher gave a rank is one, and so is a child that failed.
-func TestRelativesAreNoRanks(t *testing.T) {
+// A process without steps is not a rank if its parent or child made steps: it waits and evaluates. A process
+// to which a launcher gave a rank is one, and so is a child that failed.
+func TestRelativesWithoutStepsAreNotRanks(t *testing.T) {
 	const (
 		step     = `{"id":ID,"name":"train.iteration","cat":"pipeline","pid":PID,"tid":1,"ts":FROM,"dur":LEN,"ph":"X","args":{"hhash":"h","level":2,"p_idx":-1,"step":0}}`
 		evaluate = `{"id":ID,"name":"evaluate","cat":"pipeline","pid":PID,"tid":1,"ts":TO,"dur":1,"ph":"X","args":{"hhash":"h","level":2,"p_idx":-1}}`

@@ -19,7 +19,7 @@ const dayMicros = 24 * 3600 * 1_000_000
 
 // Times from a clock that was not set, and from damaged records, are not times
 // of a job.
-func TestTimesThatCannotBe(t *testing.T) {
+func TestImpossibleTimes(t *testing.T) {
 	var steps strings.Builder
 	relative := ""
 	for i := range int64(100) {
@@ -48,7 +48,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := readAll2(t, files(t, map[string]string{"a.pfw": "[\n" + test.text}))
 			if len(r.jobs) != 1 || len(r.jobs[0].Processes) != 1 {
-				t.Fatalf("got %+v, want one of r.jobs, one of r.jobs[0].Processes", r.jobs)
+				t.Fatalf("jobs %+v, want one of one process", r.jobs)
 			}
 			p := r.jobs[0].Processes[0]
 			if n := len(r.sinks[p].spans); n != test.spans || p.Spans != int64(n) || p.Aside != test.aside || p.RelativeClock != test.relative || p.Bad != 0 {
@@ -62,7 +62,7 @@ func TestTimesThatCannotBe(t *testing.T) {
 }
 
 // The end of a file ends its process, unless its time is impossible.
-func TestEndsThatCannotBe(t *testing.T) {
+func TestImpossibleEnds(t *testing.T) {
 	var steps strings.Builder
 	for i := range int64(100) {
 		steps.WriteString(at(int(i+10), base+i*1000, 900))
@@ -107,7 +107,7 @@ func readAll2(t *testing.T, paths ...string) *read {
 
 // The same holds for heartbeats, in a process with spans, and in one with
 // events only. For a process without other records they are used.
-func TestHeartbeatsThatCannotBe(t *testing.T) {
+func TestImpossibleHeartbeats(t *testing.T) {
 	const ms = base / 1000
 	beat := func(at int64) string {
 		return fmt.Sprintf(`{"type":"heartbeat","count":1,"pid":3,"event":{"attributes":{"timestamp_msec":%d}}}`+"\n", at)
@@ -134,7 +134,7 @@ func TestHeartbeatsThatCannotBe(t *testing.T) {
 
 // The same holds for JSON lines, and a line that is too long is skipped and
 // hides no other.
-func TestLinesThatCannotBe(t *testing.T) {
+func TestInvalidLines(t *testing.T) {
 	line := func(id int, ms, took int64) string {
 		return fmt.Sprintf(`{"type":"start","count":1,"id":"%d","name":"training_single_iteration","pid":3,"start_event":{"attributes":{"timestamp_msec":%d}}}
 {"type":"stop","count":2,"id":"%d","name":"training_single_iteration","pid":3,"stop_event":{"attributes":{"timestamp_msec":%d}}}
@@ -174,7 +174,7 @@ func TestLinesThatCannotBe(t *testing.T) {
 				}
 			}
 			if p == nil || p.Aside != test.aside || p.Bad != test.bad || p.RelativeClock != test.relative || p.Torn {
-				t.Errorf("got %+v, want p set, Aside = test.aside, Bad = test.bad, RelativeClock = test.relative, not Torn", p)
+				t.Errorf("process %+v, want %d aside, %d bad, relative clock %v, not torn", p, test.aside, test.bad, test.relative)
 			}
 		})
 	}

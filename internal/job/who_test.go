@@ -111,7 +111,7 @@ func TestOrderOfFiles(t *testing.T) {
 
 // The rank in the name is that of the process that wrote the file, whatever
 // comes first in it, and a line without a host has the host of the file.
-func TestWhoWroteTheFile(t *testing.T) {
+func TestRankAndHostOfAFile(t *testing.T) {
 	line := func(pid, ts int, name, host string) string {
 		return fmt.Sprintf(`{"id":%d,"name":%q,"cat":"pipeline","pid":%d,"tid":1,"ts":%d,"dur":5,"ph":"X","args":{%s"level":1,"p_idx":-1}}`+"\n", ts, name, pid, base+ts, host)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// TestWhatIsNotUnderstoodIsSaid checks that each file that is left out is
+// TestSkippedFilesAreReported checks that each file that is left out is
 // reported with what was found in it, and that the error has it if there is
 // nothing else.
-func TestWhatIsNotUnderstoodIsSaid(t *testing.T) {
+func TestSkippedFilesAreReported(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.pfw.gz": "Dear diary", "b": "PK\x03\x04", "c": "", "d": `{"schemaVersion":1}`} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

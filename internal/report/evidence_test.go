@@ -100,18 +100,18 @@ func TestWitness(t *testing.T) {
 		r := build(t, dir)
 		v := r.Verdict.Rank
 		if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
-			t.Fatalf(`got %+v, want Kind = finding.Hang, Ranks = [2], Cause "backward", r.Outcome set, r.Outcome.How = job.Hung`, v)
+			t.Fatalf("verdict %+v, want a hang of rank 2 in backward, outcome hung", v)
 		}
 		want := []string{"PyTorch's flight recorder: rank 2 did not enter all_reduce 37 of group default_pg (train.py:7 in main), in which ranks 0, 1, 3 wait"}
 		if !slices.Equal(v.Witness, want) {
-			t.Errorf("got %q, want %q", v.Witness, want)
+			t.Errorf("witness %q, want %q", v.Witness, want)
 		}
 		if len(v.Stacks) != 1 || v.Stacks[0].Rank != 2 || v.Stacks[0].Place != "train.py:5" || v.Stacks[0].Function != "load" || v.Stacks[0].From != "faulthandler" ||
 			v.Stacks[0].At != end || v.Stacks[0].After != v.Evidence.Waited || !slices.Equal(v.Stacks[0].Frames, []string{"load (train.py:5)", "main (train.py:9)"}) {
 			t.Errorf("Stacks = %+v, want load of train.py:5 at %d after %v ms", v.Stacks, end, v.Evidence.Waited)
 		}
 		if r.Quality.Foreign != 0 || len(r.Quality.Skipped) != 0 {
-			t.Errorf("got %+v, want r.Quality.Foreign 0, no r.Quality.Skipped", r.Quality)
+			t.Errorf("quality %+v, want no foreign and no skipped file", r.Quality)
 		}
 		var screen bytes.Buffer
 		if err := report.Text(&screen, r); err != nil || !strings.Contains(screen.String(), "Stack      Rank 2 was in train.py:5 (load) after 30.0 s") || !strings.Contains(screen.String(), "Next       Read train.py:5 (load): rank 2 is blocked there.\n") || !strings.Contains(screen.String(), "HUNG · 4 ranks") || !strings.Contains(screen.String(), "\nHANG  ") {
@@ -129,14 +129,14 @@ func TestWitness(t *testing.T) {
 	t.Run("the dumps say who", func(t *testing.T) {
 		dir, end := hung(t, "")
 		if v := build(t, dir).Verdict.Rank; v.Kind != finding.Hang || len(v.Ranks) != 0 {
-			t.Fatalf("got %+v, want Kind = finding.Hang, no Ranks", v)
+			t.Fatalf("verdict %+v, want a hang without ranks", v)
 		}
 		for r := range 4 {
 			dumped(t, filepath.Join(dir, fmt.Sprint("comm_lib_trace_rank_", r)), end, map[bool]int64{true: 36, false: 37}[r == 1], r == 1)
 		}
 		r := build(t, dir)
 		if v := r.Verdict.Rank; v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{1}) || !strings.Contains(v.Sentence, "rank 1 did not enter") || *r.Outcome.Rank != 1 {
-			t.Errorf(`got %+v, want Kind = finding.Hang, Ranks = [1], "rank 1 did not enter" in Sentence, *r.Outcome.Rank 1`, v)
+			t.Errorf("verdict %+v, want a hang of rank 1, which did not enter the collective", v)
 		}
 	})
 	t.Run("of another time", func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestWitness(t *testing.T) {
 			t.Fatal(err)
 		}
 		if q := build(t, dir).Quality; len(q.Skipped) != 1 || !strings.Contains(q.Skipped[0], "unsupported instruction") {
-			t.Errorf(`got %+v, want one of Skipped, "unsupported instruction" in Skipped[0]`, q)
+			t.Errorf("quality %+v, want one skipped file with an unsupported instruction", q)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestFiles(t *testing.T) {
 	})
 	io := r.IO
 	if io == nil || io.Files != 5 || io.Failed != 3 {
-		t.Fatalf("got %+v, want io set, Files 5, Failed 3", io)
+		t.Fatalf("I/O %+v, want 5 files, 3 failed calls", io)
 	}
 	if g := io.Read; g.Calls != 14 || g.Bytes != 7_000_000 || g.Time != 504_012_000 || g.Longest != 400_000_000 || g.Most != 4_000_000 || g.Least != 0 {
 		t.Errorf("read %+v, want 14 calls of 0 to 4,000,000 bytes, 7,000,000 bytes in 504.012 ms, the longest 400 ms", g)
@@ -114,7 +114,7 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(doc.Bytes(), &back); err != nil || back.IO.Read.Bytes != 7_000_000 {
-		t.Errorf("got %v %+v, want no error, IO.Read.Bytes 7,000,000", err, back)
+		t.Errorf("JSON: %v, %+v; want 7,000,000 bytes read", err, back)
 	}
 }
 
@@ -185,6 +185,6 @@ func TestFilesOfACheckpoint(t *testing.T) {
 		{"checkpoint", "capture", "", 7_000, nil, 0},
 	})
 	if len(r.Checkpoints) != 2 || r.Checkpoints[0].Blocking != 22_000_000 || r.Checkpoints[1].Blocking != 7_000_000 || r.Checkpoints[0].Step != -1 {
-		t.Errorf("got %+v, want 2 r.Checkpoints, r.Checkpoints[0].Blocking 22,000,000, r.Checkpoints[1].Blocking 7,000,000, r.Checkpoints[0].Step = -1", r.Checkpoints)
+		t.Errorf("checkpoints %+v, want two that block 22 and 7 ms, the first without a step", r.Checkpoints)
 	}
 }

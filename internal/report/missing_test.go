@@ -118,7 +118,7 @@ func TestCommunicationOfIncompleteFolders(t *testing.T) {
 			}
 			v := &report.Build(collect(t, dir).Jobs()[0]).Verdict
 			if v.Diagnosis != c.want || !strings.Contains(v.Why, c.about) {
-				t.Errorf("got %s: %s\nwant %s with %q", v.Diagnosis, v.Why, c.want, c.about)
+				t.Errorf("diagnosis %s: %s\nwant %s with %q", v.Diagnosis, v.Why, c.want, c.about)
 			}
 			for _, text := range v.Next {
 				if strings.Contains(text, "overlap") {

@@ -13,9 +13,9 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
-// TestTold checks that the facts that the Python client records are on the first screen, on the
+// TestFactsOfTheClient checks that the facts that the Python client records are on the first screen, on the
 // page and in a digest.
-func TestTold(t *testing.T) {
+func TestFactsOfTheClient(t *testing.T) {
 	const (
 		code     = `{"steps": 4, "step_ms": 37.2, "gaps": [{"after": "optimizer.step", "from": "train.py:41", "before": "next batch", "to": "train.py:35", "ms": 32.1}]}`
 		injected = `[{"text": "rank 1, data 50 ms", "delays": 3, "ms": 150.5}]`

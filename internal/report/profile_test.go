@@ -60,7 +60,7 @@ func TestProfileScreen(t *testing.T) {
 		}
 	}
 	if strings.Contains(screen.String(), "trained") {
-		t.Errorf("got trained time for a window of steps, want none:\n%s", screen.String())
+		t.Errorf("screen has trained time for a window of steps, want none:\n%s", screen.String())
 	}
 	if err := report.HTML(&page, r, ""); err != nil || strings.Contains(page.String(), ">goodput<") && !strings.Contains(page.String(), "idle device") {
 		t.Errorf("HTML() = %v, want no goodput without idle time of the device:\n%s", err, page.String())

@@ -272,7 +272,7 @@ func TestLive(t *testing.T) {
 	// An attempt that is not the last one has ended, even if it is recent.
 	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
 	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
-		t.Errorf("got %+v, want 2 r.Attempts, not r.Attempts[0].Running, not r.Attempts[1].Running", r.Attempts)
+		t.Errorf("attempts %+v, want two, none running", r.Attempts)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestJSON(t *testing.T) {
 
 // A file with the name of a trace that is not a trace is listed. Other files that are
 // not telemetry are only counted.
-func TestFilesThatAreNone(t *testing.T) {
+func TestFilesThatAreNotTelemetry(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, simjob.Attempt{Ranks: 1, Steps: 30})
 	for name, text := range map[string]string{"trace-9.pfw.gz": "no gzip", "trace-8.pfw": "no line of a trace", "model.pt": "weights"} {
@@ -341,7 +341,7 @@ func TestOneRank(t *testing.T) {
 		t.Errorf("one rank: want exit code 0 and neither ranks nor \"insufficient\", got %d\n%s", r.ExitCode(), text)
 	}
 	if r.Verdict.Confidence != "high" || r.Steps.Count < 50 || math.Abs(r.Steps.Phases["backward"]-26) > 1 {
-		t.Errorf(`got %+v %+v, want r.Verdict.Confidence "high", at least 50 r.Steps.Count, at most 1 math.Abs(r.Steps.Phases["backward"] - 26)`, r.Verdict, r.Steps)
+		t.Errorf("verdict %+v, steps %+v; want confidence high, 50 steps or more, backward about 26 ms", r.Verdict, r.Steps)
 	}
 }
 

@@ -262,7 +262,7 @@ func TestDowntimeOfPlannedStops(t *testing.T) {
 }
 
 // The verdict has the cost of disruptions, except of planned stops without lost steps.
-func TestDisruptionsAreSaid(t *testing.T) {
+func TestDisruptionsInTheVerdict(t *testing.T) {
 	r := Report{Ranks: make([]Rank, 2), Ledger: &account.Report{Wall: 100e9}}
 	r.conclude()
 	if strings.Contains(r.Verdict.Sentence, "disruption") {
@@ -324,7 +324,7 @@ func TestHangLasts(t *testing.T) {
 	a := Attempt{Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}}}}
 	a.hung([]*job.Process{{Rank: 0, LastSeen: 50, Host: "a"}, {Rank: 1, LastSeen: 30, Host: "b"}, {Rank: 1, LastSeen: 20, Host: "b"}})
 	if o := a.Outcome; o == nil || o.How != job.Hung || o.At != 50 || o.Host != "b" {
-		t.Errorf(`got %+v, want o set, How = job.Hung, At 50, Host "b"`, o)
+		t.Errorf("outcome %+v, want a hang since 50 ns on host b", o)
 	}
 }
 
@@ -385,7 +385,7 @@ func TestAttemptWithoutANumber(t *testing.T) {
 		}
 	}
 	if !slices.Equal(names, []string{"ATTEMPTS", "?", "2"}) {
-		t.Errorf("got %q, want [ATTEMPTS ? 2]", names)
+		t.Errorf("table of attempts begins with %q, want [ATTEMPTS ? 2]", names)
 	}
 	none := &screen{columns: maxColumns}
 	if none.attempts(&Report{Ledger: &account.Report{}}); len(none.lines) != 0 {
@@ -397,7 +397,7 @@ func TestAttemptWithoutANumber(t *testing.T) {
 func TestWaitsAreNanoseconds(t *testing.T) {
 	table := waits(&straggler.Verdict{Waits: &straggler.Waits{Total: 9, By: "rank", Names: []string{"0", "1"}, Cells: []straggler.WaitCell{{Waiter: 1, For: 0, Time: 8}, {Waiter: 0, For: 1, Time: 1}}}})
 	if table.Rows[1].Cells[0].Time != 8000 || table.Rows[1].Total != 8000 || table.Rows[0].Total != 1000 {
-		t.Errorf("got %+v, want table.Rows[1].Cells[0].Time 8000, table.Rows[1].Total 8000, table.Rows[0].Total 1000", table.Rows)
+		t.Errorf("rows %+v, want 1000 in the first, 8000 in the second and its first cell", table.Rows)
 	}
 }
 

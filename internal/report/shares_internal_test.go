@@ -68,7 +68,7 @@ func TestCondensedSharesAddUp(t *testing.T) {
 		for _, c := range out {
 			sum, ns = sum+c.Percent, ns+c.Time
 			if c.Percent < 0 {
-				t.Fatalf("got %+v, want at least 0 c.Percent", out)
+				t.Fatalf("shares %+v, want none below 0", out)
 			}
 		}
 		if sum != 100 || ns != all || len(out) > 6 {
@@ -152,7 +152,7 @@ func TestDoubt(t *testing.T) {
 		r.diagnose()
 		got := strings.Join(r.notKnown(), "\n")
 		if r.Verdict.kind != kind {
-			t.Fatalf("got %s, want %s", r.Verdict.kind, kind)
+			t.Fatalf("verdict %s, want %s", r.Verdict.kind, kind)
 		}
 		if kind == finding.Unknown {
 			if p := r.Verdict.Proof; strings.Contains(got, "rank 1") || p != f.Proof {
@@ -222,9 +222,9 @@ func TestHeavyStage(t *testing.T) {
 	}
 }
 
-// TestOneNumberOfALoss checks that the diagnosis and the next action of one named loss have the same time, which is
+// TestLossHasOneTime checks that the diagnosis and the next action of one named loss have the same time, which is
 // that of the named part, and that a wait for one rank counts per waiting rank: the run gets that much shorter.
-func TestOneNumberOfALoss(t *testing.T) {
+func TestLossHasOneTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts  account.Parts
 		spent  account.Totals
@@ -246,7 +246,7 @@ func TestOneNumberOfALoss(t *testing.T) {
 			}
 			next, _ := r.next()
 			if v := &r.Verdict; v.Why != c.why || len(next) == 0 || !strings.HasSuffix(next[0], c.next) || v.Finding.Cost != c.cost {
-				t.Errorf("got %q, next %q, cost %v; want %q, %q, %v", v.Why, next, v.Finding.Cost, c.why, c.next, c.cost)
+				t.Errorf("diagnosis %q, next %q, cost %v; want %q, %q, %v", v.Why, next, v.Finding.Cost, c.why, c.next, c.cost)
 			}
 		})
 	}

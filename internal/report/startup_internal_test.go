@@ -74,7 +74,7 @@ func TestStartIsNotCompared(t *testing.T) {
 				r.diagnose()
 			}
 			if r.Verdict.kind != c.want {
-				t.Fatalf("got %s (%q), want %s", r.Verdict.kind, r.Verdict.Why, c.want)
+				t.Fatalf("verdict %s (%q), want %s", r.Verdict.kind, r.Verdict.Why, c.want)
 			}
 			next, _ := r.next()
 			if c.next != "" && (len(next) == 0 || !strings.Contains(next[0], c.next)) {
@@ -88,7 +88,7 @@ func TestStartIsNotCompared(t *testing.T) {
 				t.Errorf("no line of the screen shows the long start:\n%s", screen)
 			}
 			if c.want == finding.Fine && c.wall == 100 && !strings.Contains(r.Verdict.Why, "after the start") {
-				t.Errorf("got %q, want the share of the time after the start", r.Verdict.Why)
+				t.Errorf("diagnosis %q, want the share of the time after the start", r.Verdict.Why)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestLossInFewSteps(t *testing.T) {
 	r.Steps = s.steps()
 	r.diagnose()
 	if want := "Other code takes 5.0 s of each rank's 20.0 s, most of it in steps 10, 30 and 45, 1.5 s each time."; r.Verdict.Why != want {
-		t.Errorf("got %q, want %q", r.Verdict.Why, want)
+		t.Errorf("diagnosis %q, want %q", r.Verdict.Why, want)
 	}
 	if next, _ := r.next(); len(next) == 0 || !strings.HasPrefix(next[0], "see what the program does in these steps") {
 		t.Errorf("next is %q, want advice about these steps", next)

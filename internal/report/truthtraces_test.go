@@ -56,7 +56,7 @@ func rawTraces(t *testing.T, folder string) (out rawJob) {
 				continue
 			}
 			if err := json.Unmarshal(line, &e); err != nil {
-				t.Fatalf("%s: %v", path, err)
+				t.Fatalf("%s has a line that is not JSON: %v", path, err)
 			}
 			if e.Ph == "M" {
 				if at, ok := e.Args["begin_ts"].(float64); ok && e.Args["value"] == "train.iteration" {

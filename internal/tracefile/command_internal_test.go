@@ -9,7 +9,7 @@ import (
 
 var _ = flag.Int("known-to-flag", 0, "")
 
-func TestOutlineTellsNoValue(t *testing.T) {
+func TestOutlineHasNoValues(t *testing.T) {
 	for _, c := range []struct {
 		in   []string
 		want string
@@ -36,9 +36,9 @@ func TestOutlineTellsNoValue(t *testing.T) {
 
 func TestTheCommandLineIsOptIn(t *testing.T) {
 	if len(Arguments()) < 2 { // go test passes some
-		t.Fatalf("got %q, want at least 2", Arguments())
+		t.Fatalf("Arguments() = %q, want 2 or more", Arguments())
 	}
 	if got := CommandLine(); !strings.HasPrefix(got, Arguments()[0]+";-") || strings.Contains(got, "=") {
-		t.Errorf(`got %q, want got to begin with Arguments()[0] + ";-", no "=" in got`, got)
+		t.Errorf("CommandLine() = %q, want the program and its flags without values", got)
 	}
 }

@@ -19,7 +19,7 @@ func TestProgress(t *testing.T) {
 	p.SetEpoch(0)
 	p.SetStep(41)
 	if p.Epoch() != 0 || p.Step() != 41 {
-		t.Errorf("got epoch %d step %d, want 0 and 41", p.Epoch(), p.Step())
+		t.Errorf("Epoch() and Step() = %d and %d, want 0 and 41", p.Epoch(), p.Step())
 	}
 	p.SetEpoch(-1)
 	if p.Epoch() != -1 {

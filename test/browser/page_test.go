@@ -299,7 +299,7 @@ func TestReading(t *testing.T) {
 	press(t, ctx, "steps", kb.ArrowRight, kb.ArrowRight)
 	keyed := status("steps")
 	if !strings.Contains(keyed, "Attempt 1, step") || !strings.Contains(keyed, "backward") {
-		t.Errorf(`got %q, want "Attempt 1, step" in keyed, "backward" in keyed`, keyed)
+		t.Errorf(`status %q, want "Attempt 1, step" and backward`, keyed)
 	}
 	press(t, ctx, "heat", kb.ArrowDown, kb.ArrowDown, kb.ArrowDown)
 	if heat := status("heat"); !strings.Contains(heat, "Rank 3, step") || !strings.Contains(heat, "more work than usual") {

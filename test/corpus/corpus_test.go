@@ -40,7 +40,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(truths) != 4 {
-		t.Fatalf("got %d jobs in truth.json, want 4", len(truths))
+		t.Fatalf("truth.json has %d jobs, want 4", len(truths))
 	}
 	var right, wrong strings.Builder
 	for job, is := range truths {
@@ -76,7 +76,7 @@ func TestCorpus(t *testing.T) {
 		`(?m)^nothing +0 +1 +0 +3 +0 +0 `,
 	} {
 		if !regexp.MustCompile(want).MatchString(scores) {
-			t.Errorf("got scores\n%s\nwant a line %s", scores, want)
+			t.Errorf("scores are\n%s\nwant a line %s", scores, want)
 		}
 	}
 }

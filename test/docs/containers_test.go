@@ -23,7 +23,7 @@ func textOf(t *testing.T, path string) string {
 func TestContainerFiles(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "tools", "packaging", "Containerfile*"))
 	if err != nil || len(files) != 2 {
-		t.Fatalf("got %v %v, want no error, 2 files", files, err)
+		t.Fatalf("files %v, %v; want two", files, err)
 	}
 	known := regexp.MustCompile(`^(FROM|WORKDIR|COPY|ARG|RUN|USER|ENTRYPOINT|CMD|ENV) `)
 	made := map[string]bool{"/tmp": true, "/etc/ssl/certs/ca-certificates.crt": true, "/trainspan": true, "/src/bin/trainspan-collector": true}

@@ -96,7 +96,7 @@ func TestLinks(t *testing.T) {
 			}
 			info, err := os.Stat(target)
 			if err != nil {
-				t.Errorf("%s points at %s, which is not there", p.name, m[1])
+				t.Errorf("%s has a link to %s, which does not exist", p.name, m[1])
 				continue
 			}
 			if m[2] == "" || info.IsDir() || !strings.HasSuffix(target, ".md") {
@@ -151,7 +151,7 @@ func TestPictures(t *testing.T) {
 	}
 	for f := range shown {
 		if _, err := os.Stat(f); err != nil {
-			t.Errorf("%s is shown and not there", f)
+			t.Errorf("picture %s does not exist", f)
 		}
 	}
 	if total > 300<<10 {
@@ -286,7 +286,7 @@ func TestDrawnFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, drawing, found := strings.Cut(string(page), "## The way of a span\n\n```text\n")
+	_, drawing, found := strings.Cut(string(page), "## The path of a span\n\n```text\n")
 	drawing, _, closed := strings.Cut(drawing, "```")
 	names := drawnFile.FindAllString(drawing, -1)
 	if !found || !closed || len(names) < 20 {

@@ -22,7 +22,7 @@ func TestCharlm(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "charlm")
 	if out, err := exec.CommandContext(untilDeadline(t), "go", "build", "-C", "../..", "-buildvcs=false", "-o", program, "./examples/charlm").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	total := 0
 	for i := range 2 {
@@ -30,7 +30,7 @@ func TestCharlm(t *testing.T) {
 		cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+j.HTTP, "OTEL_SERVICE_NAME=charlm", fmt.Sprint("TORCHELASTIC_RESTART_COUNT=", i))
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatalf("charlm: %v\n%s", err, out)
 		}
 		counts := sentLine.FindSubmatch(out)
 		if counts == nil || string(counts[2]) != "0" {

@@ -83,7 +83,7 @@ func TestCollector(t *testing.T) {
 			if protocol == config.OTLPHTTP {
 				address = c.HTTP
 			}
-			service, w := service(t), &witness{}
+			service, w := service(t), &spanKeeper{}
 			watched(t, service, config.OTLP{Protocol: protocol, Endpoint: "http://" + address, BatchDelay: 100 * time.Millisecond}, w, logs)
 			compare(t, spansOf(t, j.Query, service, len(w.spans)), w.spans)
 			c.Stop()
@@ -99,7 +99,7 @@ func TestCollector(t *testing.T) {
 }
 
 // watched runs a job and checks its events while its training loop is open.
-func watched(t *testing.T, service string, o config.OTLP, w *witness, logs string) {
+func watched(t *testing.T, service string, o config.OTLP, w *spanKeeper, logs string) {
 	t.Helper()
 	cfg := job(service)
 	cfg.Outputs.OTLP = o
@@ -229,7 +229,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	cfg, w := job(service(t)), &witness{}
+	cfg, w := job(service(t)), &spanKeeper{}
 	cfg.Outputs.OTLP = config.OTLP{
 		Protocol: config.OTLPGRPC, Endpoint: "http://" + c.GRPC, BatchDelay: 50 * time.Millisecond,
 		TraceSplit: config.TracePerWindow, TraceWindow: 4,
@@ -305,7 +305,7 @@ func TestCollectorJoinsTraces(t *testing.T) {
 
 // checkTrace compares the trace file of the Collector with the spans that ended
 // in the process.
-func checkTrace(t *testing.T, dir string, w *witness) {
+func checkTrace(t *testing.T, dir string, w *spanKeeper) {
 	t.Helper()
 	r, err := dftracer.OpenReader(traceIn(t, dir), nil)
 	if err != nil {

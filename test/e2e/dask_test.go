@@ -98,12 +98,12 @@ func TestDask(t *testing.T) {
 	}
 	lake := filepath.Join(dir, "lake")
 	if out, err := exec.CommandContext(ctx, program, "trace", "convert", job, "--to", "parquet", "-o", lake).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("trace convert: %v\n%s", err, out)
 	}
 	got, err := exec.CommandContext(ctx, python, "-c", daskQuery, lake).Output()
 	byCategory := map[string]int64{}
 	if err := errors.Join(err, json.Unmarshal(got, &byCategory)); err != nil {
-		t.Fatalf("%v\n%s", err, got)
+		t.Fatalf("answer is not JSON: %v\n%s", err, got)
 	}
 	for _, c := range sum.Categories {
 		if byCategory[c.Category] != c.Total {

@@ -112,20 +112,20 @@ func demo(ctx context.Context, tel *telemetry.Provider) error {
 	return err
 }
 
-// witness is a span processor that keeps every span.
-type witness struct {
+// spanKeeper is a span processor that keeps every span.
+type spanKeeper struct {
 	mu    sync.Mutex
 	spans []sdktrace.ReadOnlySpan
 }
 
-func (w *witness) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-func (w *witness) OnEnd(s sdktrace.ReadOnlySpan) {
+func (w *spanKeeper) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (w *spanKeeper) OnEnd(s sdktrace.ReadOnlySpan) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spans = append(w.spans, s)
 }
-func (w *witness) Shutdown(context.Context) error   { return nil }
-func (w *witness) ForceFlush(context.Context) error { return nil }
+func (w *spanKeeper) Shutdown(context.Context) error   { return nil }
+func (w *spanKeeper) ForceFlush(context.Context) error { return nil }
 
 // TestDemo runs a complete job and compares the spans in Jaeger with those that
 // ended in the process, field by field.
@@ -137,7 +137,7 @@ func TestDemo(t *testing.T) {
 			if protocol == config.OTLPHTTP {
 				url = "http://" + j.HTTP
 			}
-			name, w := service(t), &witness{}
+			name, w := service(t), &spanKeeper{}
 			tel := configure(t, newBuilder(name).WithSpanProcessor(w), send(protocol, url))
 			if err := demo(t.Context(), tel); err != nil {
 				t.Fatal(err)

@@ -19,7 +19,7 @@ func TestGoInstall(t *testing.T) {
 	const root = "github.com/trainspan/trainspan"
 	// The build cache has an index of each module by version, so that each run needs another one.
 	version := fmt.Sprintf("v0.0.1-test%d", time.Now().UnixNano())
-	n := &newcomer{t: t, dir: t.TempDir()}
+	n := &shellUser{t: t, dir: t.TempDir()}
 	n.environment()
 	n.paste("the command requires the version", fmt.Sprintf(`cd trainspan/cmd/trainspan
 GOWORK=off go mod edit -require %s@%s
@@ -54,6 +54,6 @@ rm -rf %[1]s@%[2]s %[1]s/cmd/trainspan@%[2]s cache/download/%[1]s/@v/%[2]s.* cac
 go install %s/cmd/trainspan@%s
 bin/trainspan --version`, proxy, root, version))
 	if !strings.Contains(out, version) {
-		t.Errorf("got %q from trainspan --version, want %s in it", out, version)
+		t.Errorf("trainspan --version prints %q, want %s in it", out, version)
 	}
 }

@@ -18,7 +18,7 @@ import (
 // its segments at the end.
 func TestSegments(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
-	name, w := service(t), &witness{}
+	name, w := service(t), &spanKeeper{}
 	tel := configure(t, newBuilder(name).WithSpanProcessor(w).WithSegment(300*time.Millisecond), send(config.OTLPGRPC, "http://"+j.GRPC))
 	cb, ctx := callbacks.New(tel), t.Context()
 	cb.OnAppStart(ctx)
@@ -66,7 +66,7 @@ func TestSegments(t *testing.T) {
 // and links lead from trace to trace back to the first.
 func TestTracesOfWindows(t *testing.T) {
 	j := startJaeger(t, servers.JaegerOptions{})
-	name, w := service(t), &witness{}
+	name, w := service(t), &spanKeeper{}
 	const window, steps, budget = 10, 45, 64
 	tel := configure(t, newBuilder(name).WithSpanProcessor(w).WithTraces(config.Traces{
 		Split: config.TracePerWindow, Window: window, Budget: budget,
@@ -116,7 +116,7 @@ func TestTracesOfWindows(t *testing.T) {
 
 // checkSegments checks that segments are linked to each other, have no gaps,
 // and add up to the span that ended in the process.
-func checkSegments(t *testing.T, segments []servers.Span, w *witness, name string) {
+func checkSegments(t *testing.T, segments []servers.Span, w *spanKeeper, name string) {
 	t.Helper()
 	slices.SortFunc(segments, func(a, b servers.Span) int { return cmp.Compare(a.Start, b.Start) })
 	if len(segments) < 3 {

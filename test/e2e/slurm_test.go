@@ -87,7 +87,7 @@ func TestSlurm(t *testing.T) {
 	text, err := exec.CommandContext(ctx, program, "report", "--json", filepath.Join(dir, "trainspan-runs", "llm")).Output()
 	if err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))
-		t.Fatalf("%v\n%s", err, log)
+		t.Fatalf("trainspan report: %v\n%s", err, log)
 	}
 	var report struct {
 		Outcome  struct{ How string }

@@ -58,11 +58,11 @@ func render(rows []*row, pairs, runs int) string {
 	_ = w.Flush() // as above
 	b.WriteString(`
 steps/s: of the median step.
-slower, wall: median over the pairs, by the clock. slower, CPU: over all steps, by the processor time of the training thread.
-background: processor time of all other threads of the job for one step with telemetry; sending takes it.
-worst callback: by the clock. undisturbed: of those in which the system gave the processor to no other thread or program.
-on CPU: by the processor time. worst without: by the clock, of as many pauses of the mean callback's length, without telemetry.
-delivered: what the backend has. dropped: ended in the job, less what the backend has. reported: told in the log at shutdown.
+slower, wall: wall time, median over the pairs. slower, CPU: processor time of the training thread, over all steps.
+background: processor time of all other threads of the job for one step with telemetry, mostly for sending.
+worst callback: wall time. undisturbed: the worst of those in which the system gave the processor to no other thread or program.
+on CPU: the worst by processor time. worst without: wall time, of as many pauses of the mean callback's length, without telemetry.
+delivered: spans that the backend has. dropped: ended in the job, less those. reported: losses in the log at shutdown.
 `)
 	return b.String()
 }

@@ -134,7 +134,7 @@ func (compression) HandleConn(context.Context, stats.ConnStats)                 
 // it.
 func deliverDemo(t *testing.T, q *servers.Query, cfg otlp.Config) {
 	t.Helper()
-	name, w := service(t), &witness{}
+	name, w := service(t), &spanKeeper{}
 	tel := configure(t, newBuilder(name).WithSpanProcessor(w), cfg)
 	if err := demo(t.Context(), tel); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func address(j *servers.JaegerServer, protocol string) string {
 // checks that every span is reported as lost. It returns the counts by cause.
 func loseDemo(t *testing.T, cfg otlp.Config) map[string]int64 {
 	t.Helper()
-	w, r := &witness{}, &reports{}
+	w, r := &spanKeeper{}, &reports{}
 	cfg.RetryFor = time.Second
 	tel := configure(t, newBuilder(service(t)).WithSpanProcessor(w).WithShutdownTimeout(2*time.Second).WithLogger(r.logger()), cfg)
 	if err := demo(t.Context(), tel); err != nil {
@@ -233,8 +233,8 @@ func TestRequiredHeader(t *testing.T) {
 
 // TestPartialSuccess has a backend that accepts a batch except for three spans.
 func TestPartialSuccess(t *testing.T) {
-	p := &picky{}
-	w, r := &witness{}, &reports{}
+	p := &rejectingReceiver{}
+	w, r := &spanKeeper{}, &reports{}
 	cfg := send(config.OTLPGRPC, "http://"+serveGRPC(t, p))
 	cfg.BatchDelay = time.Minute // one batch
 	tel := configure(t, newBuilder(service(t)).WithSpanProcessor(w).WithLogger(r.logger()), cfg)
@@ -259,13 +259,13 @@ func TestPartialSuccess(t *testing.T) {
 
 const rejected = 3
 
-type picky struct {
+type rejectingReceiver struct {
 	collectorpb.UnimplementedTraceServiceServer
 	calls int
 }
 
 // Export implements the OTLP service.
-func (p *picky) Export(_ context.Context, request *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
+func (p *rejectingReceiver) Export(_ context.Context, request *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
 	p.calls++
 	if len(flatten(request.GetResourceSpans())) < rejected {
 		return nil, errors.New("the batch is too small for this test")

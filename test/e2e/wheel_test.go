@@ -56,7 +56,7 @@ func TestWheelTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := do(in("kubernetes-validate"), "--strict", path); err != nil {
-			t.Errorf("%v\n%s\n%s", err, out, manifest)
+			t.Errorf("kubernetes-validate: %v\n%s\n%s", err, out, manifest)
 		}
 	}
 	release, err := filepath.Abs("../../tools/release")
@@ -64,11 +64,11 @@ func TestWheelTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err := do("env", "DIST="+dir, "PLATFORMS=linux/amd64 linux/arm64", release, "wheels"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("release wheels: %v\n%s", err, out)
 	}
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(wheels) != 2 {
-		t.Fatalf("got %v, %v, want no error, 2 wheels", wheels, err)
+		t.Fatalf("wheels %v, %v; want two", wheels, err)
 	}
 	mine := ""
 	for _, wheel := range wheels {
@@ -89,7 +89,7 @@ func TestWheelTools(t *testing.T) {
 		}
 	}
 	if out, err := do(in("pip"), "install", "--no-index", "--disable-pip-version-check", mine); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("pip install: %v\n%s", err, out)
 	}
 	text, err := os.ReadFile("testdata/typed.py")
 	if err == nil {

@@ -42,7 +42,7 @@ func TestFaultsAreFound(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-out", out, "-text", text, "-steps", "52", "-save-every", "20", "-kill-at", "33", "-delay", "150ms", "-pause", "500ms")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+		t.Fatalf("ranks: %v\n%s", err, said)
 	}
 	set, err := job.Open(out)
 	if err != nil {

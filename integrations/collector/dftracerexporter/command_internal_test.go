@@ -23,10 +23,10 @@ func TestNoArgumentsReachTheTrace(t *testing.T) {
 		return opts.Process
 	}
 	if got := process(); got.Command != "python3" || got.Exec != "python3" {
-		t.Errorf(`got %+v, want Command "python3", Exec "python3"`, got)
+		t.Errorf("process() = %+v, want python3 without arguments", got)
 	}
 	attrs.PutStr("process.command", "/usr/bin/python3")
 	if got := process(); got.Command != "/usr/bin/python3" {
-		t.Errorf(`got %+v, want Command "/usr/bin/python3"`, got)
+		t.Errorf("process() = %+v, want /usr/bin/python3", got)
 	}
 }

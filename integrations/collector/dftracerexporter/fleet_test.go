@@ -192,7 +192,7 @@ func TestShutdownInTime(t *testing.T) {
 	}
 	for _, f := range r.files() {
 		if _, err := recovery.File(f, nil); err != nil {
-			t.Errorf("%s: %v", f, err)
+			t.Errorf("recover %s: %v", f, err)
 		}
 		dftest.Check(t, f)
 	}

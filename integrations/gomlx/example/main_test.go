@@ -35,7 +35,7 @@ func runOK(t *testing.T, args ...string) string {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, &problems)
+		t.Fatalf("example: %v\n%s", err, &problems)
 	}
 	return out.String()
 }
@@ -131,7 +131,7 @@ func checkReport(t *testing.T, r *report.Report, files bool) {
 		t.Errorf("I/O %+v, want reads on record: %v", r.IO, files)
 	}
 	if r.Verdict.Confidence != "high" {
-		t.Errorf(`got %+v, want r.Verdict.Confidence "high"`, r.Verdict)
+		t.Errorf("verdict %+v, want confidence high", r.Verdict)
 	}
 }
 

@@ -68,7 +68,7 @@ def main():
         sys.stderr.write("the cluster did not end in time: %r\n" % e)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     sys.stderr.write(
-        "%d parts, %d workers%s: %.1f s by the clock; processes of the cluster: CPU %.1f s\n"
+        "%d parts, %d workers%s: %.1f s of wall time; processes of the cluster: CPU %.1f s\n"
         % (len(o.parts), o.workers, ", one of them killed" if killed.is_set() else "", took, used.ru_utime + used.ru_stime)
     )
 

@@ -203,7 +203,7 @@ func TestTraceFiles(t *testing.T) {
 				acc := s.replay(t, dir)
 				for _, p := range acc.Job.Processes {
 					if !p.RankKnown || p.Host != "node"+strconv.Itoa(p.Rank) || !p.Heartbeats || !p.Training || p.AttemptKnown {
-						t.Errorf(`got %+v, want RankKnown, Host = "node" + strconv.Itoa(p.Rank), Heartbeats, Training, not AttemptKnown`, p)
+						t.Errorf("process %+v, want a known rank on its host, with heartbeats, in training, of an unknown attempt", p)
 					}
 				}
 			})
@@ -226,7 +226,7 @@ func TestJSONLines(t *testing.T) {
 				}
 				acc := s.replay(t, dir)
 				if p := acc.Job.Processes[0]; acc.Job.SessionTag != "tag" || p.Host != "node0" || !p.RankKnown || p.AttemptKnown != ours {
-					t.Errorf(`got %+v, %+v, want acc.Job.SessionTag "tag", Host "node0", RankKnown, AttemptKnown = ours`, acc.Job, p)
+					t.Errorf("job %+v, process %+v; want tag tag, node0, a known rank, a known attempt: %v", acc.Job, p, ours)
 				}
 			})
 		}
@@ -304,7 +304,7 @@ func TestMixedFiles(t *testing.T) {
 		}
 		a := s.replay(t, dir)
 		if p := a.Job.Processes; len(p) != 3 || !p[0].AttemptKnown || len(p[0].Sources) != 2 || a.Job.SessionTag != "tag" {
-			t.Errorf(`got %+v, want 3 elements, p[0].AttemptKnown, 2 p[0].Sources, a.Job.SessionTag "tag"`, a.Job)
+			t.Errorf("job %+v, want tag tag and 3 processes, the first with a known attempt and two files", a.Job)
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestRotatedTrace(t *testing.T) {
 	write(t, filepath.Join(dir, "t.pfw"), bytes.Join(lines[:cut], nil))
 	write(t, filepath.Join(dir, "t.1.pfw"), append(append(bytes.Join(head, nil), part...), bytes.Join(lines[cut:], nil)...))
 	if a := s.replay(t, dir); len(a.Job.Processes) != 1 || len(a.Job.Processes[0].Sources) != 2 {
-		t.Errorf("got %+v, want one of a.Job.Processes, 2 a.Job.Processes[0].Sources", a.Job)
+		t.Errorf("job %+v, want one process of two files", a.Job)
 	}
 }
 

@@ -23,7 +23,7 @@ func TestUnknownBeginIsNoRollback(t *testing.T) {
 	}
 	rep := j.report(account.Query{})
 	if len(rep.Disruptions) != 0 || rep.Categories[account.LostWork] != 0 {
-		t.Errorf("got %+v, %+v, want no rep.Disruptions, rep.Categories[account.LostWork] 0", rep.Disruptions, rep.Categories)
+		t.Errorf("disruptions %+v, categories %+v; want no lost work", rep.Disruptions, rep.Categories)
 	}
 }
 
@@ -119,13 +119,13 @@ func TestComputingAtTheEndOfAStep(t *testing.T) {
 	rep := j.report(account.Query{To: ns(at)})
 	want(t, "steps of the optimizer", rep.Categories, account.Totals{account.Productive: 24 * sec})
 	if it := rep.Iterations; it.Kept != 8 || it.AtRiskTime != 23*sec { // without the compute time before the first step
-		t.Errorf("got %+v, want Kept 8, AtRiskTime = 23 * sec", it)
+		t.Errorf("iterations %+v, want 8 kept, 23 s at risk", it)
 	}
 }
 
 // A span inside of a span that blocks training does not take its priority: a concurrent
 // span of a lower kind gets the time.
-func TestInsideOfWhatWins(t *testing.T) {
+func TestSpanInsideABlockingSpan(t *testing.T) {
 	j := &timeline{}
 	j.process(0, 1, 0, 10, 10)
 	app := j.span(0, "application", 0, 10)

@@ -82,7 +82,7 @@ func TestUsualTimeAsOf(t *testing.T) {
 	}
 }
 
-func TestHonesty(t *testing.T) {
+func TestFlagsOfAnUnfinishedRun(t *testing.T) {
 	var j timeline
 	j.process(1, 1, 0, -1, 100)
 	loop := j.loop(j.span(0, "application", 0, -1), 0, 0, -1)

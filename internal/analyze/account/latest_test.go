@@ -79,7 +79,7 @@ func TestAfterTheLastRecord(t *testing.T) {
 				got.latest = (at - start) / ms
 			}
 			if got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
+				t.Errorf("disruption %+v, want %+v", got, tt.want)
 			}
 			if sum := d.LostWork + d.Stall + d.Stretch + d.Unrecorded + d.Down + d.Init + d.Reload + d.Warmup; sum != d.Total || d.Down+d.Unrecorded != 2*tt.back*ms {
 				t.Errorf("%+v: the parts sum to %d, want the total, with %d ns down or unrecorded", d, sum, 2*tt.back*ms)

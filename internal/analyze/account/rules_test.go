@@ -195,7 +195,7 @@ func TestShortestIteration(t *testing.T) {
 		at += took
 	}
 	if it := j.report(account.Query{}).Iterations; it.Kept != 5 || it.Shortest != 4*sec {
-		t.Errorf("got %+v, want Kept 5, Shortest = 4 * sec", it)
+		t.Errorf("iterations %+v, want 5 kept, the shortest 4 s", it)
 	}
 }
 

@@ -90,7 +90,7 @@ func TestWindows(t *testing.T) {
 	}
 	want, have := exact.Report(account.Query{}), windows.Report(account.Query{})
 	if d := want.Disruptions; len(d) != 1 || d[0].Iterations != 100 {
-		t.Fatalf("got %+v, want one element, d[0].Iterations 100", d)
+		t.Fatalf("disruptions %+v, want one of 100 iterations", d)
 	}
 	// The median is a median of medians: figures derived from it may differ slightly.
 	near := func(name string, a, b int64) {

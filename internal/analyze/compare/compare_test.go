@@ -178,7 +178,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-func TestMarkdownHoldsTogether(t *testing.T) {
+func TestMarkdownIsWellFormed(t *testing.T) {
 	a, b := steady("main|1", 1, 250, 200), steady("pr\n<b>`2`\x1b\u202e", 2, 262, 200)
 	a.Goodput, b.Goodput = 0.95, 0.9
 	md := compareRuns(a, b, nil).Markdown()
@@ -226,7 +226,7 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("few steps: %s: %+v, want inconclusive with communication 10 to 35 and aten::mm 50 to 55", few.Sentence, few.Profile)
 	}
 	if _, err := json.Marshal(few); err != nil || !strings.Contains(few.Markdown(), "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |") {
-		t.Errorf(`got %v, %s, want no error, "| exposed communication | 10.000 ms | 35.000 ms | +25.000 ms |" in few.Markdown()`, err, few.Markdown())
+		t.Errorf("JSON: %v; Markdown: %s\nwant a row of exposed communication, 10 to 35 ms", err, few.Markdown())
 	}
 	if r := compareRuns(profiled(30, 100, 10, mm(1, 50)), profiled(30, 130, 35, mm(2, 55)), nil); r.Kind != compare.Slower || r.Profile == nil {
 		t.Errorf("30 steps each: %s, want slower, with a profile", r.Sentence)
@@ -271,7 +271,7 @@ func TestWorkOfAPart(t *testing.T) {
 		"“generate” of rank 5": {Kind: "phase", Phase: "host", Work: "“generate”", Ranks: []int{5}},
 	} {
 		if got := p.Words(); got != want {
-			t.Errorf("got %q for %+v, want %q", got, p, want)
+			t.Errorf("Words() = %q for %+v, want %q", got, p, want)
 		}
 	}
 }
@@ -280,9 +280,9 @@ func compareRuns(base, next *compare.Run, opt *compare.Options) *compare.Result 
 	return compare.Sides([]*compare.Run{base}, []*compare.Run{next}, opt)
 }
 
-// TestFloors checks that a slower run is a failure only if it exceeds both the
+// TestSlowerByShareAndTime checks that a slower run is a failure only if it exceeds both the
 // share and the time.
-func TestFloors(t *testing.T) {
+func TestSlowerByShareAndTime(t *testing.T) {
 	n := noise{name: "run", steps: 300, sd: 0.002}
 	rng := rand.New(rand.NewPCG(9, 9))
 	base, next := n.run(rng, 1), n.run(rng, 1.05) // 250 ms, and 12.5 ms more

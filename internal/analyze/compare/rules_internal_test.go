@@ -2,9 +2,9 @@ package compare
 
 import "testing"
 
-// TestByMean: the interval that a sentence quotes is one that does not hold zero, if the mean has
+// TestIntervalInASentence checks that the interval that a sentence quotes excludes zero if the mean has
 // decided.
-func TestByMean(t *testing.T) {
+func TestIntervalInASentence(t *testing.T) {
 	for _, c := range []struct {
 		kind         Kind
 		median, mean Interval

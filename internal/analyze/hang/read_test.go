@@ -37,7 +37,7 @@ func TestRealDumps(t *testing.T) {
 	dumps, stacks := folder(t, "loader")
 	m := hang.Meet(dumps)
 	if m == nil || !slices.Equal(m.Ranks, []int{1}) || m.Mismatch || !strings.Contains(m.Text, "rank 1 did not enter all_reduce 201 of group default_pg (hangs.py:") {
-		t.Errorf(`got %+v, want m set, Ranks = [1], not Mismatch, "rank 1 did not enter all_reduce 201 of group default_pg (hangs.py:" in Text`, m)
+		t.Errorf("Meet() = %+v, want rank 1 that did not enter all_reduce 201", m)
 	}
 	if s := stacks[1]; !strings.HasPrefix(s.Place, "hangs.py:") || s.Function != "wait" || !strings.Contains(strings.Join(s.Frames, " < "), "< never (hangs.py:") {
 		t.Errorf("rank 1 is in %+v, want hangs.py, waiting in never", s)
@@ -45,13 +45,13 @@ func TestRealDumps(t *testing.T) {
 	dumps, _ = folder(t, "mismatch")
 	m = hang.Meet(dumps)
 	if m == nil || len(m.Ranks) != 0 || !m.Mismatch || !strings.Contains(m.Text, "of group pair") || !strings.Contains(m.Text, "of group default_pg") {
-		t.Errorf(`got %+v, want m set, no Ranks, Mismatch, "of group pair" in Text, "of group default_pg" in Text`, m)
+		t.Errorf("Meet() = %+v, want a mismatch between the groups pair and default_pg, without a rank", m)
 	}
 	if m := hang.Meet(dumps[:1]); m == nil || len(m.Ranks) != 0 { // the state of the other rank is unknown
-		t.Errorf("got %+v, want m set, no Ranks", m)
+		t.Errorf("Meet() of one dump = %+v, want no ranks", m)
 	}
 	if m := hang.Meet(nil); m != nil {
-		t.Errorf("got %+v, want m nil", m)
+		t.Errorf("Meet(nil) = %+v, want nil", m)
 	}
 }
 

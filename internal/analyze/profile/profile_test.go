@@ -80,7 +80,7 @@ func TestParts(t *testing.T) {
 				c.parts[i] *= 1e6
 			}
 			if u.Steps != c.steps || u.Parts != c.parts || u.Busy != c.busy*1e6 || u.Window != 100e6 {
-				t.Errorf("got %+v, want Steps = c.steps, Parts = c.parts, Busy = c.busy * 1e6, Window 100e6", u)
+				t.Errorf("use of the device is %+v, want %d steps, parts %+v, busy %v of 100 ms", u, c.steps, c.parts, c.busy)
 			}
 			if h := u.Hidden(); h != c.hidden && !(math.IsNaN(h) && math.IsNaN(c.hidden)) {
 				t.Errorf("%v hidden, want %v", h, c.hidden)

@@ -49,7 +49,7 @@ func TestSelfTimeWithLittleMemory(t *testing.T) {
 	}
 }
 
-func TestUnionWithLittleMemoryTellsItsError(t *testing.T) {
+func TestUnionWithLittleMemoryReportsItsError(t *testing.T) {
 	agg := spanstats.New(&spanstats.Options{MaxIntervals: 600})
 	rng := rand.New(rand.NewPCG(1, 2))
 	var exact, ts int64 = 0, 1_000_000
@@ -118,7 +118,7 @@ func TestManyNamesAreCountedTogether(t *testing.T) {
 	}
 	i := slices.IndexFunc(r.Names, func(s spanstats.NameStat) bool { return s.Name == spanstats.OtherNames })
 	if i < 0 || r.Names[i].Count != 90 || r.Names[i].Self != 450 {
-		t.Errorf("got %+v, want at least 0 i, r.Names[i].Count 90, r.Names[i].Self 450", r.Names)
+		t.Errorf("names %+v, want one with 90 spans and 450 µs for the rest", r.Names)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestEpochs(t *testing.T) {
 	want := spanstats.Use{Wall: 990, Compute: 300, IO: 300, IOStall: 200, Comm: 100, CommStall: 100, Idle: 390}
 	for i, e := range r.Epochs {
 		if e.Epoch != int64(i) || e.Rank != "3" || e.Steps != 1 || e.Use != want {
-			t.Errorf(`got %+v, want Epoch = int64(i), Rank "3", Steps 1, Use = want`, e)
+			t.Errorf("epoch %+v, want epoch %d of rank 3 with 1 step and %+v", e, i, want)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestEpochsWithoutNumbers(t *testing.T) {
 	r := agg.Result()
 	for i, e := range r.Epochs {
 		if n := int64(i); e.Epoch != n || e.Start != 1000*(n+1) || e.Wall != 500+n || e.Events != 1 || e.Compute != 100 {
-			t.Errorf("got %+v, want Epoch = n, Start = 1000 * (n + 1), Wall = 500 + n, Events 1, Compute 100", e)
+			t.Errorf("epoch %+v, want epoch %d from %d, %d µs long, with 1 event, 100 µs of compute", e, n, 1000*(n+1), 500+n)
 		}
 	}
 	if len(r.Epochs) != 3 {

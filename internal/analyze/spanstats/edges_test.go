@@ -73,9 +73,9 @@ func TestStepsOfUpdates(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoEvent checks that metadata of any writer and counters are not
+// TestMetadataAndCountersAreNotEvents checks that metadata of any writer and counters are not
 // events.
-func TestWhatIsNoEvent(t *testing.T) {
+func TestMetadataAndCountersAreNotEvents(t *testing.T) {
 	agg := spanstats.New(nil)
 	for _, ev := range []dftracer.Event{
 		{Phase: dftracer.PhaseMetadata, Name: "process_name", Args: []dftracer.Arg{dftracer.String("name", "python")}},
@@ -88,6 +88,6 @@ func TestWhatIsNoEvent(t *testing.T) {
 		agg.Add(&ev)
 	}
 	if r := agg.Result(); r.Events != 1 || r.Metadata != 3 || r.Counters != 1 || len(r.Processes) != 1 {
-		t.Errorf("got %+v, want Events 1, Metadata 3, Counters 1, one of Processes", r)
+		t.Errorf("result %+v, want 1 event, 3 metadata records, 1 counter, 1 process", r)
 	}
 }

@@ -35,7 +35,7 @@ func FuzzAggregator(f *testing.F) {
 		var sum, n int64
 		for _, s := range r.Names {
 			if s.Self < 0 || s.Total < 0 || s.P50 > s.P99 || s.P99 > s.Max || s.Mean > float64(s.Max) {
-				t.Errorf("got %+v, want at least 0 Self, at least 0 Total, at most P99 P50, at most Max P99, at most float64(s.Max) Mean", s)
+				t.Errorf("row %+v, want no negative time, P50 <= P99 <= maximum, mean <= maximum", s)
 			}
 			sum, n = sum+s.Total, n+s.Count
 		}

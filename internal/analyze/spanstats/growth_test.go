@@ -127,7 +127,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	for _, p := range r.Processes {
 		if p.Compute != 60*steps || p.IO != 30*steps || p.IOStall != 20*steps {
-			t.Fatalf("got %+v, want Compute = 60 * steps, IO = 30 * steps, IOStall = 20 * steps", p)
+			t.Fatalf("process %+v, want %d of compute, %d of I/O, %d of them stalled", p, 60*steps, 30*steps, 20*steps)
 		}
 	}
 	agg = spanstats.New(nil)

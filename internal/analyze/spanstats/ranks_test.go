@@ -48,7 +48,7 @@ func TestAttemptsAreNotRanks(t *testing.T) {
 		}
 	}
 	if e := r.EpochMeans(); len(e) != 1 || e[0].Ranks != 2 || e[0].Wall != 400 {
-		t.Errorf("got %+v, want one element, e[0].Ranks 2, e[0].Wall 400", e)
+		t.Errorf("EpochMeans() = %+v, want one epoch of 2 ranks, 400 µs", e)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestMeansOfRanks(t *testing.T) {
 		t.Errorf("%d ranks, %+v, want %+v", ranks, mean, want)
 	}
 	if e := r.EpochMeans(); len(e) != 1 || e[0].Use != want || e[0].Steps != 1 || e[0].Ranks != 2 || e[0].Events != 12 {
-		t.Errorf("got %+v, want one element, e[0].Use = want, e[0].Steps 1, e[0].Ranks 2, e[0].Events 12", e)
+		t.Errorf("EpochMeans() = %+v, want one epoch of 2 ranks with 1 step, 12 events and %+v", e, want)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestBodiesOfIteratorsAreNoIO(t *testing.T) {
 	}
 	p := agg.Result().Processes[0]
 	if p.IO != 2000 || p.IOStall != 2000 || p.Idle != 100_000 {
-		t.Errorf("got %+v, want p.IO 2000, p.IOStall 2000, p.Idle 100,000", p.Use)
+		t.Errorf("use %+v, want 2000 µs of I/O, all stalled, 100,000 idle", p.Use)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestAcross(t *testing.T) {
 				return
 			}
 			if len(got) != 1 {
-				t.Fatalf("got %+v, want one", got)
+				t.Fatalf("Across() = %+v, want one cause", got)
 			}
 			rc := got[0]
 			if rc.Blame != tt.blame || !slices.Equal(rc.Ranks, tt.ranks) || rc.Host != tt.host || !slices.Equal(rc.Attempts, tt.in) || rc.Judged != len(tt.attempts) || !strings.Contains(rc.Sentence, tt.says) {

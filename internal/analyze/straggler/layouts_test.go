@@ -277,6 +277,6 @@ func TestHalfOfManyRanks(t *testing.T) {
 	}
 	v := job{n: 64, m: 60, faults: []fault{slow(slowOnes, straggler.Forward, 1.5, 0, 0)}}.state().Verdict()
 	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, slowOnes) || v.Gain < 1.08 {
-		t.Errorf("got %s, want v.Kind = finding.SlowRanks, v.Ranks = slowOnes, at least 1.08 v.Gain", v.Sentence)
+		t.Errorf("verdict %s, want slow ranks %v, gain 1.08 or more", v.Sentence, slowOnes)
 	}
 }

@@ -185,9 +185,9 @@ func TestOneOfTwo(t *testing.T) {
 		}}.state().Verdict()
 	}
 	if v := steps(1); v.Kind != finding.SlowRanks || v.Second != "" {
-		t.Errorf(`got %s %s, want v.Kind = finding.SlowRanks, v.Second ""`, v.Sentence, v.Second)
+		t.Errorf("verdict %s %s, want slow ranks and no second cause", v.Sentence, v.Second)
 	}
 	if v := steps(5); v.Kind != finding.Imbalance {
-		t.Errorf("got %s, want v.Kind = finding.Imbalance", v.Sentence)
+		t.Errorf("verdict %s, want an imbalance", v.Sentence)
 	}
 }

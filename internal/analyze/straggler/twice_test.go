@@ -64,7 +64,7 @@ func TestTwoCollectives(t *testing.T) {
 	}
 	v, table := twice(4, 100, slow(2, 38)).Judge()
 	if v.Kind != finding.SlowRanks || v.Cause != "input" || !slices.Equal(v.Ranks, []int{2}) {
-		t.Errorf(`got %s, want v.Kind = finding.SlowRanks, v.Cause "input", v.Ranks = [2]`, v.Sentence)
+		t.Errorf("verdict %s, want slow rank 2, cause input", v.Sentence)
 	}
 	for r, row := range v.Ranking {
 		if waits := row.Wait > 35 && row.Wait < 42; waits != (r != 2) {

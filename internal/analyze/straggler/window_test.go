@@ -40,7 +40,7 @@ func TestWindows(t *testing.T) {
 			t.Logf("%.1f bytes for a step of a rank, %.1f without windows", float64(len(packed))/float64(tt.job.n*tt.job.m), float64(len(full))/float64(tt.job.n*tt.job.m))
 			v := st.Verdict()
 			if v.Kind != tt.kind || v.Cause != tt.cause || v.Coverage.WindowSteps != straggler.WindowSteps {
-				t.Fatalf("got %s, %+v, want v.Kind = tt.kind, v.Cause = tt.cause, v.Coverage.WindowSteps = straggler.WindowSteps", v.Sentence, v.Coverage)
+				t.Fatalf("verdict %s, %+v; want %s, cause %q, windows of %d steps", v.Sentence, v.Coverage, tt.kind, tt.cause, straggler.WindowSteps)
 			}
 			if tt.rank >= 0 && (len(v.Ranks) != 1 || v.Ranks[0] != tt.rank || v.FromStep < tt.from-200 || v.FromStep > tt.from+200) {
 				t.Errorf("want slow rank %d from about step %d, got %s", tt.rank, tt.from, v.Sentence)

@@ -49,7 +49,7 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 	p := delivery.New(b, &delivery.Options{
 		Clean:  func(sdktrace.ReadOnlySpan) (sdktrace.ReadOnlySpan, int) { panic("clean") },
 		OnLoss: func(delivery.Cause, int64, error) { panic("on loss") },
-		Spill:  brokenShelf{},
+		Spill:  brokenSpill{},
 	})
 	p.OnEnd(span("large", attribute.String("k", strings.Repeat("x", 1<<20))))
 	p.OnEnd(span("small"))
@@ -60,10 +60,10 @@ func TestPanicsOfOthersHarmNobody(t *testing.T) {
 	settled(t, p, delivery.Stats{Ended: 2, Dropped: drops(delivery.Refused, 2)})
 }
 
-type brokenShelf struct{}
+type brokenSpill struct{}
 
-func (brokenShelf) Keep(context.Context, []sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
-func (brokenShelf) Close() error                                               { panic("close") }
+func (brokenSpill) Keep(context.Context, []sdktrace.ReadOnlySpan) (int, error) { panic("keep") }
+func (brokenSpill) Close() error                                               { panic("close") }
 
 func TestConcurrentUse(t *testing.T) {
 	b := &backend{answer: func(_ context.Context, call int, batch []sdktrace.ReadOnlySpan) error {
@@ -89,7 +89,7 @@ func TestConcurrentUse(t *testing.T) {
 					_ = p.ForceFlush(context.Background()) // losses are expected
 					s := p.Stats()
 					if s.Pending < 0 || s.PendingBytes < 0 {
-						t.Errorf("got %+v, want at least 0 Pending, at least 0 PendingBytes", s)
+						t.Errorf("stats %+v, want no negative number of pending spans", s)
 					}
 				}
 			}
@@ -102,7 +102,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	s := p.Stats()
 	if s.Ended != 16000 || s.Pending != 0 || s.Exported+s.DroppedTotal() != s.Ended {
-		t.Errorf("got %+v, want Ended 16000, Pending 0, s.Exported + s.DroppedTotal() = Ended", s)
+		t.Errorf("stats %+v, want 16000 ended, all exported or dropped", s)
 	}
 	if reported.Load() != s.DroppedTotal() {
 		t.Errorf("reported %d dropped spans, want %d as in the stats", reported.Load(), s.DroppedTotal())

@@ -58,8 +58,8 @@ func (b *backend) Shutdown(context.Context) error {
 
 func (b *backend) Delivery() delivery.Options { return b.tuning }
 
-// shelf is a spill in memory.
-type shelf struct {
+// memorySpill is a spill in memory.
+type memorySpill struct {
 	mu     sync.Mutex
 	names  []string
 	room   int           // negative means no limit
@@ -67,7 +67,7 @@ type shelf struct {
 	closed int
 }
 
-func (s *shelf) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
+func (s *memorySpill) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, error) {
 	time.Sleep(s.slow) // in synthetic time
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +87,7 @@ func (s *shelf) Keep(ctx context.Context, batch []sdktrace.ReadOnlySpan) (int, e
 	return n, nil
 }
 
-func (s *shelf) Close() error { s.closed++; return nil }
+func (s *memorySpill) Close() error { s.closed++; return nil }
 
 func span(name string, attrs ...attribute.KeyValue) sdktrace.ReadOnlySpan {
 	return tracetest.SpanStub{
@@ -113,7 +113,7 @@ func settled(t *testing.T, p *delivery.Processor, want delivery.Stats) {
 	}
 	if got.Ended != want.Ended || got.Exported != want.Exported || got.Spilled != want.Spilled ||
 		got.Dropped != want.Dropped || got.Pending != 0 {
-		t.Errorf("got %+v, want %+v", got, want)
+		t.Errorf("stats %+v, want %+v", got, want)
 	}
 }
 

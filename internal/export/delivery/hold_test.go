@@ -46,7 +46,7 @@ func TestABackendThatAsksForAPauseIsLeftAlone(t *testing.T) {
 				}
 				s := p.Stats()
 				if s.Exported+s.Dropped[delivery.QueueFull] != 100 || s.Exported < 30 || s.Dropped[delivery.QueueFull] == 0 {
-					t.Errorf("got %+v, want Exported + s.Dropped[delivery.QueueFull] = 100, at least 30 Exported, Dropped[delivery.QueueFull] above 0", s)
+					t.Errorf("stats %+v, want 30 exported or more, the rest of 100 dropped for a full queue", s)
 				}
 			})
 		})
@@ -62,7 +62,7 @@ func TestABackendThatAlwaysAsksForAPause(t *testing.T) {
 		time.Sleep(10*time.Hour + time.Minute)
 		s := p.Stats()
 		if s.Attempts > 11 || s.Dropped[delivery.TimedOut] != 50 || s.Pending != 50 {
-			t.Errorf("got %+v, want at most 11 Attempts, Dropped[delivery.TimedOut] 50, Pending 50", s)
+			t.Errorf("stats %+v, want at most 11 attempts, 50 timed out, 50 pending", s)
 		}
 		began := time.Now()
 		if err := p.ForceFlush(context.Background()); err == nil {
@@ -139,12 +139,12 @@ func TestHugeSpansAreFound(t *testing.T) {
 // With a spill nothing waits in memory for an hour.
 func TestAPauseFillsTheSpill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, kept := &backend{answer: always(&delivery.Error{Err: errors.New("busy"), Retry: true, After: time.Hour})}, &shelf{room: -1}
+		b, kept := &backend{answer: always(&delivery.Error{Err: errors.New("busy"), Retry: true, After: time.Hour})}, &memorySpill{room: -1}
 		p := delivery.New(b, &delivery.Options{MaxBatch: 10, Spill: kept})
 		end(p, 100)
 		time.Sleep(time.Minute)
 		if s := p.Stats(); s.Spilled != 100 || s.Attempts != 1 {
-			t.Errorf("got %+v, want Spilled 100, Attempts 1", s)
+			t.Errorf("stats %+v, want 100 spilled after 1 attempt", s)
 		}
 		if err := p.Shutdown(context.Background()); err != nil {
 			t.Error(err)

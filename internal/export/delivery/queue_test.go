@@ -35,7 +35,7 @@ func TestEverySpanArrivesInOrder(t *testing.T) {
 	settled(t, p, delivery.Stats{Ended: 1001, Exported: 1000, Dropped: drops(delivery.Shutdown, 1)})
 }
 
-func TestUnsampledSpansAreNobodysBusiness(t *testing.T) {
+func TestUnsampledSpansAreIgnored(t *testing.T) {
 	b := &backend{}
 	p := delivery.New(b, nil)
 	p.OnEnd(tracetest.SpanStub{Name: "unsampled"}.Snapshot())

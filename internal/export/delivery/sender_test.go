@@ -165,7 +165,7 @@ func TestShutdownLooksTwiceAfterAnAttempt(t *testing.T) {
 // kept.
 func TestShutdownSpillsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, s := &backend{answer: always(gone)}, &shelf{room: -1}
+		b, s := &backend{answer: always(gone)}, &memorySpill{room: -1}
 		p := delivery.New(b, &delivery.Options{MaxBatch: 10, Spill: s})
 		end(p, 50)
 		began := time.Now()

@@ -29,7 +29,7 @@ func TestShutdownKeepsItsDeadline(t *testing.T) {
 		for _, spilling := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, spill %v", name, spilling), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b, s := &backend{answer: answer}, &shelf{room: -1}
+					b, s := &backend{answer: answer}, &memorySpill{room: -1}
 					o := delivery.Options{MaxBatch: 100}
 					if spilling {
 						o.Spill = s
@@ -86,7 +86,7 @@ func TestShutdownSpillsInTime(t *testing.T) {
 						<-ctx.Done()
 						return ctx.Err()
 					}}
-					s := &shelf{room: -1, slow: tc.slow}
+					s := &memorySpill{room: -1, slow: tc.slow}
 					p := delivery.New(b, &delivery.Options{MaxBatch: 100, Spill: s})
 					end(p, 1000)
 					began := time.Now()

@@ -14,7 +14,7 @@ import (
 func TestNearlyFullQueueSpillsInsteadOfDropping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &backend{answer: func(ctx context.Context, _ int, _ []sdktrace.ReadOnlySpan) error { <-ctx.Done(); return ctx.Err() }}
-		s := &shelf{room: -1}
+		s := &memorySpill{room: -1}
 		p := delivery.New(b, &delivery.Options{MaxQueue: 100, MaxBatch: 10, Spill: s})
 		for range 1000 {
 			p.OnEnd(span("x"))
@@ -46,7 +46,7 @@ func TestBurstOutrunsTheSpill(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &backend{answer: func(ctx context.Context, _ int, _ []sdktrace.ReadOnlySpan) error { <-ctx.Done(); return ctx.Err() }}
-				s := &shelf{room: -1}
+				s := &memorySpill{room: -1}
 				p := delivery.New(b, &delivery.Options{MaxQueue: 100, MaxQueueBytes: tc.bytes, MaxBatch: 10, Spill: s})
 				s.mu.Lock() // the spill is blocked
 				for range tc.spans {
@@ -75,7 +75,7 @@ func TestBurstOutrunsTheSpill(t *testing.T) {
 
 func TestFullSpillDrops(t *testing.T) {
 	b := &backend{answer: func(context.Context, int, []sdktrace.ReadOnlySpan) error { return errors.New("forbidden") }}
-	s := &shelf{room: 7}
+	s := &memorySpill{room: 7}
 	p := delivery.New(b, &delivery.Options{MaxBatch: 50, Spill: s}) // nothing is sent before the flush
 	end(p, 20)
 	if err := p.ForceFlush(t.Context()); err == nil || !strings.Contains(err.Error(), "no room") {

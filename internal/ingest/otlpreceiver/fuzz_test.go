@@ -83,7 +83,7 @@ func FuzzOTLP(f *testing.F) {
 			}
 			if err := report.Err(); err != nil {
 				text, _ := os.ReadFile(path)
-				t.Errorf("%v: %q", err, text)
+				t.Errorf("trace is not valid: %v: %q", err, text)
 			}
 		}
 	})

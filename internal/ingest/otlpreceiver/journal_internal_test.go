@@ -485,7 +485,7 @@ func TestJournalThatFails(t *testing.T) {
 }
 
 // Neither a disk that takes nothing nor a foreign file blocks senders.
-func TestJournalThatCannotBe(t *testing.T) {
+func TestInvalidJournal(t *testing.T) {
 	stuck := make(chan struct{})
 	defer close(stuck)
 	for name, create := range map[string]func(string) (segmentFile, error){

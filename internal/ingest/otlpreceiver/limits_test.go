@@ -106,7 +106,7 @@ func TestProcessesWithoutANumber(t *testing.T) {
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(paths) != 2 {
-		t.Fatalf("got %q, %v, want no error, 2 paths", paths, err)
+		t.Fatalf("files %q, %v; want two", paths, err)
 	}
 	begun := map[int64]int64{}
 	for _, path := range paths {
@@ -393,7 +393,7 @@ func BenchmarkGrowth(b *testing.B) {
 }
 
 // A sender whose spans cannot be accepted now is asked to retry later.
-func TestFullMemoryIsToldToTheSender(t *testing.T) {
+func TestFullMemoryIsReportedToTheSender(t *testing.T) {
 	full := true
 	r := start(t, func(context.Context, *otlpreceiver.Batch) error {
 		if full {
@@ -413,14 +413,14 @@ func TestFullMemoryIsToldToTheSender(t *testing.T) {
 	client := collectorpb.NewTraceServiceClient(dial(t, r))
 	_, err = client.Export(t.Context(), req)
 	if st := status.Convert(err); st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 {
-		t.Errorf("got %v, %v, want st.Code() = codes.ResourceExhausted, one of st.Details()", err, st.Details())
+		t.Errorf("Export() = %v, details %v; want ResourceExhausted with one detail", err, st.Details())
 	}
 	if st := r.Stats(); st.Refused != 2 || st.Spans != 0 || st.Rejected != 0 {
 		t.Errorf("counts %+v, want 2 refused, no span, none rejected", st)
 	}
 	full = false
 	if got, err := client.Export(t.Context(), req); err != nil || got.GetPartialSuccess() != nil {
-		t.Errorf("got %v, %v, want no error, got.GetPartialSuccess() nil", got, err)
+		t.Errorf("Export() = %v, %v; want full success", got, err)
 	}
 }
 

@@ -248,10 +248,10 @@ func TestRefusedHTTP(t *testing.T) {
 			var st rpcstatus.Status
 			if c.media == "application/json" {
 				if err := json.Unmarshal(text, &st); err != nil {
-					t.Errorf("%v: %q", err, text)
+					t.Errorf("answer is not JSON: %v: %q", err, text)
 				}
 			} else if err := proto.Unmarshal(text, &st); err != nil {
-				t.Errorf("%v: %q", err, text)
+				t.Errorf("answer is not a Status: %v: %q", err, text)
 			}
 			if codes.Code(st.GetCode()) != c.code || st.GetMessage() == "" {
 				t.Errorf("status is %v, want code %s and a message", &st, c.code)
@@ -331,7 +331,7 @@ func TestTooMuch(t *testing.T) {
 	}
 	_, err := client.Export(t.Context(), request(1))
 	if st := status.Convert(err); st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 {
-		t.Errorf("got %v %v, want st.Code() = codes.ResourceExhausted, one of st.Details()", err, st.Details())
+		t.Errorf("Export() = %v, details %v; want ResourceExhausted with one detail", err, st.Details())
 	}
 	body, err := proto.Marshal(request(1))
 	if err != nil {
@@ -339,7 +339,7 @@ func TestTooMuch(t *testing.T) {
 	}
 	answer, _ := post(t, r.Endpoint()+"/v1/traces", "application/x-protobuf", "", body)
 	if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
-		t.Errorf(`got %s %v, want answer.StatusCode = http.StatusTooManyRequests, answer.Header.Get("Retry-After") = "1"`, answer.Status, answer.Header)
+		t.Errorf("%s %v, want 429 with Retry-After: 1", answer.Status, answer.Header)
 	}
 	if st := r.Stats(); taken != 10_000 || st.Refused != 2 || st.Spans != 10_000 {
 		t.Errorf("%d spans were accepted, counts %+v; want 10,000 and 2 refused requests", taken, st)
@@ -356,7 +356,7 @@ func TestSpansWithoutIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := files.Stats(); st.Spans != 3 || st.Duplicates != 0 {
-		t.Errorf("got %+v, want Spans 3, Duplicates 0", st)
+		t.Errorf("stats %+v, want 3 spans, no duplicates", st)
 	}
 }
 
@@ -376,11 +376,11 @@ func TestBusy(t *testing.T) {
 	<-in
 	_, err := client.Export(t.Context(), request(1))
 	if st := status.Convert(err); st.Code() != codes.ResourceExhausted || len(st.Details()) != 1 {
-		t.Errorf("got %v %v, want st.Code() = codes.ResourceExhausted, one of st.Details()", err, st.Details())
+		t.Errorf("Export() = %v, details %v; want ResourceExhausted with one detail", err, st.Details())
 	}
 	answer, _ := post(t, r.Endpoint()+"/v1/traces", "application/json", "", []byte("{}"))
 	if answer.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("got %s, want answer.StatusCode = http.StatusTooManyRequests", answer.Status)
+		t.Errorf("status %s, want 429", answer.Status)
 	}
 	close(out)
 }
@@ -395,7 +395,7 @@ func TestSinkFails(t *testing.T) {
 			r := start(t, sink, nil)
 			answer, err := collectorpb.NewTraceServiceClient(dial(t, r)).Export(t.Context(), request(3))
 			if err != nil || answer.GetPartialSuccess().GetRejectedSpans() != 3 || !strings.Contains(answer.GetPartialSuccess().GetErrorMessage(), "no room") {
-				t.Errorf(`got %v, %v, want no error, answer.GetPartialSuccess().GetRejectedSpans() = 3, "no room" in answer.GetPartialSuccess().GetErrorMessage()`, answer, err)
+				t.Errorf(`Export() = %v, %v; want 3 rejected spans, "no room"`, answer, err)
 			}
 			if st := r.Stats(); st.Rejected != 3 {
 				t.Errorf("counts %+v, want 3 rejected", st)

@@ -129,7 +129,7 @@ func TestParentOfASpan(t *testing.T) {
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(paths) != 1 {
-		t.Fatalf("got %q, want one", paths)
+		t.Fatalf("files %q, want one", paths)
 	}
 	dftest.Check(t, paths[0])
 	events := map[string]dftracer.Event{}

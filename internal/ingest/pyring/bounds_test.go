@@ -270,7 +270,7 @@ func FuzzImport(f *testing.F) {
 			o := pyring.Options{Out: out, Attempt: -1, Log: slog.New(slog.DiscardHandler)}
 			st, err := pyring.Import(context.Background(), []string{path}, o)
 			if err != nil {
-				t.Fatalf("%+v, error %v", st, err)
+				t.Fatalf("Import: %+v, error %v", st, err)
 			}
 		})
 	})

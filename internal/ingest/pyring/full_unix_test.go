@@ -33,7 +33,7 @@ func alone(t *testing.T) bool {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), variable+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("child: %v\n%s", err, out)
 	}
 	return true
 }

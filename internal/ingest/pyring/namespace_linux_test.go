@@ -48,7 +48,7 @@ with ai.compute.backward: pass
 	})
 	paths, err := pyring.Rings(rings)
 	if err != nil || len(paths) != 1 {
-		t.Fatalf("got %v, %v, want no error, one of paths", paths, err)
+		t.Fatalf("rings %v, %v; want one", paths, err)
 	}
 	if pid, runs := pyring.Writer(paths[0]); pid != 1 || !runs {
 		t.Errorf("writer is process %d, running %v; want 1, true", pid, runs)
@@ -63,6 +63,6 @@ with ai.compute.backward: pass
 		t.Fatal(err)
 	}
 	if st := d.Stats(); st.Spans != 3 || st.Processes != 2 {
-		t.Errorf("got %+v, want Spans 3, Processes 2", st)
+		t.Errorf("stats %+v, want 3 spans of 2 processes", st)
 	}
 }

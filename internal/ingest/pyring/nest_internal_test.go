@@ -45,12 +45,12 @@ func TestSpansThatBeginTogether(t *testing.T) {
 		}
 	}
 	if ids["ai_root"] == ids["interpreter"] || len(th.known) != 0 {
-		t.Errorf(`got %v, %v, want ids["ai_root"] other than ids["interpreter"], no th.known`, ids, th.known)
+		t.Errorf("IDs %v, known spans %v; want two different IDs and no known span", ids, th.known)
 	}
 }
 
 // A span that has ended since the last read is not open: only its cell is left.
-func TestNothingThatHasEndedIsAnnounced(t *testing.T) {
+func TestEndedSpansAreNotAnnounced(t *testing.T) {
 	image := ringtest.New(t, 1)
 	const began, now = 1e12 + 1, 1e18 + 5e9
 	binary.LittleEndian.PutUint64(image.Head[ringtest.Cells+8:], began) // thread 0, name 1

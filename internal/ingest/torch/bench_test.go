@@ -42,7 +42,7 @@ func benchTraces(b *testing.B, bench func(b *testing.B, name string, data []byte
 }
 
 // BenchmarkImport converts a whole trace to events and drops them. The rates
-// are about decompressed input: MB/s by the clock, and MB/cpu-s by the
+// are about decompressed input: MB/s of wall time, and MB/cpu-s by the
 // processor time of all goroutines and the garbage collector, which other
 // programs on the machine do not disturb.
 func BenchmarkImport(b *testing.B) {

@@ -47,7 +47,8 @@ func (c *rankCollective) tolerance() int64 {
 	return 50_000
 }
 
-// commWait is what only the other ranks show about a collective.
+// commWait has the facts about a collective that follow from the records of the
+// other ranks.
 type commWait struct {
 	wait     int64 // ns until the last rank arrived
 	lastRank int64 // -1 if the axis is not accurate enough

@@ -36,7 +36,7 @@ func TestFilesOfADirectory(t *testing.T) {
 		got = append(got, filepath.Base(s.Name))
 	}
 	if want := []string{"a profile.txt", "lines.json", "other.bin", "rank0.pt.trace.json", "ranks.tar", "renamed.log", "simple.log.gz"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("files are %v, want %v", got, want)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestFoldersOfTorchCompileAreRefusedByName(t *testing.T) {
 				t.Fatalf("error %v, refused %v; want one refused", err, rep.Refused)
 			}
 			if !strings.Contains(refused.What, tc.want) || !strings.Contains(refused.Hint, "dedicated_log_torch_trace_") {
-				t.Errorf(`got %v, want tc.want in What, "dedicated_log_torch_trace_" in Hint`, refused)
+				t.Errorf("refusal %v, want %q and a hint at dedicated_log_torch_trace_", refused, tc.want)
 			}
 		})
 	}

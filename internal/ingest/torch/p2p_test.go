@@ -104,7 +104,7 @@ func TestRegularCollectivesAreAmbiguous(t *testing.T) {
 	}
 	_, rep := importAll(t, rankTrace(0, 2, rows[0]...), rankTrace(1, 2, rows[1]...))
 	if r := rep.Ranks[0]; r.Offsets[1] != 0 || !strings.Contains(r.Reasons[1], "regular") {
-		t.Errorf(`got %s, want r.Offsets[1] 0, "regular" in r.Reasons[1]`, rep)
+		t.Errorf("report %s, want no offset, as the collectives are regular", rep)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestGroupsOfOneNameAreToldApartByTheirRanks(t *testing.T) {
 	}
 	_, rep = importAll(t, srcs...)
 	if r := rep.Ranks[0]; r.Matched != 0 || !strings.Contains(r.Note, "process group") {
-		t.Errorf(`got %s, want r.Matched 0, "process group" in r.Note`, rep)
+		t.Errorf("report %s, want no match and a note about the process group", rep)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestSourceAndDestinationOfAMessage(t *testing.T) {
 			c, _ := importAll(t, rankTrace(2, 8, row))
 			op, _, _ := strings.Cut(name, " ")
 			if e := c.one(t, "comm", op); num(t, e, "src") != 2 || num(t, e, "dst") != 5 {
-				t.Errorf(`got %+v, want num(t, e, "src") = 2, num(t, e, "dst") = 5`, e)
+				t.Errorf("event %+v, want source 2, destination 5", e)
 			}
 		})
 	}

@@ -341,7 +341,7 @@ func TestLanesHaveNames(t *testing.T) {
 
 // The sink is opened after the files are read, with the first moment of the
 // job.
-func TestBeginTellsTheFirstMoment(t *testing.T) {
+func TestBeginGetsTheFirstTime(t *testing.T) {
 	c := &capture{}
 	var start time.Time
 	opts := &torch.Options{Begin: func(s time.Time) (torch.Sink, error) {
@@ -380,7 +380,7 @@ func TestStepsWithoutKineto(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rep.Files[0].Steps != 1 || num(t, c.one(t, "PP", "aten::add"), "step") != 4 {
-		t.Errorf(`got %s, want Files[0].Steps 1, num(t, c.one(t, "PP", "aten::add"), "step") = 4`, rep)
+		t.Errorf("report %s, want 1 step, number 4", rep)
 	}
 }
 

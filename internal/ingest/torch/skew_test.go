@@ -273,7 +273,7 @@ func TestDifferentJobsAreNotAligned(t *testing.T) {
 		ranks[1].warp(func(ns int64) int64 { return ns - int64(3828*time.Hour) })
 		_, rep := importRanks(t, nil, ranks[0], ranks[1])
 		if len(rep.Ranks) != 0 || rep.Files[1].ClockOffset != 0 || !strings.Contains(strings.Join(rep.Files[1].Unknown, "\n"), "apart") {
-			t.Errorf(`got %s, want no Ranks, Files[1].ClockOffset 0, "apart" in strings.Join(rep.Files[1].Unknown, "\n")`, rep)
+			t.Errorf(`report %s, want no group, no offset, and "apart" as the reason`, rep)
 		}
 	})
 	t.Run("other times", func(t *testing.T) {
@@ -322,12 +322,12 @@ func TestMissingWindowIsNotPairedWithAnother(t *testing.T) {
 		}
 	}
 	if len(rep.Ranks) != 1 || rep.Ranks[0].Matched != 8 {
-		t.Errorf("got %+v, want one of rep.Ranks, rep.Ranks[0].Matched 8", rep.Ranks)
+		t.Errorf("groups %+v, want one with 8 matches", rep.Ranks)
 	}
 	// Only windows with other steps: nothing is compared.
 	_, rep = importRanks(t, nil, a0, b1)
 	if len(rep.Ranks) != 0 || !strings.Contains(strings.Join(rep.Files[1].Unknown, "\n"), "steps") {
-		t.Errorf(`got %s, want no Ranks, "steps" in strings.Join(rep.Files[1].Unknown, "\n")`, rep)
+		t.Errorf(`report %s, want no group, and "steps" as the reason`, rep)
 	}
 	// Without step numbers the times decide.
 	for _, f := range []*rankFile{a0, a1, b1} {
@@ -335,7 +335,7 @@ func TestMissingWindowIsNotPairedWithAnother(t *testing.T) {
 	}
 	_, rep = importRanks(t, nil, a0, a1, b1)
 	if len(rep.Ranks) != 1 || rep.Ranks[0].Matched != 8 || rep.Ranks[0].Offsets[1] != 0 {
-		t.Errorf("got %s, want one of Ranks, Ranks[0].Matched 8, Ranks[0].Offsets[1] 0", rep)
+		t.Errorf("report %s, want one group with 8 matches, no offset", rep)
 	}
 }
 
@@ -473,7 +473,7 @@ func TestSubgroupsConnectRanks(t *testing.T) {
 	}
 	for _, c := range r.Collectives {
 		if c.Ranks != 2 {
-			t.Fatalf("got %+v, want Ranks 2", c)
+			t.Fatalf("collective %+v, want 2 ranks", c)
 		}
 	}
 	// Pairs alone are two axes, and are not compared with each other.

@@ -360,8 +360,8 @@ func (w *spanWriter) flush() {
 	w.batch = nil
 }
 
-// Level is how deep an import goes with OpenTelemetry spans. Each level
-// includes those before it. Empty means LevelAnnotation.
+// Level is the lowest level of rows that an import sends as OpenTelemetry spans.
+// Each level includes those before it. Empty means LevelAnnotation.
 type Level string
 
 // The levels.

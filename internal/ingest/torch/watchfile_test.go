@@ -24,7 +24,7 @@ func TestStateFileOfSomebodyElse(t *testing.T) {
 			t.Errorf("%s: NewWatcher() = %v, want an error that names package.json", text, err)
 		}
 		if got, err := os.ReadFile(state); err != nil || string(got) != text {
-			t.Errorf("got %q, %v, want no error, string(got) = text", got, err)
+			t.Errorf("state file contains %q, %v; want %q as before", got, err, text)
 		}
 	}
 }
@@ -49,6 +49,6 @@ func TestStateFileThatAppears(t *testing.T) {
 		t.Error(err)
 	}
 	if got, err := os.ReadFile(state); err != nil || string(got) != "precious" {
-		t.Errorf(`got %q, %v, want no error, string(got) = "precious"`, got, err)
+		t.Errorf(`state file contains %q, %v; want "precious" as before`, got, err)
 	}
 }

@@ -57,7 +57,7 @@ func TestNoNumberTwice(t *testing.T) {
 			child.Env = append(os.Environ(), claimIn+"=.")
 			out, err := child.Output()
 			if err != nil {
-				t.Errorf("%v: %s", err, out)
+				t.Errorf("child: %v: %s", err, out)
 			}
 			for text := range strings.FieldsSeq(string(out)) {
 				n, err := strconv.Atoi(text)
@@ -121,7 +121,7 @@ func TestJoinFails(t *testing.T) {
 	}
 	w.Member = "rank1"
 	if p, err := w.Make(); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("got %+v, %v, want error fs.ErrPermission", p, err)
+		t.Errorf("Make() = %+v, %v; want fs.ErrPermission", p, err)
 	}
 	if err := os.Chmod(attempt, 0o700); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestLeftOfAClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p, err := wanted("").Make(); err != nil || p.Attempt != 0 {
-		t.Errorf("got %+v, %v, want no error, Attempt 0", p, err)
+		t.Errorf("Make() = %+v, %v; want no attempt number", p, err)
 	}
 	if left, err := filepath.Glob("trainspan-runs/a job/.*"); err != nil || len(left) != 1 {
 		t.Errorf("files left %v, %v; want one", left, err)
@@ -196,7 +196,7 @@ func TestFileOfSomebodyElse(t *testing.T) {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(f.Path()); err != nil || string(text) != "precious" {
-		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
+		t.Errorf(`file of the user contains %q, %v; want "precious" as before`, text, err)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestAttemptAppearsWhole(t *testing.T) {
 	})
 	for i := range 100 {
 		if p, err := wanted(fmt.Sprint(i)).Make(); err != nil || p.Attempt != i {
-			t.Errorf("got %+v, %v, want no error, Attempt = i", p, err)
+			t.Errorf("Make() = %+v, %v; want attempt %d", p, err, i)
 		}
 	}
 	close(done)
@@ -322,7 +322,7 @@ func TestForeignAttempt(t *testing.T) {
 		}
 	}
 	if p, err := wanted("slurm/7").Make(); err != nil || p.Attempt != 2 {
-		t.Errorf("got %+v, %v, want no error, Attempt 2", p, err)
+		t.Errorf("Make() = %+v, %v; want attempt 2", p, err)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestFile(t *testing.T) {
 	for n, want := range []string{"run.json", "run.run2.json", "run.run3.json"} {
 		f, earlier, err := rundir.CreateFile(dir)
 		if err != nil || earlier != n || filepath.Base(f.Path()) != want {
-			t.Fatalf("got %v, %d, %v, want no error, earlier = n, filepath.Base(f.Path()) = want", f, earlier, err)
+			t.Fatalf("file %v, %d earlier starts, %v; want %s, %d", f, earlier, err, want, n)
 		}
 		in := &rundir.Run{Name: "x", Attempt: n, Started: time.Unix(5, 0).UTC()}
 		if n == 1 {

@@ -19,7 +19,7 @@ import (
 func TestTwoUsers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if p, err := wanted("").Make(); err != nil || p.Job != "trainspan-runs/a job" || len(rundir.Roots()) != 1 {
-		t.Fatalf(`got %+v, %v, want no error, Job "trainspan-runs/a job", one of rundir.Roots()`, p, err)
+		t.Fatalf("Make() = %+v, %v; want trainspan-runs/a job, the only root", p, err)
 	}
 	other := os.Getuid()
 	if other == 0 { // a user who may write everywhere
@@ -45,7 +45,7 @@ func TestTwoUsers(t *testing.T) {
 		t.Errorf("roots are %v, want two", rundir.Roots())
 	}
 	if list, err := filepath.Glob("trainspan-runs/a job/*"); err != nil || len(list) != 1 {
-		t.Errorf("got %v, %v, want no error, one of list", list, err)
+		t.Errorf("attempts %v, %v; want one", list, err)
 	}
 }
 

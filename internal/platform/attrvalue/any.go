@@ -28,9 +28,9 @@ const maxDepth = 16
 // keeps each item's type in files and becomes a list of strings for
 // OpenTelemetry. Nil and nil pointers become null. A map or a json.Marshaler
 // becomes its JSON in files and the JSON text for OpenTelemetry. A pointer
-// becomes what it points to; anything else becomes its fmt text. Of a slice
-// longer than [MaxListItems], one item more than that is kept, so that [Clean]
-// notices. Any never fails and never panics.
+// becomes what it points to; anything else becomes its fmt text. A slice longer
+// than [MaxListItems] is cut to one item more than that, so that [Clean] detects
+// it. Any never fails and never panics.
 func Any(key string, v any) Attr { return anyAt(key, v, 0) }
 
 func anyAt(key string, v any, depth int) Attr {

@@ -151,14 +151,14 @@ func TestAny(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := attrvalue.Any("key", c.value)
 			if a.Key != "key" || a.Value.Type() != c.kind {
-				t.Fatalf("got %q = %s of kind %v, want kind %v", a.Key, a.Value.String(), a.Value.Type(), c.kind)
+				t.Fatalf("attribute %q = %s of kind %v, want kind %v", a.Key, a.Value.String(), a.Value.Type(), c.kind)
 			}
 			if c.kind == attribute.FLOAT64 {
 				if got := fmt.Sprint(a.Value.AsFloat64()); got != c.text {
-					t.Errorf("got %s, want %s", got, c.text)
+					t.Errorf("value is %s, want %s", got, c.text)
 				}
 			} else if got := a.Value.String(); got != c.text {
-				t.Errorf("got %s, want %s", got, c.text)
+				t.Errorf("value is %s, want %s", got, c.text)
 			}
 			if got := exactText(a.Exact); got != c.exact {
 				t.Errorf("exact: got %s, want %s", got, c.exact)

@@ -31,15 +31,15 @@ func TestCountOfAndBigInt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := c.attr
 			if a.Key != "k" || a.Value.Type() != c.kind {
-				t.Fatalf("got %v of kind %v, want kind %v", a.Value.String(), a.Value.Type(), c.kind)
+				t.Fatalf("value %v of kind %v, want kind %v", a.Value.String(), a.Value.Type(), c.kind)
 			}
 			if c.kind == attribute.FLOAT64 {
 				want, _ := new(big.Float).SetString(c.text)
 				if f, _ := want.Float64(); a.Value.AsFloat64() != f {
-					t.Errorf("got %v, want %v", a.Value.AsFloat64(), f)
+					t.Errorf("value is %v, want %v", a.Value.AsFloat64(), f)
 				}
 			} else if a.Value.String() != c.text {
-				t.Errorf("got %s, want %s", a.Value.String(), c.text)
+				t.Errorf("value is %s, want %s", a.Value.String(), c.text)
 			}
 			if got := exactText(a.Exact); got != c.exact {
 				t.Errorf("exact: got %q, want %q", got, c.exact)

@@ -33,7 +33,7 @@ func TestCleanString(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, repaired := attrvalue.CleanString(c.in)
 			if got != c.want || repaired != c.repaired {
-				t.Errorf("got %d bytes, %.20q…%q, repaired %t; want %d bytes, %q, %t", len(got), got, tail(got), repaired, len(c.want), tail(c.want), c.repaired)
+				t.Errorf("CleanString: %d bytes, %.20q…%q, repaired %t; want %d bytes, %q, %t", len(got), got, tail(got), repaired, len(c.want), tail(c.want), c.repaired)
 			}
 		})
 	}

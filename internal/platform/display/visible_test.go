@@ -103,7 +103,7 @@ func TestWriterTakesPieces(t *testing.T) {
 	_, _ = w.Write([]byte("c\xe2"))
 	_ = w.Flush()
 	if _, _ = w.Write([]byte("d")); out.String() != "a··bc·d" {
-		t.Errorf("got %q, want \"a··bc·d\"", out.String())
+		t.Errorf(`output is %q, want "a··bc·d"`, out.String())
 	}
 }
 
@@ -142,14 +142,14 @@ func TestJSON(t *testing.T) {
 	seen(t, out.String())
 	var back map[string]string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back[text] != text {
-		t.Errorf("got %q, %v, want no error, back[text] = text", back, err)
+		t.Errorf("JSON read back is %q, %v; want the value of %q unchanged", back, err, text)
 	}
 	if !strings.Contains(out.String(), "α") || !strings.HasPrefix(out.String(), "{\n  ") {
 		t.Errorf("JSON escapes visible characters or is not indented: %s", out.String())
 	}
 	out.Reset()
 	if _, _ = display.JSON(&out).Write([]byte("\"a\xffb\"")); out.String() != `"a\ufffdb"` {
-		t.Errorf("got %q, want \"\\\"a\\\\ufffdb\\\"\"", out.String())
+		t.Errorf("JSON of invalid UTF-8 is %q, want \"\"a\\ufffdb\"\"", out.String())
 	}
 }
 

@@ -54,7 +54,7 @@ func TestBlocksInMemory(t *testing.T) {
 	block := b.Put(data)
 	data[0] = 'x'
 	if got := string(block.Read(nil)); got != "abc" || b.Err() != nil {
-		t.Errorf("got %q, error %v; want a copy of abc", got, b.Err())
+		t.Errorf("block is %q, error %v; want a copy of abc", got, b.Err())
 	}
 }
 

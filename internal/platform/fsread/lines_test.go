@@ -109,7 +109,7 @@ func TestEmptyLines(t *testing.T) {
 				n++
 			}
 			if n != c.lines || !errors.Is(err, c.err) {
-				t.Errorf("got %d lines, then %v; want %d, then %v", n, err, c.lines, c.err)
+				t.Errorf("%d lines, then %v; want %d, then %v", n, err, c.lines, c.err)
 			}
 			if rest, err := l.Rest(); len(rest) > 0 || err != nil {
 				t.Errorf("Rest() = %q, %v; want nothing", rest, err)

@@ -46,7 +46,7 @@ func TestDeadline(t *testing.T) {
 					t.Errorf("second Close() = %v, want %v", again, err)
 				}
 				if feed(s, 50, 5) != 5 || s.Stats().Lost != 35 {
-					t.Errorf("got %+v, want feed(s, 50, 5) = 5, s.Stats().Lost = 35", s.Stats())
+					t.Errorf("stats %+v, want 5 refused lines and 35 lost", s.Stats())
 				}
 				close(shut) // ends the goroutine
 			})

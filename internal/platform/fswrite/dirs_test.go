@@ -59,7 +59,7 @@ func TestExchangeDir(t *testing.T) {
 		t.Skip(err)
 	}
 	if err != nil || read(t, "a/f") != "b" || read(t, "b/f") != "a" {
-		t.Errorf(`got %v, %q, %q, want no error, read(t, "a/f") = "b", read(t, "b/f") = "a"`, err, read(t, "a/f"), read(t, "b/f"))
+		t.Errorf("ExchangeDir: %v, files %q, %q; want b, a", err, read(t, "a/f"), read(t, "b/f"))
 	}
 	if err := fswrite.ExchangeDir("a", "c"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
@@ -82,7 +82,7 @@ func TestRemoveDir(t *testing.T) {
 	}
 	whole := dir(t)
 	if err := fswrite.RemoveDir(whole, ours); err != nil || read(t, whole) != "absent" {
-		t.Errorf(`got %v, want no error, read(t, whole) = "absent"`, err)
+		t.Errorf("RemoveDir() = %v, want the directory deleted", err)
 	}
 	foreignFile := dir(t)
 	write(t, filepath.Join(foreignFile, "below/thesis.txt"), foreign)
@@ -126,7 +126,7 @@ func TestOwnDir(t *testing.T) {
 		}
 	}
 	if info, err := os.Stat(at("own")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("got %v, %v, want no error, info.Mode().Perm() = 0o700", info, err)
+		t.Errorf("mode of the directory is %v, %v; want 0700", info, err)
 	}
 	write(t, at("file"), "x")
 	if err := os.Chmod(at("file"), 0o700); err != nil {

@@ -137,7 +137,7 @@ func TestOpenRace(t *testing.T) {
 	}
 	slices.Sort(seen)
 	if len(seen) != 32 || len(slices.Compact(seen)) != 32 {
-		t.Errorf("got %v, want 32 seen, 32 slices.Compact(seen)", seen)
+		t.Errorf("paths %v, want 32 different ones", seen)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestMovedFile(t *testing.T) {
 
 // A file that is replaced by another one of ours is examined again; a file that
 // appears where none was is an error.
-func TestWhatComesMeanwhile(t *testing.T) {
+func TestFileReplacedMeanwhile(t *testing.T) {
 	for _, lacks := range systems {
 		for _, c := range []struct {
 			step, before string
@@ -385,7 +385,7 @@ func TestWhatComesMeanwhile(t *testing.T) {
 			undoStep()
 			undo()
 			if got, all := read(t, target), names(t, "."); !errors.Is(err, c.err) || got != c.want || len(all) != 1 {
-				t.Errorf("%s without %q: %v, %q, left are %q", c.step, lacks, err, got, all)
+				t.Errorf("%s without %q: %v, file %q, files left %q; want %v, %q, one file", c.step, lacks, err, got, all, c.err, c.want)
 			}
 		}
 	}

@@ -112,6 +112,6 @@ func TestUndo(t *testing.T) {
 		}
 	}
 	if got := read(t, path); got != "whole then" || out.Close() != nil {
-		t.Errorf(`got %q, want got "whole then", out.Close() nil`, got)
+		t.Errorf(`file is %q, want "whole then"`, got)
 	}
 }

@@ -118,7 +118,7 @@ func put(t *testing.T, out fswrite.Output, text string) {
 }
 
 // A stream cannot undo: what follows a failure continues it.
-func TestStreamTakesNothingBack(t *testing.T) {
+func TestStreamCannotUndo(t *testing.T) {
 	s := fswrite.NewStream(&gate{})
 	fresh, gone, err := s.Resume()
 	if s.Undo() || s.Gone() || fresh || gone || err != nil || s.Check() != nil || s.Next() == nil {
@@ -127,7 +127,7 @@ func TestStreamTakesNothingBack(t *testing.T) {
 }
 
 // Check examines the file while nothing is written.
-func TestCheckLooks(t *testing.T) {
+func TestCheckWhileNothingIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{Output: fswrite.NewStream(&gate{})}
 		s, err := fswrite.New(c, fswrite.Options{})
@@ -272,7 +272,7 @@ func TestGaps(t *testing.T) {
 
 // The record of the loss is where lines are accepted again: before the last of
 // those that waited, once few of them are left. All are written in one go.
-func TestGapStandsWhereLinesAreTakenAgain(t *testing.T) {
+func TestGapRecordPrecedesTheNextLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{}
 		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Format: words{}, Hold: 1 << 20, OnError: func(error) {}})

@@ -221,7 +221,7 @@ func (c *counted) Close() error { c.closes++; return c.err }
 // A file is checked and synced only when that is asked for; an error of its end
 // is the result of Close. An abandoned file is closed at once, with the first
 // reason.
-func TestAsked(t *testing.T) {
+func TestCheckAndSyncOnRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, first := errors.New("disk full"), errors.New("first")
 		for _, abandon := range []bool{false, true} {
@@ -240,7 +240,7 @@ func TestAsked(t *testing.T) {
 				}
 			}
 			if c.syncs != 1 || c.checks != 5 || c.closes != 0 {
-				t.Errorf("got %+v, want syncs 1, checks 5, closes 0", c)
+				t.Errorf("file %+v, want 1 sync, 5 checks, not closed", c)
 			}
 			want := full
 			if abandon {
@@ -253,7 +253,7 @@ func TestAsked(t *testing.T) {
 				}
 			}
 			if err := s.Close(t.Context()); !errors.Is(err, want) || c.closes != 1 {
-				t.Errorf("%v, closed %d times", err, c.closes)
+				t.Errorf("Close() = %v, closed %d times; want %v, once", err, c.closes, want)
 			}
 		}
 	})
@@ -332,7 +332,7 @@ func TestSlow(t *testing.T) {
 
 // A busy machine may resume an operation and those who wait for it at the same
 // moment, however late: that is not a stall.
-func TestLateIsNoStall(t *testing.T) {
+func TestLateResumeIsNotAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{pause: fswrite.StallAfter}
 		s, err := fswrite.New(fswrite.NewStream(g), fswrite.Options{Hold: 4 << 10})
@@ -348,7 +348,7 @@ func TestLateIsNoStall(t *testing.T) {
 			}
 		}
 		if err := s.Close(t.Context()); err != nil || s.Stats().Outages != 0 {
-			t.Errorf("got %v, %+v, want no error, s.Stats().Outages = 0", err, s.Stats())
+			t.Errorf("Close() = %v, stats %+v; want no outage", err, s.Stats())
 		}
 	})
 }

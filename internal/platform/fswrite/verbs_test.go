@@ -324,7 +324,7 @@ func TestNextFree(t *testing.T) {
 		return nil
 	})
 	if n != 4 || err != nil {
-		t.Errorf("got %d, %v, want n 4, no error", n, err)
+		t.Errorf("NextFree() = %d, %v; want 4", n, err)
 	}
 	if _, err := fswrite.NextFree(0, func(int) error { return syscall.ENOSPC }); !errors.Is(err, syscall.ENOSPC) {
 		t.Error(err)
@@ -365,7 +365,7 @@ func TestOpenAppend(t *testing.T) {
 		}
 	}
 	if got := read(t, "log"); got != "first\nsecond\n" {
-		t.Errorf("got %q, want %q", got, "first\nsecond\n")
+		t.Errorf("file is %q, want %q", got, "first\nsecond\n")
 	}
 	f, err := fswrite.OpenAppend(os.DevNull)
 	if err != nil {

@@ -164,8 +164,8 @@ func WithoutRank(name string) string {
 	return WithoutRank(cmp.Or(before+after, "trace"))
 }
 
-// WorldSizes returns the variables with the number of processes of a job, in
-// their order.
+// WorldSizes returns the environment variables with the number of processes of a
+// job, in the order in which they are read.
 func WorldSizes() []string { return slices.Concat(table[WorldSize][Environment], mpiWorlds, counts) }
 
 // Variables returns the environment variables that [FromEnvironment] reads,

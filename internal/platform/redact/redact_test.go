@@ -38,7 +38,7 @@ func TestText(t *testing.T) {
 	}
 	for _, text := range []string{"0123456789abcdef0123456789abcdef01234567", "Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5MGFiY2RlZg=="} {
 		if got := redact.Text("key " + text + " is wrong"); got != "key "+redact.Hidden+" is wrong" {
-			t.Errorf("got %q, want %q", got, "key "+redact.Hidden+" is wrong")
+			t.Errorf("Text() = %q, want %q", got, "key "+redact.Hidden+" is wrong")
 		}
 	}
 }
@@ -125,12 +125,12 @@ func TestFlags(t *testing.T) {
 	args := []string{"train", "--lr=0.1", "-phunter2", "-known", "v", "--token", "hunter2", "--a b", "-", "--", "--not"}
 	got := redact.Flags(args, func(name string) bool { return name == "known" })
 	if want := []string{"--lr", "-p", "-known", "--token"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("Flags() = %q, want %q", got, want)
 	}
 	if n := len(redact.Flags(slices.Repeat([]string{"--x"}, 10000), nil)); n != 256 {
-		t.Errorf("got %d, want 256", n)
+		t.Errorf("Flags() of 10000 flags has %d, want 256", n)
 	}
 	if n := len(redact.Flags(slices.Repeat([]string{"--" + strings.Repeat("x", 60)}, 10000), nil)); n != 4096/63 {
-		t.Errorf("got %d, want %d", n, 4096/63)
+		t.Errorf("Flags() of 10000 long flags has %d, want %d", n, 4096/63)
 	}
 }

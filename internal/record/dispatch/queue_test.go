@@ -206,9 +206,9 @@ func TestHungOutput(t *testing.T) {
 	})
 }
 
-// TestCrowd checks that calls wait for an output that falls behind for a bounded total
+// TestManyCallsForASlowOutput checks that calls wait for an output that falls behind for a bounded total
 // time. Dropped records are counted, and reported to the output when it works again.
-func TestCrowd(t *testing.T) {
+func TestManyCallsForASlowOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		s := &sink{}

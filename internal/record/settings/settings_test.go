@@ -114,11 +114,11 @@ func TestTags(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	given := config.Trace{Path: "p", Dialect: config.TraceV1, BufferSize: 1, WriteInterval: 2}
 	if got := settings.Trace(given); !reflect.DeepEqual(got, given) {
-		t.Errorf("got %+v, want %+v", got, given)
+		t.Errorf("Trace() of given settings = %+v, want %+v", got, given)
 	}
 	want := config.Trace{Path: "./trace", Dialect: config.TraceV2, BufferSize: 1 << 20, WriteInterval: fswrite.FlushInterval}
 	if got := settings.Trace(config.Trace{}); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+		t.Errorf("Trace() of no settings = %+v, want %+v", got, want)
 	}
 	for _, given := range []config.OTLP{{}, {Protocol: config.OTLPGRPC, Timeout: 1, Compression: "gzip", MetricsInterval: 2}} {
 		o := settings.OTLP(given)
@@ -221,7 +221,7 @@ func TestValidate(t *testing.T) {
 	c := config.Config{Outputs: config.Outputs{OTLP: config.OTLP{Timeout: -1}}}
 	err, ok := settings.Validate(&c, "outputs.otlp.", "outputs.").(*config.ValidationError) //nolint:errorlint // it comes bare
 	if !ok || len(err.Problems) != 1 || err.Problems[0].Field != "otlp.timeout" {
-		t.Errorf(`got %v, want ok, one of Problems, Problems[0].Field "otlp.timeout"`, err)
+		t.Errorf("Validate() = %v, want one problem, of otlp.timeout", err)
 	}
 	if err := settings.Validate(&c, "outputs.file.", ""); err != nil {
 		t.Error("another section:", err)

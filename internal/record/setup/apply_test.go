@@ -267,7 +267,7 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 			b := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(cfg.Base)
 			outputs, err := setup.Apply(t.Context(), b, cfg, nil)
 			if err == nil || outputs != nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf(`got %v %v, want an error, outputs nil, tc.want in err.Error(), no "\n" in err.Error()`, outputs, err)
+				t.Errorf("Apply() = %v, %v; want no outputs and an error of one line with %q", outputs, err, tc.want)
 			}
 			if _, _, err := setup.NewBuilder(t.Context(), cfg, nil); err == nil {
 				t.Error("NewBuilder succeeded, want an error")
@@ -276,9 +276,9 @@ func TestErrorsLeaveNothingOpen(t *testing.T) {
 	}
 }
 
-// TestPathThatCannotBe checks that ConfigureProvider, which opens the files, fails for
+// TestInvalidPath checks that ConfigureProvider, which opens the files, fails for
 // an invalid path.
-func TestPathThatCannotBe(t *testing.T) {
+func TestInvalidPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)

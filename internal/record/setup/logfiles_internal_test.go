@@ -43,7 +43,7 @@ func TestLogFileBehindALink(t *testing.T) {
 	var said strings.Builder
 	withLogFiles(slog.New(slog.NewTextHandler(&said, nil)), &config.Logger{InfoPath: link}, 0).Error("bad")
 	if text, err := os.ReadFile(victim); err != nil || string(text) != "precious" {
-		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
+		t.Errorf(`file behind the link contains %q, %v; want "precious" as before`, text, err)
 	}
 	if !strings.Contains(said.String(), "symbolic link") || !strings.Contains(said.String(), "msg=bad") {
 		t.Errorf("message %q, want the symbolic link and the error itself", said.String())

@@ -158,7 +158,7 @@ func TestMetricsAtAnInterval(t *testing.T) {
 	until.True(t, "three exports of metrics", func() bool { return there.seen("metrics") >= 3 })
 	must(t, tel.Shutdown(context.Background()))
 	if s := outputs.Metrics.Delivery(); s.Sent < 3 || s.Failed != 0 {
-		t.Errorf("got %+v, want at least 3 Sent, Failed 0", s)
+		t.Errorf("delivery %+v, want 3 exports sent or more, none failed", s)
 	}
 }
 
@@ -427,6 +427,6 @@ func TestAConfigurationFunctionThatPanics(t *testing.T) {
 	cfg.SessionTag = config.Func(func() string { panic("not yet") })
 	b := telemetry.NewTrainingTelemetryBuilder()
 	if o, err := setup.Apply(t.Context(), b, cfg, quiet()); err == nil || o != nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf(`got %v %v, want an error, o nil, "not yet" in err.Error()`, o, err)
+		t.Errorf(`Apply() = %v, %v; want no outputs and the error "not yet"`, o, err)
 	}
 }

@@ -21,7 +21,7 @@ func good() *finding.Finding {
 // TestCheck: a finding that breaks a rule is reported, one that breaks none is not.
 func TestCheck(t *testing.T) {
 	if bad := findingtest.Check(good()); len(bad) > 0 {
-		t.Fatalf("got %q, want nothing", bad)
+		t.Fatalf("Check() of a good finding = %q, want nothing", bad)
 	}
 	for name, change := range map[string]func(f *finding.Finding){
 		"no evidence":                 func(f *finding.Finding) { f.Evidence = nil; f.Proof = nil },
@@ -56,7 +56,7 @@ func TestCheckVerdict(t *testing.T) {
 		return v
 	}
 	if bad := findingtest.CheckVerdict(verdict()); len(bad) > 0 {
-		t.Fatalf("got %q, want nothing", bad)
+		t.Fatalf("CheckVerdict() of a good verdict = %q, want nothing", bad)
 	}
 	for name, change := range map[string]func(v *straggler.Verdict){
 		"fine with ranks":     func(v *straggler.Verdict) { v.Kind = finding.Fine },

@@ -26,7 +26,7 @@ func TestAllocated(t *testing.T) {
 	}
 }
 
-func TestWork(t *testing.T) {
+func TestGrowthAboveTheLimit(t *testing.T) {
 	growth.Work(t, 1000, 10, func() { sink = make([]byte, 9000) })
 	var f failures
 	growth.Work(&f, 1000, 10, func() { sink = make([]byte, 2<<20) })

@@ -24,9 +24,9 @@ func (k *kept) Span(s *job.Span) {
 func (k *kept) Event(*job.Event) {}
 func (k *kept) Close() error     { return nil }
 
-// TestFeedIsWhatFilesSay checks that sinks get the same spans from Feed as from
+// TestFeedEqualsFiles checks that sinks get the same spans from Feed as from
 // the files.
-func TestFeedIsWhatFilesSay(t *testing.T) {
+func TestFeedEqualsFiles(t *testing.T) {
 	for _, family := range simjob.Families() {
 		for seed := range uint64(2) { // 1 has idle threads
 			j := simjob.Draw(seed, family)

@@ -89,7 +89,7 @@ func TestGainByHand(t *testing.T) {
 	near("rank 1", j.GainOf(1), 920.0/(828+20))
 	near("rank 2", j.GainOf(2), 1)
 	if tr := j.Truth(); tr.Kind != "slow_ranks" || len(tr.Ranks) != 2 {
-		t.Errorf(`got %+v, want Kind "slow_ranks", 2 Ranks`, tr)
+		t.Errorf("Truth() = %+v, want two slow ranks", tr)
 	}
 	// Rank 0 waits 23 ms in each, rank 2 in steps 1 and 3 only 13.
 	near("waiting", j.Run().Waiting, (4*23+2*23+2*13)/3.0/920)

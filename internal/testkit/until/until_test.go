@@ -16,7 +16,7 @@ type fatal struct {
 func (*fatal) Helper()          {}
 func (f *fatal) Fatal(a ...any) { f.message = a[0]; panic(f) }
 
-func TestTrue(t *testing.T) {
+func TestTrueWaits(t *testing.T) {
 	n := 0
 	until.True(t, "three calls", func() bool { n++; return n == 3 })
 	if n != 3 {
@@ -24,7 +24,7 @@ func TestTrue(t *testing.T) {
 	}
 }
 
-func TestNever(t *testing.T) {
+func TestNilEndsWithTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f fatal
 		func() {

@@ -47,7 +47,7 @@ func TestHex(t *testing.T) {
 		all[i] = byte(i)
 	}
 	if got, want := string(AppendHex([]byte("x"), all)), "x"+hex.EncodeToString(all); got != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("AppendHex() = %s, want %s", got, want)
 	}
 }
 

@@ -271,7 +271,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-func TestCircles(t *testing.T) {
+func TestSpansThatAreTheirOwnAncestors(t *testing.T) {
 	h := start(t, Options{})
 	h.add(node{1, 2, 0, 9}, node{2, 3, 0, 9}, node{3, 1, 0, 9}, node{4, 4, 0, 9}, node{5, 1, 1, 2}, node{6, 7, 0, 9})
 	h.WriteAll()

@@ -133,8 +133,8 @@ func TestRowsOfKnownParents(t *testing.T) {
 		"children before":             {{3, 2, 20, 30, 0}, {2, 1, 10, 40, 0}, {4, 1, 50, 60, 0}, {1, 0, 0, 100, 0}},
 		"a sibling around another":    {{1, 0, 0, 100, 0}, {2, 1, 10, 40, 0}, {3, 1, 20, 30, 1}},
 		"a sibling before a longer":   {{3, 1, 20, 30, 0}, {2, 1, 10, 40, 1}, {1, 0, 0, 100, 0}},
-		"around a stranger":           {{7, 0, 20, 30, 0}, {1, 0, 0, 100, 1}},
-		"inside of a stranger":        {{1, 0, 0, 100, 0}, {7, 0, 20, 30, 1}},
+		"around an unrelated span":    {{7, 0, 20, 30, 0}, {1, 0, 0, 100, 1}},
+		"inside an unrelated span":    {{1, 0, 0, 100, 0}, {7, 0, 20, 30, 1}},
 		"a grandchild without":        {{1, 0, 0, 100, 0}, {3, 2, 20, 30, 1}}, // its parent 2 is not on the row
 		"of one time, parent first":   {{1, 0, 0, 100, 0}, {2, 1, 0, 100, 0}, {3, 2, 0, 100, 0}},
 		"of one time, parent last":    {{3, 2, 0, 100, 0}, {2, 1, 0, 100, 0}, {1, 0, 0, 100, 0}},

@@ -74,9 +74,9 @@ func (s *seen) told(which int) (n int) {
 	return n
 }
 
-// shelf is a Store whose files are named by its keys. A key's group is the part before
+// keyedStore is a Store whose files are named by its keys. A key's group is the part before
 // the dash.
-type shelf struct {
+type keyedStore struct {
 	*Store[string]
 	saw  seen
 	t    testing.TB
@@ -85,8 +85,8 @@ type shelf struct {
 	now  time.Time
 }
 
-func newShelf(t testing.TB, change func(*StoreOptions[string])) *shelf {
-	s := &shelf{t: t, dir: t.TempDir(), pool: dftracer.NewPool(), now: time.UnixMicro(base)}
+func newKeyedStore(t testing.TB, change func(*StoreOptions[string])) *keyedStore {
+	s := &keyedStore{t: t, dir: t.TempDir(), pool: dftracer.NewPool(), now: time.UnixMicro(base)}
 	o := StoreOptions[string]{
 		MaxOpen: 4, MaxProcesses: 100, MaxFiles: 100, MaxBytes: 1 << 20, Complete: time.Hour, Window: time.Second,
 		Assembler: Options{MaxWaiting: 1000, MaxParents: 1000, LiveEvents: true},
@@ -100,13 +100,13 @@ func newShelf(t testing.TB, change func(*StoreOptions[string])) *shelf {
 	return s
 }
 
-func (s *shelf) create(key string) (Made, error) {
+func (s *keyedStore) create(key string) (Made, error) {
 	w, err := Create(filepath.Join(s.dir, key+".pfw.gz"), &dftracer.Options{Start: time.UnixMicro(base), Pool: s.pool})
 	return Made{Writer: w, TID: 42}, err
 }
 
 // send sends spans of a process and returns the key of the file that they are in.
-func (s *shelf) send(key string, list ...node) (in string) {
+func (s *keyedStore) send(key string, list ...node) (in string) {
 	s.t.Helper()
 	err := s.With(key, s.now, s.create, func(f *File[string]) error {
 		for _, n := range list {
@@ -122,7 +122,7 @@ func (s *shelf) send(key string, list ...node) (in string) {
 }
 
 // close completes the files, checks them and returns the number of spans of each.
-func (s *shelf) close() map[string]int {
+func (s *keyedStore) close() map[string]int {
 	s.t.Helper()
 	if err := s.Close(s.t.Context()); err != nil {
 		s.t.Fatal(err)
@@ -147,7 +147,7 @@ func (s *shelf) close() map[string]int {
 // TestSilentFilesAreClosed checks that the file of a silent process is closed, and
 // reopened when the process sends again.
 func TestSilentFilesAreClosed(t *testing.T) {
-	s := newShelf(t, nil)
+	s := newKeyedStore(t, nil)
 	s.send("a-1", node{1, 9, 10, 20})
 	s.send("a-2", node{1, 9, 10, 20})
 	s.now = s.now.Add(time.Minute)
@@ -174,7 +174,7 @@ func TestSilentFilesAreClosed(t *testing.T) {
 // process is silent, and that later the least recently active process is forgotten to
 // make room.
 func TestMoreProcessesThanAreKnown(t *testing.T) {
-	s := newShelf(t, func(o *StoreOptions[string]) { o.MaxProcesses = 5 })
+	s := newKeyedStore(t, func(o *StoreOptions[string]) { o.MaxProcesses = 5 })
 	for i := range 50 {
 		want := fmt.Sprint("a-", i)
 		if i >= 5 {
@@ -200,7 +200,7 @@ func TestMoreProcessesThanAreKnown(t *testing.T) {
 // TestNameThatChangesWithEachBatch checks that a process that changes its name with each
 // batch gets at most MaxFiles files, even over a long time.
 func TestNameThatChangesWithEachBatch(t *testing.T) {
-	s := newShelf(t, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 10*time.Minute })
+	s := newKeyedStore(t, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 10*time.Minute })
 	for i := range 2000 {
 		s.send(fmt.Sprint("a-", i), node{i, -1, int64(i), int64(i + 1)})
 		s.now = s.now.Add(5 * time.Second)
@@ -219,10 +219,10 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	}
 }
 
-// TestLimitsAreToldOnce checks that each limit of a span is logged once, and counted
+// TestLimitsAreLoggedOnce checks that each limit of a span is logged once, and counted
 // each time.
-func TestLimitsAreToldOnce(t *testing.T) {
-	s := newShelf(t, nil)
+func TestLimitsAreLoggedOnce(t *testing.T) {
+	s := newKeyedStore(t, nil)
 	for i := range 3 {
 		err := s.With(fmt.Sprint("a-", i), s.now, s.create, func(f *File[string]) error {
 			f.Assembler.Cut(Cut{1, 2, 3})
@@ -271,7 +271,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills the memory of all files: make test-long")
 	}
-	s := newShelf(t, func(o *StoreOptions[string]) { o.MaxOpen, o.Window = 100, time.Hour })
+	s := newKeyedStore(t, func(o *StoreOptions[string]) { o.MaxOpen, o.Window = 100, time.Hour })
 	disks := make(map[string]*disk)
 	create := func(key string) (Made, error) {
 		d := &disk{}
@@ -346,7 +346,7 @@ func TestMemoryOfAllFiles(t *testing.T) {
 // BenchmarkGrowthProcesses measures many processes, few of which have an open file.
 func BenchmarkGrowthProcesses(b *testing.B) {
 	growth.Bench(b, 250, func(n int) {
-		s := newShelf(b, func(o *StoreOptions[string]) { o.MaxOpen, o.MaxProcesses, o.MaxFiles = 16, n/2, n })
+		s := newKeyedStore(b, func(o *StoreOptions[string]) { o.MaxOpen, o.MaxProcesses, o.MaxFiles = 16, n/2, n })
 		for i := range n {
 			s.send(fmt.Sprint("a-", i), node{1, -1, 0, 1})
 			s.now = s.now.Add(time.Minute)

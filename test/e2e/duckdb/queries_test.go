@@ -288,7 +288,7 @@ func TestTwoRuns(t *testing.T) {
 	db := open(t, dir)
 	rows := ask(t, db, "goodput_by_attempt")
 	if len(rows) != 4 || rows[0]["run"] != "a" || rows[3]["run"] != "b" || rows[0].whole(t, "rank_time_ns") != rows[2].whole(t, "rank_time_ns") {
-		t.Errorf(`got %v, want 4 rows, rows[0]["run"] "a", rows[3]["run"] "b", rows[0].whole(t, "rank_time_ns") = rows[2].whole(t, "rank_time_ns")`, rows)
+		t.Errorf("rows %v, want 4 of runs a and b, the first and third with the same time", rows)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestParts(t *testing.T) {
 		for rank := 2 * node; rank < 2*node+2; rank++ {
 			found, err := filepath.Glob(filepath.Join(traces, fmt.Sprintf("*rank%d*", rank)))
 			if err != nil || len(found) != 2 {
-				t.Fatalf("got %v, %v, want no error, 2 found", found, err)
+				t.Fatalf("files %v, %v; want two", found, err)
 			}
 			mine = append(mine, found...)
 		}
@@ -335,7 +335,7 @@ func TestParts(t *testing.T) {
 		if name == "runs" {
 			for i := range got {
 				if got[i].whole(t, "parts") != 4 {
-					t.Errorf(`got %v, want got[i].whole(t, "parts") = 4`, got[i])
+					t.Errorf("row %v, want 4 parts", got[i])
 				}
 				got[i]["parts"] = want[i]["parts"]
 			}

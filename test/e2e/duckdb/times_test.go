@@ -28,6 +28,6 @@ func TestTimes(t *testing.T) {
 		}
 		began, used := time.Now(), cpuTime(t)
 		rows := ask(t, db, name)
-		t.Logf("%-22s %6d rows, %6.1f s by the clock, %6.1f s of CPU", name, len(rows), time.Since(began).Seconds(), (cpuTime(t) - used).Seconds())
+		t.Logf("%-22s %6d rows, %6.1f s of wall time, %6.1f s of CPU", name, len(rows), time.Since(began).Seconds(), (cpuTime(t) - used).Seconds())
 	}
 }

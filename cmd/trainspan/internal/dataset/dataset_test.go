@@ -263,7 +263,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf(`row 0 is %+v, want file /data/x"y, arguments {"ret":7}, rank 5, no step`, e)
 	}
 	if e := all[1]; text(e.Group) != "tp0" || e.Epoch == nil || *e.Epoch != 0 || e.Step == nil || *e.Step != 0 || e.Args != nil {
-		t.Errorf(`got %+v, want text(e.Group) = "tp0", Epoch set, *e.Epoch 0, Step set, *e.Step 0, Args nil`, e)
+		t.Errorf("row 1 is %+v, want group tp0, epoch 0, step 0, no arguments", e)
 	}
 	if e := all[2]; e.Step != nil || text(e.Args) != `{"step":"last"}` {
 		t.Errorf(`row 2 is %+v, want arguments {"step":"last"} and no step`, e)
@@ -272,6 +272,6 @@ func TestColumns(t *testing.T) {
 		t.Errorf(`row 3 is %+v, want a counter with {"value":1.0} and no outer name`, e)
 	}
 	if e := all[4]; e.Args != nil || e.File != nil || e.Group != nil {
-		t.Errorf("got %+v, want Args nil, File nil, Group nil", e)
+		t.Errorf("row 4 is %+v, want no arguments, file and group", e)
 	}
 }

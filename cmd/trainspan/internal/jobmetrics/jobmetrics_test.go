@@ -185,9 +185,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestSent checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
+// TestMetricsOverOTLP checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
 // they are of.
-func TestSent(t *testing.T) {
+func TestMetricsOverOTLP(t *testing.T) {
 	requests := make(chan *metricspb.ExportMetricsServiceRequest, 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -229,7 +229,7 @@ func TestSent(t *testing.T) {
 		sent[of.GetName()] = true
 	}
 	if !sent[metrics.Iterations.Name] || !sent[metrics.Diagnosis.Name] {
-		t.Errorf("got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
+		t.Errorf("receiver got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
 	}
 	if text := got.GetResource().String(); !strings.Contains(text, "4711") || !strings.Contains(text, "trainspan") {
 		t.Errorf("the resource is %s, want the job 4711", text)

@@ -50,9 +50,9 @@ func (s *slowTerminal) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// TestAllIsSaid checks that all output that the telemetry process sent before
+// TestAllOutputReachesTheTerminal checks that all output that the telemetry process sent before
 // it ended reaches the terminal, however late the launcher reads it.
-func TestAllIsSaid(t *testing.T) {
+func TestAllOutputReachesTheTerminal(t *testing.T) {
 	var out slowTerminal
 	code := launch.Run(launch.Options{
 		Path: "/bin/true", Args: []string{"true"}, Env: os.Environ(), Helper: []string{"trainspan", "helper"}, Out: &out,

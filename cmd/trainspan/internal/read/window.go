@@ -46,8 +46,8 @@ func CanBe(times *filetime.Judge, ev *dftracer.Event) bool {
 	return ev.TS == 0 || times.Has(ev.TS)
 }
 
-// JudgeBy returns a judge of the times of a trace, with a median if it is
-// known.
+// JudgeBy returns a judge of the times of a trace. The judge uses median if known
+// is true.
 func JudgeBy(median int64, known bool) *filetime.Judge {
 	if known {
 		return filetime.With(time.Microsecond, median)

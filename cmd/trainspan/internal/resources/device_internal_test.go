@@ -83,7 +83,7 @@ esac
 	g.read(stop, func(s gpuSample, _ time.Time) { got = append(got, s.index+" "+s.uuid) })
 	g.readProcesses(stop, func(pid int, uuid string) { got = append(got, uuid) })
 	if want := []string{"1 GPU-bb", "GPU-bb"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+		t.Errorf("readGPUs gave %q, want %q", got, want)
 	}
 }
 

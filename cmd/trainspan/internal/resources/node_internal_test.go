@@ -60,7 +60,7 @@ func TestNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := Meet(in, "start", Member{}); err == nil {
-		t.Errorf("got %+v, want an error", n)
+		t.Errorf("Meet in a directory that others can read = %+v, want an error", n)
 	}
 }
 

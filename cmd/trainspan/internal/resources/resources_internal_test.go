@@ -172,7 +172,7 @@ func TestNothingStandsOut(t *testing.T) {
 		now = now.Add(time.Second)
 	}
 	if got := sampler.Evidence(); len(got) != 0 {
-		t.Errorf("got %q, want none", got)
+		t.Errorf("Evidence() = %q, want none", got)
 	}
 }
 
@@ -194,14 +194,14 @@ func TestCgroupV1(t *testing.T) {
 func TestParseGPU(t *testing.T) {
 	got, ok := parseGPU("1, GPU-aa, 97, 40536, 81559, 612.40")
 	if want := (gpuSample{index: "1", uuid: "GPU-aa", use: 97, memory: 40536 << 20, total: 81559 << 20, power: 612.4, temperature: -1, clock: -1, most: -1, slowed: -1}); !ok || got != want {
-		t.Errorf("got %+v, %v, want ok, got = want", got, ok)
+		t.Errorf("parseGPU() = %+v, %v; want %+v", got, ok, want)
 	}
 	got, ok = parseGPU("0, GPU-bb, 97, 40536, 81559, 612.40, 84, 1230, 1980, 0x0000000000000024")
 	if want := (gpuSample{index: "0", uuid: "GPU-bb", use: 97, memory: 40536 << 20, total: 81559 << 20, power: 612.4, temperature: 84, clock: 1230, most: 1980, slowed: 0x24}); !ok || got != want {
-		t.Errorf("got %+v, %v, want ok, got = want", got, ok)
+		t.Errorf("parseGPU() = %+v, %v; want %+v", got, ok, want)
 	}
 	if got, ok := parseGPU("0, GPU-bb, 5, 1, 2, [N/A]"); !ok || got.power != -1 {
-		t.Errorf("got %+v, %v, want ok, power = -1", got, ok)
+		t.Errorf("parseGPU() = %+v, %v; want an unknown power", got, ok)
 	}
 	for _, bad := range []string{"", "No devices were found", "0, GPU-bb, [N/A], 1, 2, 3", "0, 97, 1, 2, 3", "a,b,c"} {
 		if got, ok := parseGPU(bad); ok {

@@ -40,7 +40,7 @@ func attempts(t *testing.T, dir string) []fromjob.Attempt {
 	c := fromjob.New(nil)
 	jobs, err := set.Read(func(p *job.Process) job.Sink { return open(c, p) })
 	if err != nil || len(jobs) != 1 {
-		t.Fatalf("%d jobs, %v", len(jobs), err)
+		t.Fatalf("read %d jobs, want 1: %v", len(jobs), err)
 	}
 	return c.Attempts(jobs[0])
 }
@@ -67,11 +67,11 @@ func TestVerdicts(t *testing.T) {
 			write(t, dir, c.a)
 			all := attempts(t, dir)
 			if len(all) != 1 || all[0].Number != 1 {
-				t.Fatalf("got %+v, want one of all, all[0].Number 1", all)
+				t.Fatalf("attempts %+v, want one, number 1", all)
 			}
 			v := all[0].State.Verdict()
 			if v.Kind != c.kind || c.cause != "" && (v.Cause != c.cause || !slices.Equal(v.Ranks, []int{c.rank})) {
-				t.Errorf("%s %v %s: %s", v.Kind, v.Ranks, v.Cause, v.Sentence)
+				t.Errorf("got %s %v %s, want %s [%d] %s: %s", v.Kind, v.Ranks, v.Cause, c.kind, c.rank, c.cause, v.Sentence)
 			}
 			if v.Coverage.Expected != c.a.Ranks {
 				t.Errorf("expected %d ranks: %+v", c.a.Ranks, v.Coverage)
@@ -86,11 +86,11 @@ func TestAttempts(t *testing.T) {
 	write(t, dir, simjob.Attempt{Ranks: 4, Steps: 80, Number: 1, First: 40, Slow: 1, Extra: [4]float64{20}})
 	all := attempts(t, dir)
 	if len(all) != 2 || all[1].Number != 2 {
-		t.Fatalf("got %+v, want 2 all, all[1].Number 2", all)
+		t.Fatalf("attempts %+v, want two, the second number 2", all)
 	}
 	a, b := all[0].State.Verdict(), all[1].State.Verdict()
 	if a.Kind != finding.Fine || b.Kind != finding.SlowRanks || b.Ranks[0] != 1 || b.Hosts[0] != "node-a0" {
-		t.Errorf("%s\n%s", a.Sentence, b.Sentence)
+		t.Errorf("attempts: %s\n%s\nwant the first fine, the second slow by rank 1 on node-a0", a.Sentence, b.Sentence)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestUnevenFiles(t *testing.T) {
 	for cut := 1; cut < 8; cut++ {
 		shorten(2, 1)
 		if v := attempts(t, dir)[0].State.Verdict(); v.Kind != finding.Fine {
-			t.Errorf("%d lines less: %s", cut, v.Sentence)
+			t.Errorf("files with %d lines less: %s; want no finding", cut, v.Sentence)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func manySteps(t *testing.T, reverse bool) {
 	}
 	_, tab := a.State.Judge()
 	if len(tab.Steps) != steps-1 || tab.Period[7] != 600e3 || tab.Phase(straggler.Input, 0, 7) != 100e3 || tab.Own(0, 7) != 400e3 {
-		t.Errorf("%d steps, period %v, input %v, own %v", len(tab.Steps), tab.Period[7], tab.Phase(straggler.Input, 0, 7), tab.Own(0, 7))
+		t.Errorf("%d steps; step 7: period %v, input %v, own %v; want %d steps and 600, 100, 400 µs", len(tab.Steps), tab.Period[7], tab.Phase(straggler.Input, 0, 7), tab.Own(0, 7), steps-1)
 	}
 }
 
@@ -233,11 +233,11 @@ func TestInputWork(t *testing.T) {
 	a := c.Attempts(&job.Job{Ranks: 1, Processes: []*job.Process{p}})[0]
 	_, tab := a.State.Judge()
 	if tab == nil || len(tab.Steps) != steps-1 {
-		t.Fatalf("got %+v, want tab set, steps - 1 Steps", tab)
+		t.Fatalf("table %+v, want %d steps", tab, steps-1)
 	}
 	for i := range tab.Steps {
 		if in, own := tab.Phase(straggler.Input, 0, i), tab.Own(0, i); in != 80e3 || own != 400e3 {
-			t.Fatalf("step %d: input %v, own %v", i, in, own)
+			t.Fatalf("step %d: input %v, own %v; want 80 and 400 µs", i, in, own)
 		}
 	}
 }
@@ -272,15 +272,15 @@ func TestLoopOverLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Steps.Rule != vocab.StepBody || p.Steps.Count != steps {
-		t.Fatalf("%d steps by %s", p.Steps.Count, p.Steps.Rule)
+		t.Fatalf("%d steps by rule %s, want %d by %s", p.Steps.Count, p.Steps.Rule, steps, vocab.StepBody)
 	}
 	_, tab := c.Attempts(&job.Job{Ranks: 1, Processes: []*job.Process{p}})[0].State.Judge()
 	if tab == nil || len(tab.Steps) != steps-1 {
-		t.Fatalf("got %+v, want tab set, steps - 1 Steps", tab)
+		t.Fatalf("table %+v, want %d steps", tab, steps-1)
 	}
 	for i := range tab.Steps {
 		if in, forward, backward := tab.Phase(straggler.Input, 0, i), tab.Phase(straggler.Forward, 0, i), tab.Phase(straggler.Backward, 0, i); in != 40e3 || forward != 280e3 || backward != 600e3 {
-			t.Fatalf("step %d: input %v, forward %v, backward %v", i, in, forward, backward)
+			t.Fatalf("step %d: input %v, forward %v, backward %v; want 40, 280, 600 µs", i, in, forward, backward)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestUnpackReplacesNothing(t *testing.T) {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(site); err != nil || string(text) != "precious" {
-		t.Errorf(`got %q, %v, want no error, string(text) = "precious"`, text, err)
+		t.Errorf(`sitecustomize.py of the user contains %q, %v; want "precious" as before`, text, err)
 	}
 }
 

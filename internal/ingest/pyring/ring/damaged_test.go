@@ -120,10 +120,10 @@ func TestManyNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "c0/name 1 c1/name 65536 c0/(other) c1/(other) c0/(other)"; strings.Join(got, " ") != want {
-		t.Errorf(`got %v, want strings.Join(got, " ") = want`, got)
+		t.Errorf("names %v, want %s", got, want)
 	}
 	if st := r.Stats(); st.Others != 3 || st.Bad != 1 {
-		t.Errorf("got %+v, want Others 3, Bad 1", st)
+		t.Errorf("stats %+v, want 3 others, 1 bad", st)
 	}
 }
 

@@ -74,7 +74,7 @@ r.close()
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("got %+v, want Lost 0, Bad 0", st)
+		t.Errorf("stats %+v, want none lost or bad", st)
 	}
 	if m := r.Metas(); len(m) != 1 || m[0].Key != "rank" || m[0].Value != 3.0 {
 		t.Errorf("metadata %v, want rank 3", m)
@@ -245,7 +245,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 	}
 	want := map[string]int{"0 pipeline/train.iteration depth 1": 5000, "0 test/a depth 2": 5001, "0 test/b depth 2": 5000, "0 test/inner depth 3": 5001}
 	if !maps.Equal(got, want) || order != " train.iteration a inner" {
-		t.Errorf("got %v, at last%s; want %v", got, order, want)
+		t.Errorf("open spans %v, at last%s; want %v", got, order, want)
 	}
 	var open []string
 	if err := r.Cells(func(c ring.Cell) {
@@ -256,7 +256,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 		t.Errorf("open spans %v, error %v; want b and train.iteration", open, err)
 	}
 	if st := r.Stats(); st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("got %+v, want Lost 0, Bad 0", st)
+		t.Errorf("stats %+v, want none lost or bad", st)
 	}
 }
 
@@ -338,7 +338,7 @@ for steps, slots in (3000, 0), (3000, 0), (0, 20000), (3000, 1), (6000, 0), (0, 
 	}
 	want := map[string]int{"train.iteration": 27000, "a": 27000, "b": 27000, "inner": 75000}
 	if st := r.Stats(); !maps.Equal(got, want) || st.Lost != 0 || st.Bad != 0 {
-		t.Errorf("got %v, %+v; want %v, nothing lost or bad", got, st, want)
+		t.Errorf("spans %v, stats %+v; want %v, none lost or bad", got, st, want)
 	}
 }
 

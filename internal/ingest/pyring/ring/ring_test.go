@@ -18,14 +18,14 @@ import (
 func TestIs(t *testing.T) {
 	m := ringtest.New(t, 1)
 	if path := m.Write(); !ring.Is(path) {
-		t.Error("IsRing of a ring = false, want true")
+		t.Error("Is of a ring = false, want true")
 	}
 	other := filepath.Join(t.TempDir(), "x.ring")
 	if err := os.WriteFile(other, []byte("TSRINGS\x02"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if ring.Is(other) || ring.Is(t.TempDir()) || ring.Is(other+"x") {
-		t.Error("IsRing of another file = true, want false")
+		t.Error("Is of another file = true, want false")
 	}
 	if _, err := ring.Open(other, ring.Options{}); !errors.Is(err, ring.ErrNotRing) {
 		t.Errorf("no ring: %v", err)
@@ -125,7 +125,7 @@ func TestDrained(t *testing.T) {
 }
 
 // Invalid slots are counted and left out.
-func TestBad(t *testing.T) {
+func TestInvalidSlots(t *testing.T) {
 	for name, change := range map[string]func(slot []byte){
 		"kind":   func(b []byte) { binary.LittleEndian.PutUint64(b[56:], 77<<32|1) },
 		"flags":  func(b []byte) { binary.LittleEndian.PutUint64(b[56:], 1<<60|1) },

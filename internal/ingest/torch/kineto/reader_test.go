@@ -60,7 +60,7 @@ func TestTimesAreExact(t *testing.T) {
 		kr := kineto.NewReader(strings.NewReader(`{"traceEvents":[{"ph":"X","name":"a","ts":` + tc.text + `,"dur":1}]}`))
 		var ev kineto.Event
 		if err := kr.Next(&ev); err != nil {
-			t.Errorf("%s: %v, %v", tc.text, err, kr.Info().Defects)
+			t.Errorf("%s: Next() = %v; defects %v", tc.text, err, kr.Info().Defects)
 			continue
 		}
 		if ev.TS != tc.ns || kr.Info().InexactTimes != tc.inexact || !ev.HasTS {
@@ -209,7 +209,7 @@ func TestLongMemberIsPassedOver(t *testing.T) {
 	text := `{"ERROR": ["` + strings.Repeat(`x]}\"`, 1<<20) + `"], "k": 1, "traceEvents":[{"ph":"X","name":"a","ts":5}], "z": {"a": 2}}`
 	got, info, err := all(t, strings.NewReader(text))
 	if err != nil || len(got) != 1 || info.Skipped != 0 {
-		t.Fatalf("got %q, %v, %v, want no error, one of got, info.Skipped 0", got, info.Defects, err)
+		t.Fatalf("events %q, defects %v, %v; want one event, none skipped", got, info.Defects, err)
 	}
 	if _, ok := info.Member("ERROR"); ok {
 		t.Error("got the value of a long member, want it skipped")

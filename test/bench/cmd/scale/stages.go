@@ -64,6 +64,6 @@ func (o *options) stages(work string) error {
 	fmt.Printf("| %d | %.1f files and %.0f kB a rank | %s; %.0f bytes a step of a rank | %s | %s | %s; %.1f bytes an event, %d files |\n",
 		o.job.Ranks, float64(files)/ranks, float64(traces)/ranks/1e3, cell(digest), float64(digested)/steps, cell(report), cell(whole), cell(convert),
 		float64(rows)/(steps*simjob.SpansPerStep), tables)
-	fmt.Printf("by the clock: %v, %v, %v, %v\n", digest.Wall.Round(time.Second), report.Wall.Round(time.Second), whole.Wall.Round(time.Second), convert.Wall.Round(time.Second))
+	fmt.Printf("wall time: %v, %v, %v, %v\n", digest.Wall.Round(time.Second), report.Wall.Round(time.Second), whole.Wall.Round(time.Second), convert.Wall.Round(time.Second))
 	return nil
 }

@@ -23,7 +23,7 @@ const (
 func groups() []group {
 	read, hello := "a bare reader of the traces", "a Go program that says hello"
 	all := []group{
-		{[]row{{"sustained, compressed, events a second by the clock, and of a second of a processor", "none", "4 million"}}, sustained},
+		{[]row{{"sustained, compressed, events per second of wall time, and per second of processor time", "none", "4 million"}}, sustained},
 		{[]row{{"an ai scope at 99.9 %, while others compress", "the median", ""}}, latency},
 		{[]row{{"on disk, realistic steps, bytes an event", "as text", "14.5"}}, onDisk},
 		{[]row{{"reader, inflating, text of a second of a processor", "inflating alone", "650 MB"}}, inflating},
@@ -40,7 +40,7 @@ func groups() []group {
 	return append([]group{within("bare span", bench.BareSpan, bench.Cases(), []pair{
 		{"OTel span to .pfw.gz", bench.SpanToTrace, "1.30"},
 		{"ai scope", bench.Scope, "0.24"},
-		{"ai scope on two goroutines, by the clock", bench.ScopeTwo, "1.0"},
+		{"ai scope on two goroutines, wall time", bench.ScopeTwo, "1.0"},
 	}), within("two bare spans", bench.TwoBareSpans, bench.Iterations(), []pair{
 		{"iteration pair, nothing exported", bench.Iteration, "1.2"},
 		{"iteration pair, JSON lines", bench.IterationLines, "2.5"},

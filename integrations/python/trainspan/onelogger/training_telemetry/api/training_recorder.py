@@ -84,8 +84,8 @@ class TrainingRecorder(DefaultRecorder):
         self._config, self._state, self._telling, self._said = config, State(), {}, {}
         self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
 
-    # Spans that the program starts itself. A standard name may be open once, and only callbacks
-    # may start spans with a window.
+    # Spans that the program starts itself. Only one span with a standard name may be open at a
+    # time, and only callbacks may start spans with a window.
 
     def start(self, span_name, span_attributes=None, start_event_attributes=None, start_time=None, parent_span=None):
         if span_name in STANDARD:

@@ -17,9 +17,9 @@ import (
 // fence matches the blocks of code in a page.
 var fence = regexp.MustCompile("(?s)```(sh|go)\n(.*?)```")
 
-// doors returns the unchanged blocks of the README from the installation on:
+// readmeBlocks returns the unchanged blocks of the README from the installation on:
 // make install, PyTorch, the program in Go, how to run it, and files.
-func doors(t *testing.T) []string {
+func readmeBlocks(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -37,8 +37,8 @@ func doors(t *testing.T) []string {
 	return out
 }
 
-// newcomer is a user with an empty folder and the README.
-type newcomer struct {
+// shellUser is a user with an empty folder and the README.
+type shellUser struct {
 	t   *testing.T
 	dir string
 	env []string
@@ -46,21 +46,21 @@ type newcomer struct {
 
 // paste runs the lines of a block in the shell, which must all succeed, and
 // logs their duration.
-func (n *newcomer) paste(door, block string) string {
+func (n *shellUser) paste(name, block string) string {
 	n.t.Helper()
 	began := time.Now()
 	cmd := exec.CommandContext(untilDeadline(n.t), "sh", "-eu", "-c", block)
 	cmd.Dir, cmd.Env, cmd.WaitDelay = n.dir, n.env, time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		n.t.Fatalf("%s: %v\n%s%s", door, err, block, out)
+		n.t.Fatalf("%s: %v\n%s%s", name, err, block, out)
 	}
-	n.t.Logf("%s: %.1f s", door, time.Since(began).Seconds())
+	n.t.Logf("%s: %.1f s", name, time.Since(began).Seconds())
 	return string(out)
 }
 
 // put writes a file into the folder.
-func (n *newcomer) put(name, text string) {
+func (n *shellUser) put(name, text string) {
 	n.t.Helper()
 	path := filepath.Join(n.dir, name)
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -72,10 +72,10 @@ func (n *newcomer) put(name, text string) {
 	}
 }
 
-// TestDoors pastes the blocks of the README into a shell in an empty folder
+// TestBlocksOfTheREADME pastes the blocks of the README into a shell in an empty folder
 // beside a copy of the source, in their order. pip uses only the copy, and the
 // go command only modules on this machine.
-func TestDoors(t *testing.T) {
+func TestBlocksOfTheREADME(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("wheels are for Linux")
 	}
@@ -84,8 +84,8 @@ func TestDoors(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	blocks := doors(t)
-	n := &newcomer{t: t, dir: t.TempDir()}
+	blocks := readmeBlocks(t)
+	n := &shellUser{t: t, dir: t.TempDir()}
 	n.environment()
 	torch := n.venv()
 
@@ -119,7 +119,7 @@ func TestDoors(t *testing.T) {
 }
 
 // environment copies the current state of this tree into the folder.
-func (n *newcomer) environment() {
+func (n *shellUser) environment() {
 	t := n.t
 	t.Helper()
 	for _, v := range os.Environ() {
@@ -144,7 +144,7 @@ git -C trainspan checkout -q -f HEAD`, root))
 // venv makes a Python environment for pip, with an interpreter that has PyTorch
 // if there is one, and puts it first in PATH. It reports whether it has
 // PyTorch.
-func (n *newcomer) venv() (torch bool) {
+func (n *shellUser) venv() (torch bool) {
 	make := "python3 -m venv .venv"
 	if exec.CommandContext(n.t.Context(), "/usr/bin/python3", "-c", "import torch").Run() == nil {
 		torch, make = true, "/usr/bin/python3 -m venv --system-site-packages .venv"
@@ -160,7 +160,7 @@ func (n *newcomer) venv() (torch bool) {
 
 // samples makes the files that the last block names: the trace of a job with a
 // slow rank, a profile of PyTorch's profiler, two runs.
-func (n *newcomer) samples() {
+func (n *shellUser) samples() {
 	n.t.Helper()
 	for _, job := range []struct {
 		dir string
