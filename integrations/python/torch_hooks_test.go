@@ -305,6 +305,28 @@ func TestTorchStandIns(t *testing.T) {
 	}
 }
 
+// TestTorchThreads checks that the import of PyTorch is part of the start, and
+// that the training is recorded, if they are not in the main thread.
+func TestTorchThreads(t *testing.T) {
+	for _, where := range []string{"here", "there"} {
+		t.Run(where, func(t *testing.T) {
+			j := newTorchJob(t, "threads.py", where)
+			j.run(t)
+			tr := only(t, j.traces(t), "ai_root/ai_root")
+			if n := tr.count["pipeline/train.iteration"]; n != 6 {
+				t.Errorf("%d iterations, want 6", n)
+			}
+			of := ""
+			for _, s := range tr.named("startup/imports") {
+				of += s.args["package"] + " "
+			}
+			if !strings.Contains(of, "torch ") {
+				t.Errorf("imports of %q, want torch", of)
+			}
+		})
+	}
+}
+
 // TestTorchGraphs checks that the replay of a captured graph that trains is a
 // step, and that its capture and the preparation of graphed callables are none.
 func TestTorchGraphs(t *testing.T) {
