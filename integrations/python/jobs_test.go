@@ -168,6 +168,7 @@ type outcome struct {
 	status      int
 	out, errors string
 	work        string // the folder that it may write to
+	cpu         time.Duration
 }
 
 // freePort returns a port without a listener, below those that the system
@@ -226,7 +227,37 @@ func (j *jobProgram) start(t *testing.T, command, dir string) outcome {
 	}
 	// The ranks print in any order.
 	lines := slices.DeleteFunc(slices.Sorted(strings.Lines(out.String())), ofGloo)
-	return outcome{cmd.ProcessState.ExitCode(), strings.Join(lines, ""), errs.String(), work}
+	return outcome{cmd.ProcessState.ExitCode(), strings.Join(lines, ""), errs.String(), work, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+}
+
+// screen compares the number of steps that the report shows, and logs the row
+// of the program in a table: its steps, the share of code without a phase in
+// them, the headline, and the processor time with the client for each second
+// without it.
+func (j *jobProgram) screen(t *testing.T, command, dir string, steps int, cost float64) []problem {
+	t.Helper()
+	r := injectedReport(t, command, dir)
+	first, err := exec.Command(command, "report", dir).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	headline := ""
+	if lines := strings.SplitN(string(first), "\n", 3); len(lines) == 3 {
+		headline = lines[1]
+	}
+	parts, other := r.Ledger.Parts, "-"
+	var all int64
+	for _, ns := range parts {
+		all += ns
+	}
+	if all > 0 {
+		other = fmt.Sprintf("%.0f %%", 100*float64(parts["other_code"])/float64(all))
+	}
+	t.Logf("row: %s | %d / %d | %s | %s | %.2f", j.label(), steps, r.Steps.Count, other, headline, cost)
+	if r.Steps.Count != steps {
+		return []problem{{kind: "screen", text: fmt.Sprintf("the report shows %d steps, want %d", r.Steps.Count, steps)}}
+	}
+	return nil
 }
 
 // try runs the program without and with the client.
@@ -289,6 +320,17 @@ func (j *jobProgram) try(t *testing.T, command string) (found []problem) {
 	if version, _ := torchVersion(); version == "new" && j.newest != "" {
 		wants = orders(t, j.newest)
 	}
+	steps := 0 // of the rank with the most
+	for _, words := range wants {
+		n := 0
+		for _, word := range words {
+			if word == "[" {
+				n++
+			}
+		}
+		steps = max(steps, n)
+	}
+	found = append(found, j.screen(t, command, dir, steps, watched.cpu.Seconds()/plain.cpu.Seconds())...)
 	for _, tr := range trainers {
 		rank := tr.rank()
 		seen := tr.order()

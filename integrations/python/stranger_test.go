@@ -28,6 +28,7 @@ type runReport struct {
 	Steps  struct{ Count int }
 	Ledger struct {
 		Categories map[string]int64 `json:"categories_ns"`
+		Parts      map[string]int64 `json:"productive_parts_ns"`
 	}
 	Injected []struct {
 		Text   string

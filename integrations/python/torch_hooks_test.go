@@ -315,6 +315,51 @@ func TestTorchStandIns(t *testing.T) {
 	}
 }
 
+// TestTorchThreads checks that the import of PyTorch is part of the start, and
+// that the training is recorded, if they are not in the main thread.
+func TestTorchThreads(t *testing.T) {
+	for _, where := range []string{"here", "there"} {
+		t.Run(where, func(t *testing.T) {
+			j := newTorchJob(t, "threads.py", where)
+			j.run(t)
+			tr := only(t, j.traces(t), "ai_root/ai_root")
+			if n := tr.count["pipeline/train.iteration"]; n != 6 {
+				t.Errorf("%d iterations, want 6", n)
+			}
+			of := ""
+			for _, s := range tr.named("startup/imports") {
+				of += s.args["package"] + " "
+			}
+			if !strings.Contains(of, "torch ") {
+				t.Errorf("imports of %q, want torch", of)
+			}
+		})
+	}
+}
+
+// TestTorchGraphs checks that the replay of a captured graph that trains is a
+// step, and that its capture and the preparation of graphed callables are none.
+func TestTorchGraphs(t *testing.T) {
+	j := newTorchJob(t, "standins.py", "graphs")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q, want \"fine\"", out)
+	}
+	tr := only(t, j.traces(t), "ai_root/ai_root")
+	for name, want := range map[string]int{
+		"pipeline/train.iteration": 3 + 5 + 8, "compute/replay": 5 + 8, "device/replay": 5 + 8, "compute/forward": 3, "compute/backward": 3, "compute/step": 3,
+		"pipeline/epoch.block": 2, "pipeline/evaluate": 2, "dataloader/fetch.iter": 20,
+	} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+	for i, s := range tr.named("compute/replay") {
+		if got, want := s.args["step"], strconv.Itoa(3+i); got != want || !s.below("pipeline/train.iteration") {
+			t.Errorf("replay %d is in step %s, want step %s in an iteration", i, got, want)
+		}
+	}
+}
+
 // TestTorchSampled checks that only some steps have times on a device if events
 // take too long, that these have all of their times, and that others cost no
 // call of the device.

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import unittest
 from pathlib import Path
@@ -389,6 +390,21 @@ class Exporting(Case):
         self.assertGreater(len(self.provider.recorder._outlet._queue), 1000)
         go.set()
         log.on_app_end()
+
+    def test_exporters_get_calls_while_the_program_waits(self):
+        """The thread of the exporters is woken only if it has waited for a while, and misses no
+        call before or after that."""
+        self.start(Kept())
+        outlet, got = self.provider.recorder._outlet, []
+        for pause in (0, 0.3):  # shorter and longer than it waits
+            time.sleep(pause)
+            for number in range(3):
+                outlet.put(got.append, number)
+            end = time.monotonic() + 30
+            while len(got) < 3 and time.monotonic() < end:
+                time.sleep(0.01)
+            self.assertEqual(got, [0, 1, 2])
+            del got[:]
 
     def test_customization(self):
         modes = log.ExportCustomizationMode

@@ -32,12 +32,12 @@ class _Client:
     def __init__(self, folder):
         self.begun = self.now()
         self.folder = folder
-        self.thread = _thread.get_ident()
         self.spec = _spec()
         self.started = False  # torch was imported
         self.watched = {}     # functions to call when a module has run, by its name
         self.timing = True
-        self.running = []     # running imports: package, start, ns of its own imports
+        self.running = []     # running imports of one thread: package, start, ns of its own imports
+        self.thread = 0       # this thread
         self.packages = {}    # of the running import: ns of each package
         self.imports = []     # imports of the program: start, end, packages
         self.heard = None     # receives those when the recording has started
@@ -88,11 +88,11 @@ class _Client:
         return None
 
     def times(self, name):
-        """Returns whether an import is part of the start: by the program's main thread, and not
-        by a module of the same package. A search for a module does not import it."""
-        if not self.timing or _thread.get_ident() != self.thread:
+        """Returns whether an import is part of the start: not beside that of another thread, and
+        not by a module of the same package. A search for a module does not import it."""
+        if not self.timing:
             return False
-        if self.running and self.running[-1][0] == name.partition(".")[0]:
+        if self.running and (self.thread != _thread.get_ident() or self.running[-1][0] == name.partition(".")[0]):
             return False
         caller = sys._getframe(2).f_back
         return caller is not None and caller.f_code.co_name == "_find_and_load_unlocked"
@@ -117,7 +117,8 @@ class _Client:
     def runs(self, spec):
         """Called when a module begins to run."""
         _, at, place = spec._trainspan
-        if at:
+        if at and (not self.running or self.thread == _thread.get_ident()):
+            self.thread = _thread.get_ident()
             place.append(len(self.running))
             self.running.append([spec.name.partition(".")[0], at, 0])
 

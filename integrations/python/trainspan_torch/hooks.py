@@ -8,6 +8,7 @@ calls the function that it wraps: Dynamo folds its first line away.
 import functools
 import os
 import sys
+import weakref
 from threading import get_ident, local
 from types import MethodType
 
@@ -265,6 +266,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
             try:
                 outer, bit, token = here.inside, 0, None
                 if outer.busy or _compiling() or loop.inside(busy):
+                    if loop.captured is not None and inside & (IN_BACKWARD | IN_STEP):
+                        loop.captured[name, id(args[0])] = weakref.ref(args[0]) if inside == IN_STEP else None
                     return impl(*args, **kwargs)
                 lines = loop.lines
                 if lines is not None:
@@ -554,26 +557,75 @@ def _scaler(module):
 
 
 def _graphs(module):
-    """Records captures of graphs: during a capture no thread may query an event."""
-    begin, end = module.CUDAGraph.capture_begin, module.CUDAGraph.capture_end
+    """Records replays of graphs that train. The work of a capture does not run, so it is no
+    step, and during it no thread may query an event."""
+    cls, loop, busy = module.CUDAGraph, _loop, (PHASE, STEP, ZERO)
+    begin, end, replay = cls.capture_begin, cls.capture_end, cls.replay
+    n, recorded, trained = _ring.name("replay", "compute", "torch"), "forward" in _on, weakref.WeakKeyDictionary()
+
+    @quiet
+    def entered(graph):
+        if _device is not None:
+            _device.capture(id(graph), True)
+        if get_ident() == loop.thread and not loop.work & (INSIDE | IN_STEP) and not any(here.inside.busy for here in busy):
+            loop.captured, loop.quick = {}, 0
+            for here in busy:
+                here.inside.busy = 1
+
+    @quiet
+    def left(graph, failed):
+        if _device is not None:
+            _device.capture(id(graph), False)
+        if loop.captured is not None and get_ident() == loop.thread:
+            found, loop.captured = loop.captured, None
+            for here in busy:
+                here.inside.busy = 0
+            if found and not failed:
+                trained[graph] = [o for o in found.values() if o is not None]
 
     def capture_begin(self, *args, **kwargs):
-        if _device is not None:
-            _device.capture(id(self), True)
         try:
+            entered(self)
             return begin(self, *args, **kwargs)
-        except BaseException:
-            if _device is not None:
-                _device.capture(id(self), False)
+        except BaseException as e:
+            left(self, True)
+            unframed(e)
             raise
 
     def capture_end(self, *args, **kwargs):
+        failed = True
         try:
-            return end(self, *args, **kwargs)
+            result = end(self, *args, **kwargs)
+            failed = False
+            return result
+        except BaseException as e:
+            unframed(e)
+            raise
         finally:
-            if _device is not None:
-                _device.capture(id(self), False)
+            left(self, failed)
 
-    if "device" in _on:
-        replace(module.CUDAGraph, "capture_begin", capture_begin)
-        replace(module.CUDAGraph, "capture_end", capture_end)
+    def before(args, _):
+        optimizers = trained.get(args[0])
+        if optimizers is None or loop.inside(INSIDE | IN_STEP) or not loop.here(True):
+            return None
+        loop.trains()
+        loop.work |= FORWARD
+        mark = None if _device is None or loop.step & _device.skip else _device.begin("replay")
+        return recorded and _ring.start(n), mark, optimizers
+
+    def after(began, *_):
+        token, mark, optimizers = began
+        if mark is not None:
+            _device.end(mark)
+        if token:
+            _ring.end(token)
+        for optimizer in optimizers:
+            if optimizer() is not None:
+                loop.stepped += 1
+                loop.updated(optimizer())
+
+    replace(cls, "capture_begin", capture_begin)
+    replace(cls, "capture_end", capture_end)
+    replace(cls, "replay", wrap(replay, before, after, PHASE))
+    if hasattr(module, "make_graphed_callables"):  # it trains nothing itself
+        replace(module, "make_graphed_callables", wrap(module.make_graphed_callables, lambda *_: None, _end, PHASE))

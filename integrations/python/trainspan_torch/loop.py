@@ -123,6 +123,7 @@ class Loop:
         self.rest = False       # the training's iterator is exhausted, and its last batch not used
         self.last = 0           # when the evaluation's iterator was exhausted, -1 after its last batch is used
         self.until = None       # end of the last backward, without an optimizer
+        self.captured = None    # of the graph that is being captured: its optimizers, or empty
         self.lines = None       # the code, while steps are sampled
         self.code.reset()
         self.gone = 0           # time of the deletion of an iterator, by the clock of the ring buffer; 0 when it is processed
@@ -314,7 +315,7 @@ class Loop:
 
     def quicken(self):
         """Uses the fast path if nothing is unusual."""
-        self.quick = 0 if self.checking or self.gone or self.kept or not self.armed or self.lines is not None else self.thread
+        self.quick = 0 if self.checking or self.gone or self.kept or self.captured is not None or not self.armed or self.lines is not None else self.thread
 
     def slow(self):
         self.quick = 0

@@ -57,6 +57,7 @@ var rules = []rule{
 	{"device", "forward", Meaning{Class: ClassDeviceWork, For: ClassForward}},
 	{"device", "backward", Meaning{Class: ClassDeviceWork, For: ClassBackward}},
 	{"device", "step", Meaning{Class: ClassDeviceWork, For: ClassOptimizer}},
+	{"device", "replay", Meaning{Class: ClassDeviceWork, For: ClassCompute}},
 	{"device", anyCollective, Meaning{Class: ClassDeviceWork, For: ClassCollective}},
 	{"device", "*", Meaning{Class: ClassTransfer}},
 	{"gpu_memcpy gpu_memset", "*", Meaning{Class: ClassTransfer}},

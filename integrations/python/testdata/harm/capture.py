@@ -51,11 +51,14 @@ class Graph:
     def capture_end(self):
         pass
 
+    def replay(self):
+        pass
+
 
 graphs = types.ModuleType("torch.cuda.graphs")
 graphs.CUDAGraph = Graph
 hooks._graphs(graphs)
-hooks.follow_device(Device(Cuda))
+hooks.follow_device(Device(Cuda, hooks._loop))
 net = torch.nn.Linear(2, 2)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 

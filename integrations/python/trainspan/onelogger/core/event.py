@@ -44,18 +44,26 @@ class Event:
         self._attributes.add(StandardEventAttributeName.TIMESTAMP_MSEC, timestamp.milliseconds_since_epoch)
 
     @classmethod
-    def deferred(cls, name, make, values):
-        """Returns an event of the current time whose attributes make(**values) creates when
-        they are first read: in the thread of the exporters, not in the training thread."""
+    def deferred(cls, name, kind, values):
+        """Returns an event of the current time whose attributes kind.create(**values) creates
+        when they are first read: in the thread of the exporters, not in the training thread."""
         event = object.__new__(cls)
-        event._name, event._timestamp, event._make = name, TracingTimestamp.now(), (make, values)
+        event._name, event._timestamp, event._make = name, TracingTimestamp.now(), (kind, values)
         return event
+
+    def _values(self):
+        """Returns the values of the attributes by their names, as to_json does, without creating
+        those of a deferred event."""
+        if "_attributes" in self.__dict__:
+            return self._attributes.to_json()
+        kind, values = self._make
+        return dict(kind.rows(values), **{str(StandardEventAttributeName.TIMESTAMP_MSEC): self._timestamp.milliseconds_since_epoch})
 
     def __getattr__(self, name):
         if name != "_attributes" or "_make" not in self.__dict__:
             raise AttributeError("%r object has no attribute %r" % (type(self).__name__, name))
-        make, values = self._make
-        self._attributes = made = make(**values).add(StandardEventAttributeName.TIMESTAMP_MSEC, self._timestamp.milliseconds_since_epoch)
+        kind, values = self._make
+        self._attributes = made = kind.create(**values).add(StandardEventAttributeName.TIMESTAMP_MSEC, self._timestamp.milliseconds_since_epoch)
         return made
 
     @property

@@ -8,7 +8,7 @@ from .exporter import BaseExporter
 
 
 def _event(event):
-    return {"name": event.name_str, "attributes": event.attributes.to_json()}
+    return {"name": event.name_str, "attributes": event._values()}
 
 
 class BaseJsonExporter(BaseExporter):

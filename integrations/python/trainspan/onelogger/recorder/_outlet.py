@@ -21,6 +21,7 @@ log = logging.getLogger("trainspan.onelogger")
 FAILURES = 5  # after these an exporter is no longer used
 MOST = 100_000  # waiting calls
 PATIENCE = 10.0  # seconds that the end waits for exporters
+LINGER = 0.1  # seconds that the thread waits for further calls before it must be woken, which costs as much as a call
 
 _all: "weakref.WeakSet[Outlet]" = weakref.WeakSet()
 
@@ -39,7 +40,7 @@ class Outlet:
     def __init__(self, exporters):
         self.exporters, self.states = list(exporters), [State() for _ in exporters]
         self._queue, self._ready, self._thread = collections.deque(), threading.Condition(), None
-        self._busy, self.lost, self._closed = False, 0, False
+        self._busy, self._asleep, self.lost, self._closed = False, False, 0, False
         _all.add(self)
 
     # The program's side.
@@ -110,13 +111,14 @@ class Outlet:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="trainspan exporters", daemon=True)
                 self._thread.start()
-            if not self._busy:
+            if self._asleep:
                 self._ready.notify_all()
 
     def wait(self, seconds=None):
         """Waits until all calls are executed, at most the given seconds."""
         end = time.monotonic() + (PATIENCE if seconds is None else seconds)
         with self._ready:
+            self._ready.notify_all()
             while self._queue or self._busy:
                 left = end - time.monotonic()
                 if left <= 0:
@@ -131,14 +133,19 @@ class Outlet:
             with self._ready:
                 self._busy = False
                 self._ready.notify_all()
+                if not self._queue:
+                    self._asleep = not self._ready.wait(LINGER)
                 while not self._queue:
+                    self._asleep = True
                     self._ready.wait()
-                call, args = self._queue.popleft()
-                self._busy = True
-            try:
-                call(*args)
-            except Exception as e:
-                log.error("telemetry could not be exported: %s", e)
+                self._asleep = False
+                queue, self._busy = self._queue, True
+            while queue:
+                call, args = queue.popleft()
+                try:
+                    call(*args)
+                except Exception as e:
+                    log.error("telemetry could not be exported: %s", e)
 
     def tell(self, method, *args):
         for number in range(len(self.exporters)):

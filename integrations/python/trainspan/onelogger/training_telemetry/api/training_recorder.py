@@ -272,7 +272,7 @@ class TrainingRecorder(DefaultRecorder):
         """Adds the current metrics of the training to the span of the loop."""
         state, loop = self._state, self._state.loop
         w = loop.iterations
-        self._event(span, Event.deferred(events.TRAINING_METRICS_UPDATE, sets.TrainingMetricsUpdateAttributes.create, {
+        self._event(span, Event.deferred(events.TRAINING_METRICS_UPDATE, sets.TrainingMetricsUpdateAttributes, {
             "train_iterations_start": state.first, "current_iteration": state.done - 1, "num_iterations": w.count,
             "train_samples_start": state.samples_before, "num_train_samples": loop.samples, "interval": every, "avg_iteration_time_sec": w.avg,
             "min_iteration_time_sec": w.min, "max_iteration_time_sec": w.max, "total_iteration_time_sec": w.total, "train_tokens": loop.tokens,
