@@ -213,7 +213,7 @@ func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps
 	}
 	spill := extsort.NewBlocks(largeJob/2, "")
 	ranks := fromjob.New(spill)
-	accounts, err := account.Collect(set, func(p *job.Process) (job.Sink, account.Reader) { return steps.open(p), ranks.Reader(p) })
+	accounts, err := account.Collect(set, steps.reader, ranks.Reader)
 	err = cmp.Or(err, spill.Err())
 	for i := range accounts {
 		if clocks := fromjob.Clocks(ranks.Attempts(accounts[i].Job)); clocks != nil {

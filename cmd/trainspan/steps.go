@@ -15,11 +15,13 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/dataset"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
+	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile/nest"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
@@ -308,12 +310,10 @@ func newStepTable() *stepTable {
 
 func (t *stepTable) close() { _ = t.found.Close() } // its contents are no longer needed
 
-// open returns the sink of a process.
-func (t *stepTable) open(p *job.Process) job.Sink {
-	return &stepSink{to: t, proc: p, spans: extsort.New(extsort.Codec[phaseSpan]{
-		Append: appendPhase, Decode: decodePhase, Key: func(s *phaseSpan) extsort.Key { return extsort.Key{First: s.start, Second: -s.dur} },
-	}, stepMemory, "")}
-}
+// reader returns the reader of a process, and open its sink.
+func (t *stepTable) reader(p *job.Process) account.Reader { return &stepReader{to: t, proc: p} }
+
+func (t *stepTable) open(p *job.Process) job.Sink { return account.OpenRows(p, t.reader(p)) }
 
 // sorted calls fn with the rows of jobs by attempt, step and rank.
 func (t *stepTable) sorted(keep func(*job.Process, *stepRow) bool, fn func(*job.Process, *stepRow) error) (err error) {
@@ -368,79 +368,74 @@ func (t *stepTable) table(j *job.Job, add func(*dataset.Step) error) error {
 	})
 }
 
-// phaseSpan is a span of a phase.
-type phaseSpan struct {
-	start, dur, thread int64
-	step               int64 // of a collective, which a device runs later
-	phase              int
-}
-
-// stepSink collects the phases of the steps of one process.
-type stepSink struct {
+// stepReader collects the phases of the steps of one process: each step has the spans that begin
+// in it, and the collectives with its number, which a device runs later. A span inside another
+// span of its phase is not counted again.
+type stepReader struct {
 	to    *stepTable
 	proc  *job.Process
-	spans *extsort.Sorter[phaseSpan]
-	span  phaseSpan // being added
-	err   error
+	steps []job.Step
+	rows  []stepRow
+	named map[int64]int
+	at    int                          // the last step that has begun, -1 before the first one
+	until map[phasePlace]nest.Interval // the last span
 }
 
-func (s *stepSink) Event(*job.Event) {}
+type phasePlace struct {
+	thread int64
+	phase  int
+}
 
-func (s *stepSink) Span(sp *job.Span) {
-	phase, counts := phaseOf[sp.Class]
-	if !counts || sp.End == job.NoEnd || sp.Background && phase != phaseComm || s.err != nil {
+func (s *stepReader) Begin(*account.Spans) {
+	s.steps, s.at, s.until = s.proc.Steps.All(), -1, make(map[phasePlace]nest.Interval)
+	s.rows, s.named = make([]stepRow, len(s.steps)), make(map[int64]int, len(s.steps))
+	for i := range s.steps {
+		st := &s.steps[i]
+		s.rows[i] = stepRow{step: s.proc.Steps.Shown(i), raw: max(st.Raw, job.Unknown), epoch: st.Epoch, start: st.Start, dur: st.End - st.Start}
+		if st.End == job.NoEnd {
+			s.rows[i].dur = -1
+		}
+		s.named[st.Raw] = i
+	}
+	if len(s.named) < len(s.steps) {
+		clear(s.named) // they are ambiguous
+	}
+}
+
+func (s *stepReader) Row(r *account.Row) {
+	phase, counts := phaseOf[r.Class]
+	if !counts || r.OfDevice || r.End == job.NoEnd || r.Background && phase != phaseComm {
 		return
 	}
-	s.span = phaseSpan{sp.Start, sp.End - sp.Start, sp.Thread, sp.Step, phase}
-	s.err = s.spans.Add(&s.span)
+	for s.at+1 < len(s.steps) && s.steps[s.at+1].Start <= r.Start {
+		s.at++
+	}
+	to := s.at
+	if i, ok := s.named[r.Number]; ok && phase == phaseComm && r.Number >= 0 {
+		to = i
+	} else if to < 0 || r.Start >= s.steps[to].End {
+		return
+	}
+	k := phasePlace{r.Thread, phase}
+	last := s.until[k]
+	if r.End <= last.End {
+		return
+	}
+	s.until[k] = nest.Interval{Start: r.Start, End: r.End}
+	from := r.Start
+	if from == last.Start { // the outer one of both
+		from = last.End
+	}
+	s.rows[to].phases[phase] += r.End - from
 }
 
-// Close assigns each step the spans that begin in it, and the collectives with
-// its number. A span inside another span of its phase is not counted again.
-func (s *stepSink) Close() error {
-	steps := s.proc.Steps.All()
-	rows := make([]stepRow, len(steps))
-	named := make(map[int64]int, len(steps))
-	for i := range steps {
-		st := &steps[i]
-		rows[i] = stepRow{step: s.proc.Steps.Shown(i), raw: max(st.Raw, job.Unknown), epoch: st.Epoch, start: st.Start, dur: st.End - st.Start}
-		if st.End == job.NoEnd {
-			rows[i].dur = -1
-		}
-		named[st.Raw] = i
-	}
-	if len(named) < len(steps) {
-		clear(named) // they are ambiguous
-	}
-	type place struct {
-		thread int64
-		phase  int
-	}
-	until := make(map[place]int64)
-	at := -1
-	it := s.spans.Iter()
-	for sp := it.Next(); sp != nil; sp = it.Next() {
-		for at+1 < len(steps) && steps[at+1].Start <= sp.start {
-			at++
-		}
-		to := at
-		if i, ok := named[sp.step]; ok && sp.phase == phaseComm && sp.step >= 0 {
-			to = i
-		} else if at < 0 || sp.start >= steps[at].End {
-			continue
-		}
-		if k := (place{sp.thread, sp.phase}); sp.start+sp.dur > until[k] {
-			rows[to].phases[sp.phase] += sp.dur
-			until[k] = sp.start + sp.dur
-		}
-	}
-	err := errors.Join(s.err, it.Err(), s.spans.Close())
+func (s *stepReader) End() (err error) {
 	s.to.mu.Lock()
 	defer s.to.mu.Unlock()
-	for i := range rows {
-		rows[i].proc = uint32(len(s.to.procs))
+	for i := range s.rows {
+		s.rows[i].proc = uint32(len(s.to.procs))
 		if err == nil {
-			err = s.to.found.Add(&rows[i])
+			err = s.to.found.Add(&s.rows[i])
 		}
 	}
 	if old := slices.Index(s.to.procs, s.proc); old >= 0 {
@@ -466,18 +461,5 @@ func decodeStep(src []byte, r *stepRow) error {
 	for i := range r.phases {
 		r.phases[i] = n.Int()
 	}
-	return n.Err()
-}
-
-func appendPhase(dst []byte, s *phaseSpan) []byte {
-	for _, n := range [...]int64{s.start, s.dur, s.thread, s.step, int64(s.phase)} {
-		dst = binary.AppendVarint(dst, n)
-	}
-	return dst
-}
-
-func decodePhase(src []byte, s *phaseSpan) error {
-	n := columns.NewReader(src)
-	*s = phaseSpan{n.Int(), n.Int(), n.Int(), n.Int(), int(n.Int())}
 	return n.Err()
 }

@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -59,10 +60,7 @@ func (b *Builder) Span(s *job.Span) {
 	default:
 		r.Number = max(s.Device-s.DeviceComm, 0)
 	}
-	if s.Role != "" {
-		b.spans.Role = max(b.spans.Role, s.Role) // does not depend on the order of spans
-	}
-	b.spans.Loader = max(b.spans.Loader, s.Loader)
+	b.spans.add(s)
 	switch {
 	case s.Name == spans.TrainingLoop:
 		r.role = roleLoop
@@ -133,6 +131,31 @@ func (b *Builder) finish() error {
 			b.rows.add(Row{ID: steps[i].ID, Start: steps[i].Start, End: steps[i].End, kind: kindIteration, role: roleIteration})
 		}
 	}
+	err := b.read(func(next func() []Row) {
+		newWalk(a, t, b.steps).run(func() []Row {
+			rows := next()
+			for i := range rows {
+				b.resolve(&rows[i])
+			}
+			return rows
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
+	}
+	slices.SortFunc(b.saves, func(x, y save) int {
+		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
+	})
+	a.saves = slices.Compact(b.saves)
+	a.digest = a.sum(t)
+	a.packed = t.pack()
+	b.done = a
+	return nil
+}
+
+// read passes the rows to the readers, and those of each start to fn, which need not read all, and
+// releases them.
+func (b *Builder) read(fn func(next func() []Row)) error {
 	b.spans.Ops = b.ops.list
 	for _, to := range b.readers {
 		to.Begin(&b.spans)
@@ -144,27 +167,17 @@ func (b *Builder) finish() error {
 			for _, to := range b.readers {
 				to.Row(&rows[i])
 			}
-			b.resolve(&rows[i])
 		}
 		return rows
 	}
-	newWalk(a, t, b.steps).run(next)
+	fn(next)
 	for len(b.readers) > 0 && next() != nil { // what began after the end of the process
 	}
+	var failed error
 	for _, to := range b.readers {
-		to.End()
+		failed = errors.Join(failed, to.End())
 	}
-	if err := b.rows.close(); err != nil {
-		return fmt.Errorf("goodput: rank %d, attempt %d: %w", a.Rank, a.Attempt, err)
-	}
-	slices.SortFunc(b.saves, func(x, y save) int {
-		return cmp.Or(cmp.Compare(x.time, y.time), cmp.Compare(x.through, y.through))
-	})
-	a.saves = slices.Compact(b.saves)
-	a.digest = a.sum(t)
-	a.packed = t.pack()
-	b.done = a
-	return nil
+	return errors.Join(failed, b.rows.close())
 }
 
 // OpenSink returns a sink that builds the timeline of a process, for
@@ -193,3 +206,28 @@ func (s *sink) Close() error {
 	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
 	return s.finish()
 }
+
+// OpenRows returns a sink that only passes the rows of a process to a reader, without those of
+// spans that are no part of a step, such as system calls.
+func OpenRows(p *job.Process, to Reader) job.Sink {
+	s := &rowSink{Builder: NewBuilder(Process{Start: job.NoEnd})}
+	s.steps, s.readers = &p.Steps, []Reader{to}
+	return s
+}
+
+type rowSink struct{ *Builder }
+
+func (s *rowSink) Span(sp *job.Span) {
+	switch kindOf[sp.Class] {
+	case kindDetail, kindOther, kindCustom:
+		if sp.Launch == 0 {
+			s.spans.add(sp)
+			return
+		}
+	}
+	s.Builder.Span(sp)
+}
+
+func (s *rowSink) Event(*job.Event) {}
+
+func (s *rowSink) Close() error { return s.read(func(func() []Row) {}) }

@@ -21,9 +21,8 @@ func (a *Account) SetClocks(clock func(*job.Process) int64) { a.Ledger = LedgerO
 
 // Collect reads the files of a set and returns the ledger of each job in it.
 // Its memory grows with the number of iterations, not of spans. Records are also
-// passed to the sinks that the functions in also return, and rows to the readers; either may be
-// nil.
-func Collect(set *job.Set, also ...func(*job.Process) (job.Sink, Reader)) ([]Account, error) {
+// passed to the readers that the functions in also return.
+func Collect(set *job.Set, also ...func(*job.Process) Reader) ([]Account, error) {
 	c := &collection{builders: make(map[*job.Process]*Builder), also: also, spill: extsort.NewBlocks(packedMemory, "")}
 	jobs, err := set.Read(c.open)
 	if err = cmp.Or(err, c.spill.Err()); err != nil {
@@ -74,24 +73,17 @@ type collection struct {
 	spill    *extsort.Blocks
 	mu       sync.Mutex
 	builders map[*job.Process]*Builder
-	also     []func(*job.Process) (job.Sink, Reader)
+	also     []func(*job.Process) Reader
 }
 
 func (c *collection) open(p *job.Process) job.Sink {
-	var all job.Sinks
 	var readers []Reader
 	for _, open := range c.also {
-		s, r := open(p)
-		if s != nil {
-			all = append(all, s)
-		}
-		if r != nil {
-			readers = append(readers, r)
-		}
+		readers = append(readers, open(p))
 	}
 	s, b := OpenSink(p, c.spill, readers...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.builders[p] = b
-	return append(all, s)
+	return s
 }

@@ -45,12 +45,13 @@ func (r *Row) pass() vocab.Class {
 	return vocab.ClassOther
 }
 
-// Reader reads the rows of a process besides its timeline: once, in the order of their starts.
-// Begin is called before the first row, when the records of the process are complete.
+// Reader reads the rows of a process: once, in the order of their starts.
+// Begin is called before the first row, when the records of the process are complete. Rows must
+// not be changed.
 type Reader interface {
 	Begin(all *Spans)
 	Row(r *Row)
-	End()
+	End() error
 }
 
 // Spans is what all rows of a process have in common.
@@ -58,6 +59,14 @@ type Spans struct {
 	Ops    []Op       // by number, from 1
 	Role   string     // distinguishes ranks that do different work
 	Loader job.Loader // how it loads data
+}
+
+// add takes what does not depend on the order of spans.
+func (a *Spans) add(s *job.Span) {
+	if s.Role != "" {
+		a.Role = max(a.Role, s.Role)
+	}
+	a.Loader = max(a.Loader, s.Loader)
 }
 
 type role uint8

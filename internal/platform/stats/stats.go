@@ -145,20 +145,24 @@ func Quantile(x []float64, q float64) float64 {
 // consists of a few nearly sorted runs, such as spans by start time in the
 // order in which threads ended them.
 func SortRuns[T any](x []T, compare func(a, b *T) int) {
-	const near = 16 // values this far from their place in a run are moved there
-	var runs []int  // where they begin
+	const near = 16      // values this far from their place are searched for one by one
+	budget := 4 * len(x) // of values that make place for others, such as the spans that hold many
+	var runs []int       // where they begin
 	begin := 0
 	for i := 1; i < len(x); i++ {
 		at := i
 		for at > begin && i-at <= near && compare(&x[at-1], &x[i]) > 0 {
 			at--
 		}
-		switch {
-		case at == i:
-		case i-at > near:
-			runs = append(runs, begin)
-			begin = i
-		default:
+		if i-at > near {
+			at = begin + sort.Search(at-begin, func(k int) bool { return compare(&x[begin+k], &x[i]) > 0 })
+			if budget -= i - at; budget < 0 {
+				runs = append(runs, begin)
+				begin, budget = i, 0
+				continue
+			}
+		}
+		if at < i {
 			v := x[i]
 			copy(x[at+1:i+1], x[at:i])
 			x[at] = v
@@ -185,16 +189,6 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 // merge merges the values of x before one index with those from it on. Both
 // parts are sorted.
 func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
-	const few = 2 // values that are moved one by one, such as the spans that hold all others
-	if len(x)-from <= few {
-		for ; from < len(x); from++ {
-			v := x[from]
-			at := sort.Search(from, func(i int) bool { return compare(&x[i], &v) > 0 })
-			copy(x[at+1:from+1], x[at:from])
-			x[at] = v
-		}
-		return buffer
-	}
 	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
 	buffer = append(buffer[:0], x[low:from]...)
 	at := low

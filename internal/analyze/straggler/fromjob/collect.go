@@ -2,12 +2,9 @@
 // that package straggler judges.
 //
 //	c := fromjob.New(nil)
-//	jobs, err := set.Read(func(p *job.Process) job.Sink {
-//		sink, _ := account.OpenSink(p, nil, c.Reader(p))
-//		return sink
-//	})
+//	accounts, err := account.Collect(set, c.Reader)
 //	...
-//	for _, a := range c.Attempts(jobs[0]) {
+//	for _, a := range c.Attempts(accounts[0].Job) {
 //		fmt.Println(a.Number, a.State.Verdict().Sentence)
 //	}
 //

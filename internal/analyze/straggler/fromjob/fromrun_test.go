@@ -27,8 +27,7 @@ func write(t *testing.T, dir string, a simjob.Attempt) {
 
 // open returns the sink of a process whose steps c collects.
 func open(c *fromjob.Collector, p *job.Process) job.Sink {
-	sink, _ := account.OpenSink(p, nil, c.Reader(p))
-	return sink
+	return account.OpenRows(p, c.Reader(p))
 }
 
 func attempts(t *testing.T, dir string) []fromjob.Attempt {

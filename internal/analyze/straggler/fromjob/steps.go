@@ -73,13 +73,14 @@ func (s *reader) evaluate(r *account.Row) {
 var rowMemory sync.Pool
 
 // End hands on the remaining spans.
-func (s *reader) End() {
+func (s *reader) End() error {
 	s.handOn(0, true)
 	left := s.rows
 	rowMemory.Put(&left)
 	s.rows, s.its = nil, nil
 	s.state.SetRank(0, straggler.Rank{Role: s.spans.Role, Sampled: s.proc.Facts[job.FactSampled] != "", Pauses: s.pauses, Loader: straggler.Loader(s.spans.Loader)})
 	s.state.Pack()
+	return nil
 }
 
 // handOn converts all spans but the latest keep into steps. At the end of the process end is true.
