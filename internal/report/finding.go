@@ -87,11 +87,7 @@ func (r *Report) largestLoss() *finding.Finding {
 		rest -= start
 	}
 	for kind, ns := range groups {
-		of := rest
-		if kind == finding.Other && ns < of/2 {
-			of = all // it may be part of the start
-		}
-		if float64(ns) > notable*float64(of) && float64(ns) > leastLoss*float64(all) && (ns > most || ns == most && kind < largest) {
+		if float64(ns) > notable*float64(rest) && float64(ns) > leastLoss*float64(all) && (ns > most || ns == most && kind < largest) {
 			largest, most = kind, ns
 		}
 	}

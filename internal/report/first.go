@@ -241,8 +241,12 @@ func (r *Report) action() string {
 		if s.Part == partWait && s.Rank != nil {
 			text = fmt.Sprintf("see what rank %d does while the others wait for it", *s.Rank)
 		}
-		for k := range r.Losses {
-			if l := &r.Losses[k]; text == "" && partOf(l.Category) == s.Part {
+		list := r.Losses
+		if s.Part == partStart {
+			list, _ = r.startParts()
+		}
+		for k := range list {
+			if l := &list[k]; text == "" && (s.Part == partStart || partOf(l.Category) == s.Part) {
 				text, most = r.lossAction(l), l.Time/ranks
 			}
 		}

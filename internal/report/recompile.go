@@ -103,13 +103,19 @@ func (r *Report) recompileTime(rank *account.RankReport) (ns, inWarmup int64) {
 // in later steps, which the ledger counts with it.
 func (r *Report) startParts() (parts []Loss, all int64) {
 	var later int64
+	early := make(account.Totals)
 	for i := range r.Ledger.Ranks {
 		_, inWarmup := r.recompileTime(&r.Ledger.Ranks[i])
 		later += inWarmup
+		for c, ns := range r.Ledger.Ranks[i].BeforeSteps {
+			early[c] += ns
+		}
 	}
 	for _, l := range r.Losses {
 		if partOf(l.Category) != partStart {
-			continue
+			if l.Time = early[l.Category]; l.Time == 0 {
+				continue
+			}
 		}
 		if l.Category == account.Warmup {
 			l.Time -= later

@@ -75,7 +75,8 @@ func PartName(part string) string {
 	c := account.Category(part)
 	switch {
 	case part != partStart && partOf(c) == partStart:
-		return "start: " + startName(c)
+		part = strings.TrimPrefix(part, "startup.")
+		return "start: " + cmp.Or(partNames[part], strings.ReplaceAll(part, "_", " "))
 	case c.IsCustom():
 		return "“" + strings.TrimPrefix(part, "custom.") + "”"
 	}
@@ -84,7 +85,10 @@ func PartName(part string) string {
 
 // startName returns the display name of a category that is part of a start, as a list of these shows it.
 func startName(c account.Category) string {
-	return cmp.Or(partNames[string(c)], strings.ReplaceAll(strings.TrimPrefix(string(c), "startup."), "_", " "))
+	if c == account.Other {
+		return "in no span"
+	}
+	return strings.TrimPrefix(PartName(string(c)), "start: ")
 }
 
 // shares divides the time of all ranks into the parts of the productive time, the waiting by
@@ -120,7 +124,8 @@ func (r *Report) shares() []Share {
 				ns -= again
 			}
 			if c != account.Productive {
-				add(partOf(c), rank.Rank, ns)
+				add(partOf(c), rank.Rank, ns-rank.BeforeSteps[c])
+				add(partStart, rank.Rank, rank.BeforeSteps[c])
 			}
 		}
 	}

@@ -51,6 +51,7 @@ func TestStartIsNotCompared(t *testing.T) {
 		wall  int64
 		spent account.Totals
 		parts account.Parts
+		early account.Totals // the part of spent before the steps
 		late  bool
 		want  finding.Kind
 		next  string
@@ -64,11 +65,24 @@ func TestStartIsNotCompared(t *testing.T) {
 		"a long run with a short start":  {wall: 1200, spent: imports(60), want: finding.Fine},
 		"a short run, one rank is late":  {wall: 100, spent: account.Totals{account.Init: 60}, late: true, want: finding.StartUp, next: "see why rank 2 is the last to start"},
 		"a late rank is absent for long": {wall: 100, spent: account.Totals{account.Init: 55, account.Absent: 10}, late: true, want: finding.StartUp, next: "see why rank 2 is the last to start"},
-		"time without spans is no cause": {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 5}, want: finding.Fine},
-		"most time is without spans":     {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 11}, want: finding.Other, next: "add a span"},
+		"without spans before the steps": {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 15}, early: account.Totals{account.Other: 14}, want: finding.Fine},
+		"a span before the steps":        {wall: 100, spent: account.Totals{"custom.build": 30}, early: account.Totals{"custom.build": 30}, want: finding.Fine},
+		"a span, half before the steps":  {wall: 100, spent: account.Totals{"custom.build": 30}, early: account.Totals{"custom.build": 15}, want: finding.Other, next: "(at most 15.0 s of the run)"},
+		"a span before many steps":       {wall: 1200, spent: account.Totals{"custom.build": 300}, early: account.Totals{"custom.build": 300}, want: finding.StartUp, next: "“build”"},
+		"without spans between steps":    {wall: 100, spent: account.Totals{account.StartupImports: 80, account.Other: 11}, want: finding.Other, next: "add a span"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ofSeconds(c.wall, c.spent, c.parts)
+			for i := range r.Ledger.Ranks {
+				r.Ledger.Ranks[i].BeforeSteps = account.Totals{}
+				for category, s := range c.early {
+					r.Ledger.Ranks[i].BeforeSteps[category] = s * 1e9
+				}
+			}
+			if c.early != nil {
+				r.Shares = r.shares()
+				r.diagnose()
+			}
 			if c.late {
 				r.Ledger.WaitedFor = []account.WaitedFor{{Rank: 2, Time: 3 * 50e9, InInit: 3 * 50e9}}
 				r.diagnose()

@@ -81,6 +81,10 @@ type RankReport struct {
 
 	// ProductiveParts divides the productive time of the rank.
 	ProductiveParts Parts `json:"productive_parts_ns"`
+
+	// BeforeSteps is the part of custom categories and of [Other] before the first iteration of an attempt:
+	// the program's own start.
+	BeforeSteps Totals `json:"before_steps_ns,omitempty"`
 }
 
 // AttemptReport is the time of one attempt of all ranks in the window. The time
@@ -193,7 +197,7 @@ type filler struct {
 }
 
 func (f *filler) rank(r *rankView) {
-	rr := RankReport{Rank: r.id, Categories: Totals{}, Overlapped: Totals{}}
+	rr := RankReport{Rank: r.id, Categories: Totals{}, Overlapped: Totals{}, BeforeSteps: Totals{}}
 	for k := range r.attempts {
 		a := &r.attempts[k]
 		ar := f.byNumber[a.Attempt]
@@ -216,6 +220,9 @@ func (f *filler) rank(r *rankView) {
 	for _, w := range f.windows {
 		f.eachRankStretch(r, w.From, w.To, func(s stretch, attempt int) {
 			of[attempt+1].add(s.category, s.to-s.from)
+			if s.category.IsCustom() || s.category == Other {
+				rr.BeforeSteps.add(s.category, max(min(s.to, r.firstStep(attempt))-s.from, 0))
+			}
 			switch s.category {
 			case Productive:
 				f.cover.add(s.from, s.to)
@@ -246,6 +253,14 @@ func (f *filler) rank(r *rankView) {
 	f.rep.Categories.addAll(rr.Categories)
 	f.rep.Overlapped.addAll(rr.Overlapped)
 	f.rep.Ranks = append(f.rep.Ranks, rr)
+}
+
+// firstStep returns the start of the first iteration of an attempt, by index, or 0 if it has none.
+func (r *rankView) firstStep(attempt int) int64 {
+	if attempt < 0 || len(r.attempts[attempt].iterations) == 0 {
+		return 0
+	}
+	return r.attempts[attempt].iterations[0].start
 }
 
 func (f *filler) finish() {
