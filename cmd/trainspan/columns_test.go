@@ -128,12 +128,12 @@ func TestCompareNarrow(t *testing.T) {
 	narrow := sequences.ReplaceAllString(onTerminal(t, 40, "compare", "base", "new"), "")
 	for _, heading := range []string{"\ntime of a rank\n", "\ndifference\n"} {
 		if !strings.Contains(narrow, heading) {
-			t.Errorf("of 40 columns there is no line %q:\n%s", heading, narrow)
+			t.Errorf("compare on 40 columns has no line %q:\n%s", heading, narrow)
 		}
 	}
 	wide := sequences.ReplaceAllString(onTerminal(t, 120, "compare", "base", "new"), "")
 	if !regexp.MustCompile(`\n    backward +2\d\.\d\d ms +3\d\.\d\d ms +\+1\d\.\d\d ms +\+1\d\.\d\d … \+1\d\.\d\d ms`).MatchString(wide) {
-		t.Errorf("the change of backward is not in milliseconds:\n%s", wide)
+		t.Errorf("compare on 120 columns: want the change of backward in milliseconds, got\n%s", wide)
 	}
 	if strings.Contains(wide, "-0.0 s") || strings.Contains(wide, "+0.0 s") || strings.Contains(wide, "start up") {
 		t.Errorf("a difference without a value, or another word for the start:\n%s", wide)

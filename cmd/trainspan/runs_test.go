@@ -241,7 +241,7 @@ func TestRunsShowTheDiagnosis(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, line := range []string{"runs", "report"} {
 		if status, _, said := cli(t, line); status != ui.StatusUse || !strings.HasPrefix(said, "trainspan: trainspan-runs has no run; record one with trainspan run") {
-			t.Errorf("%s without runs: status %d, %q", line, status, said)
+			t.Errorf("%s without runs: status %d, stderr %q; want %d and how to record one", line, status, said, ui.StatusUse)
 		}
 	}
 	for name, a := range map[string]simjob.Attempt{
@@ -262,7 +262,7 @@ func TestRunsShowTheDiagnosis(t *testing.T) {
 			kind = f.Kind
 		}
 		if got := lines[runRow](t, "runs", "--json", name)[0].Diagnosis; got != kind {
-			t.Errorf("%s: runs --json has %q, the report %q", name, got, kind)
+			t.Errorf("%s: runs --json has the diagnosis %q, want %q as in the report", name, got, kind)
 		}
 		if got := want(t, "runs", name); !strings.Contains(got, "  finding\n") || !strings.Contains(got, "  "+strings.ToLower(r.Verdict.Diagnosis)+"\n") {
 			t.Errorf("%s: %s, want %s", name, got, strings.ToLower(r.Verdict.Diagnosis))

@@ -145,7 +145,7 @@ func TestMomentOfLosses(t *testing.T) {
 		}
 		m := momentLine.FindStringSubmatch(page(t, r))
 		if m == nil {
-			t.Errorf("%s: the page has no moment", kind)
+			t.Errorf("%s: the page has no command that opens the time of the finding", kind)
 			continue
 		}
 		if !strings.HasPrefix(html.UnescapeString(m[1]), want.what) {

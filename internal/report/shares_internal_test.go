@@ -261,7 +261,7 @@ func TestPartNames(t *testing.T) {
 			t.Errorf("charts show %q as %q, want %q", c, of, got)
 		}
 		if isStart := partOf(c) == partStart; isStart != strings.HasPrefix(got, "start: ") || !c.IsCustom() && strings.ContainsAny(got, "_.") {
-			t.Errorf("PartName(%q) = %q", c, got)
+			t.Errorf("PartName(%q) = %q, want \"start: \" first for parts of the start only, and no _ or . in it", c, got)
 		}
 	}
 	for part, want := range map[string]string{"start": "start", "productive": "in steps", "downtime": "down", "init": "start: initialization", "startup.first_batch": "start: first batch", "custom.tok_x": "“tok_x”"} {

@@ -96,7 +96,7 @@ func TestAccess(t *testing.T) {
 		}
 		for _, empty := range []string{"One step, rank by rank", "who is late", "Where the time went, over time"} {
 			if strings.Contains(text, empty) {
-				t.Errorf("%d ranks: without JavaScript %q stands over nothing", tc.ranks, empty)
+				t.Errorf("%d ranks: without JavaScript the page has the heading %q of a chart that is not drawn", tc.ranks, empty)
 			}
 		}
 		script(t, ctx, false)
@@ -216,7 +216,7 @@ func TestWordsOfPage(t *testing.T) {
 	}
 	for _, word := range []string{"in steps", "lost steps", "data", "save", "waits", "collectives", "Step", "Restart"} {
 		if !strings.Contains("\n"+text+"\n", "\n"+word+"\n") {
-			t.Errorf("%q is not on the page", word)
+			t.Errorf("the page has no word %q of the first screen", word)
 		}
 	}
 }
