@@ -67,6 +67,12 @@ func TestOf(t *testing.T) {
 		{"", "reduce_learning_rate", vocab.Meaning{Name: "reduce_learning_rate"}},
 		{"", "graph_compile", vocab.Meaning{Name: "graph_compile", Class: vocab.ClassCompile}},
 		// common names in a program's own categories
+		{"nn", "loss.backward", vocab.Meaning{Name: spans.ModelBackward, Class: vocab.ClassBackward}},
+		{"nn", "self.optimizer.step", vocab.Meaning{Name: spans.OptimizerUpdate, Class: vocab.ClassOptimizer}},
+		{"nn", "scheduler.step", vocab.Meaning{Name: "scheduler.step"}},
+		{"io_calls", "DataLoader.__next__", vocab.Meaning{Name: spans.DataLoading, Class: vocab.ClassInputWait}},
+		{"compute", "optimizer.step", vocab.Meaning{Name: "optimizer.step", Class: vocab.ClassOptimizer}},
+		{"pipeline", "validate.iteration", vocab.Meaning{Name: "validate.iteration", Class: vocab.ClassEvaluation}},
 		{"my.library", "forward", vocab.Meaning{Name: spans.ModelForward, Class: vocab.ClassForward}},
 		{"APP", "train_step", vocab.Meaning{Name: spans.TrainingIteration, Class: vocab.ClassStep}},
 		{"app", "backward_pass", vocab.Meaning{Name: spans.ModelBackward, Class: vocab.ClassBackward}},

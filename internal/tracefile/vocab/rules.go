@@ -26,7 +26,7 @@ var rules = []rule{
 
 	{"ai_root", "*", Meaning{Name: spans.Application, Class: ClassFrame, Holds: true}},
 
-	{"pipeline", "evaluate*", Meaning{Class: ClassEvaluation, Holds: true}},
+	{"pipeline", "evaluate* validat*", Meaning{Class: ClassEvaluation, Holds: true}},
 	{"pipeline", "test*", Meaning{Class: ClassTesting, Holds: true}},
 	{"pipeline", "train.iteration iteration", Meaning{Class: ClassStep, Step: StepIteration}},
 	{"pipeline", "ProfilerStep*", Meaning{Class: ClassStep, Step: StepProfiler}},
@@ -44,7 +44,7 @@ var rules = []rule{
 	{"compute ai_framework", "*.block *.yield", Meaning{Class: ClassBody, Holds: true}},
 	{"compute ai_framework", "forward forward.*", Meaning{Class: ClassForward}},
 	{"compute ai_framework", "backward backward.*", Meaning{Class: ClassBackward}},
-	{"compute ai_framework", "step", Meaning{Class: ClassOptimizer, Step: StepOptimizer}},
+	{"compute ai_framework", "step optimizer.step", Meaning{Class: ClassOptimizer, Step: StepOptimizer}},
 	{"compute ai_framework", "step.*", Meaning{Class: ClassOptimizer}},
 	{"compute ai_framework", "evaluate", Meaning{Class: ClassEvaluation}},
 	{"compute ai_framework", "*", Meaning{Class: ClassCompute}},
@@ -84,12 +84,12 @@ var rules = []rule{
 	// Names that programs with their own categories use for the parts of training.
 	// Ambiguous words (step, wait, send) are not among them.
 	{"*", "train_step training_step train_iteration training_iteration train_batch training_batch", Meaning{Name: spans.TrainingIteration, Class: ClassStep, Step: StepNamed}},
-	{"*", "forward forward_pass model_forward", Meaning{Name: spans.ModelForward, Class: ClassForward}},
-	{"*", "backward backward_pass model_backward", Meaning{Name: spans.ModelBackward, Class: ClassBackward}},
-	{"*", "optimizer_step optimizer_update optim_step", Meaning{Name: spans.OptimizerUpdate, Class: ClassOptimizer, Step: StepOptimizer}},
+	{"*", "forward forward_pass model_forward *.forward", Meaning{Name: spans.ModelForward, Class: ClassForward}},
+	{"*", "backward backward_pass model_backward *.backward", Meaning{Name: spans.ModelBackward, Class: ClassBackward}},
+	{"*", "optimizer_step optimizer_update optim_step *optimizer.step *optim.step", Meaning{Name: spans.OptimizerUpdate, Class: ClassOptimizer, Step: StepOptimizer}},
 	{"*", "zero_grad", Meaning{Name: spans.ZeroGrad, Class: ClassOptimizer}},
 	{"*", "allreduce all_reduce allgather all_gather reduce_scatter reducescatter alltoall all_to_all", Meaning{Class: ClassCollective}},
-	{"*", "data_loading dataloading data_load load_batch fetch_batch next_batch get_batch", Meaning{Name: spans.DataLoading, Class: ClassInputWait}},
+	{"*", "data_loading dataloading data_load load_batch fetch_batch next_batch get_batch *.__next__", Meaning{Name: spans.DataLoading, Class: ClassInputWait}},
 	{"*", "validation validation_loop validate evaluation evaluation_loop evaluate eval", Meaning{Name: spans.ValidationLoop, Class: ClassEvaluation, Holds: true}},
 	{"*", "validation_step val_step valid_step evaluation_step eval_step", Meaning{Name: spans.ValidationIteration, Class: ClassEvaluation}},
 	{"*", "test_loop", Meaning{Name: spans.TestingLoop, Class: ClassTesting, Holds: true}},
