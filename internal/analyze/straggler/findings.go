@@ -43,7 +43,8 @@ func (j *job) findings(was *outcome) (all, below []finding.Finding) {
 	if j.allWait() {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *finding.Finding {
 			f := j.finding(finding.InputSlow, nil, Input.String(), gain)
-			f.Evidence = &finding.Evidence{Level: stats.Mean(j.means(rowOf(false, Input))) / 1e3}
+			of := j.means(rowOf(false, Input))
+			f.Evidence = &finding.Evidence{Level: stats.Mean(of) / 1e3, Others: slices.Min(of) / 1e3}
 			j.whenInput(f)
 			return f
 		}})
