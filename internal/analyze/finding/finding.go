@@ -137,8 +137,8 @@ type Evidence struct {
 	ExcessLow  float64 `json:"excess_low_ms,omitempty"`
 	ExcessHigh float64 `json:"excess_high_ms,omitempty"`
 	// Level is the mean time that ranks take for the cause in the affected steps: the named ranks, or all
-	// ranks if none is named. Others is the time of the other ranks, and Before that of all ranks before the
-	// change.
+	// ranks if none is named. Others is the time of the other ranks, or the least of any rank if all wait for
+	// data, and Before that of all ranks before the change.
 	Level  float64 `json:"level_ms,omitempty"`
 	Others float64 `json:"others_ms,omitempty"`
 	Before float64 `json:"before_ms,omitempty"`

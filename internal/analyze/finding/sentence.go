@@ -49,6 +49,9 @@ func work(cause string) string {
 	return cause
 }
 
+// unequalPart is the part of the mean below which the least time of a rank is stated beside it.
+const unequalPart = 0.75
+
 // Sentence returns what costs time, the evidence, and what the repair saves. It returns "" if the finding is
 // not a problem or has no evidence.
 func (f *Finding) Sentence() string {
@@ -93,6 +96,9 @@ func (f *Finding) Sentence() string {
 			return fmt.Sprintf("Other ranks wait for data in each step, %.1f ms of a step in the mean of all ranks.", e.Level) + end
 		case SingleSteps:
 			return fmt.Sprintf("All ranks wait for data in %d of %d steps, %s in each of them.", e.Affected, e.Interval, display.Milliseconds(e.Excess)) + end
+		}
+		if e.Others < unequalPart*e.Level {
+			return fmt.Sprintf("All ranks wait for data, %.1f ms of each step in the mean, at least %.1f.", e.Level, e.Others) + end
 		}
 		return fmt.Sprintf("All ranks wait for data, %.1f ms of each step.", e.Level) + end
 	case SlowTransfer:

@@ -76,7 +76,7 @@ func TestWordsAreTrue(t *testing.T) {
 			t.Errorf("%s: got %q, then %q, next %q; want %q, not %q, next %q", c.name, v.Sentence, v.Second, v.Next, c.want, c.not, c.next)
 		}
 	}
-	if v := waiting([]string{"a"}, 20, 20, 51); !strings.HasPrefix(v.Second, "All ranks wait for data") || !strings.HasSuffix(v.Second, " That includes the repair of rank 2.") {
+	if v := waiting([]string{"a"}, 20, 20, 51); !strings.HasPrefix(v.Second, "All ranks wait for data, 30.4 ms of each step in the mean, at least 20.0.") || !strings.HasSuffix(v.Second, " That includes the repair of rank 2.") {
 		t.Errorf("one of the ranks that wait does so longest: got %q, then %q, want that the second repair includes the first", v.Sentence, v.Second)
 	}
 	if v := rotating(); v.Kind != finding.Imbalance || !strings.Contains(v.Sentence, "Another rank is late each time, in 59 of 59 steps by 49.0 ms: data.") || !strings.HasPrefix(v.Second, "Other ranks wait for data in each step") {

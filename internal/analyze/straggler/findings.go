@@ -43,7 +43,8 @@ func (j *job) findings(was *outcome) (all, below []finding.Finding) {
 	if j.allWait() {
 		add(j.repairInput(), candidate{floor: floorInput, of: func(gain float64) *finding.Finding {
 			f := j.finding(finding.InputSlow, nil, Input.String(), gain)
-			f.Evidence = &finding.Evidence{Level: stats.Mean(j.means(rowOf(false, Input))) / 1e3}
+			of := j.means(rowOf(false, Input))
+			f.Evidence = &finding.Evidence{Level: stats.Mean(of) / 1e3, Others: slices.Min(of) / 1e3}
 			j.whenInput(f)
 			return f
 		}})
@@ -116,8 +117,9 @@ func (j *job) doubtful(below []finding.Finding) *finding.Finding {
 }
 
 // behindLoader returns ranks that are late beyond chance but whose repair gains enough only if batches are
-// available at once. A queue that these ranks themselves slow down does not show the speed of the loader. It
-// returns nil if no such ranks exist.
+// available at once. A queue that these ranks themselves slow down does not show the speed of the loader. If
+// they are late because they wait for batches, the loaders of other ranks may be as slow: their queues fill
+// while they wait. It returns nil if no such ranks exist.
 func (j *job) behindLoader() *finding.Finding {
 	if j.slack == nil {
 		return nil
@@ -135,6 +137,10 @@ func (j *job) behindLoader() *finding.Finding {
 		o := j.replay(input, both)
 		m := len(j.steps)
 		gain := o.gain(2, j.from, m) / o.gain(1, j.from, m)
+		waits := slices.ContainsFunc(set.ranks, func(r int) bool { return slices.Contains(set.rows[r], rowOf(false, Input)) })
+		if all := o.gain(2, j.from, m); waits && all >= floorInput {
+			gain = all
+		}
 		if gain < floorRanks {
 			continue
 		}

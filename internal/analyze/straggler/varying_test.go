@@ -25,6 +25,8 @@ func varying(kind string, steps int, rho float64, seed uint64) *straggler.Verdic
 				switch kind {
 				case "wanders":
 					own = 6e6 + max(8e6+5e6*ar, 0)
+				case "wanders far": // several times its mean
+					own = 6e6 + max(20e6+20e6*ar, 0)
 				case "slices": // scheduler time slices of 4 ms
 					own = 4.8e6 + 4e6*math.Floor(1+math.Exp(0.9*ar+0.2))
 				}
@@ -52,7 +54,7 @@ func TestLateByVaryingTimes(t *testing.T) {
 		steps int
 		rho   float64
 		seed  uint64
-	}{{"slices", 60, 0.9, 9}, {"slices", 60, 0.9, 1}, {"slices", 26, 0, 2}, {"wanders", 60, 0.9, 3}, {"wanders", 200, 0.98, 4}} {
+	}{{"slices", 60, 0.9, 9}, {"slices", 60, 0.9, 1}, {"slices", 26, 0, 2}, {"wanders", 60, 0.9, 3}, {"wanders", 200, 0.98, 4}, {"wanders far", 60, 0.95, 5}, {"wanders far", 60, 0.95, 6}, {"wanders far", 60, 0.95, 7}} {
 		v := varying(c.kind, c.steps, c.rho, c.seed)
 		if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{1}) || v.Gain < 1.5 {
 			t.Errorf("%+v: %s %v, gain %.2f; want slow_ranks [1], gain above 1.5: %s", c, v.Kind, v.Ranks, v.Gain, v.Sentence)

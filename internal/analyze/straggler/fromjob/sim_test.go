@@ -200,3 +200,13 @@ func TestSameAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestQueuesThatFill has a job whose storage is slow for all ranks, each with a queue of batches. Rank 1 waits for 224
+// ms in nearly each step, and the queues of the others fill meanwhile. Whether their loaders are faster is unknown,
+// but there is a problem.
+func TestQueuesThatFill(t *testing.T) {
+	v := judge(t, simjob.Draw(70260, "prefetch"))
+	if v.Kind != finding.Unknown || v.Reason != "loader" || !slices.Equal(v.Suspects, []int{1}) || v.Suspected == nil || v.Suspected.Cause != "input" {
+		t.Errorf("got %s (%s), suspects %v: %s; want unknown (loader), suspects [1] for input", v.Kind, v.Reason, v.Suspects, v.Sentence)
+	}
+}
