@@ -109,6 +109,18 @@ func TestContextOfAnEndedSpan(t *testing.T) {
 	}
 }
 
+// A refused span was never started: its end is not a second one.
+func TestRefusedSpanEndsQuietly(t *testing.T) {
+	j, log := logged(t)
+	started(t)(j.cb.OnAppStart(j.ctx))
+	_, s := j.tel.Start(j.ctx, "my.span")
+	s.End()
+	s.End()
+	if got := log.String(); strings.Contains(got, "ended twice") || strings.Count(got, "is not a standard span") != 1 {
+		t.Errorf("got %s, want only that the name is not standard", got)
+	}
+}
+
 // Misuse in a loop does not fill the log: one line for each kind, with the
 // names of the Go functions.
 func TestWarningsComeOnce(t *testing.T) {

@@ -21,6 +21,7 @@ const (
 	spanStarting spanState = iota
 	spanOpen
 	spanEnded
+	spanRefused // never started
 )
 
 // Span is a span of the training run: the handle of a scope, and what the

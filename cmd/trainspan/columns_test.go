@@ -139,3 +139,17 @@ func TestCompareNarrow(t *testing.T) {
 		t.Errorf("a difference without a value, or another word for the start:\n%s", wide)
 	}
 }
+
+// TestHelpOnTerminal checks that the help of all commands fits on a terminal, except for words longer than a line.
+func TestHelpOnTerminal(t *testing.T) {
+	t.Setenv("PAGER", "")
+	for _, line := range []string{"--help", "run --help", "report --help", "help compare", "trace --help", "trace convert --help", "help screen", "help goodput"} {
+		for _, columns := range []int{60, 80} {
+			for text := range strings.Lines(sequences.ReplaceAllString(onTerminal(t, columns, strings.Fields(line)...), "")) {
+				if text = strings.TrimRight(text, "\n"); display.Width(text) > columns && strings.Contains(strings.TrimSpace(text), " ") {
+					t.Errorf("%s, %d columns: %q is wider", line, columns, text)
+				}
+			}
+		}
+	}
+}

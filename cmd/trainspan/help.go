@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/docs"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 // commands are those of the help, in its order. Tools for files are below
@@ -43,6 +47,41 @@ func printCommands(a *ui.App, root *cobra.Command) error {
 	return nil
 }
 
+// printHelp prints the help of a command for a terminal with a number of columns: paragraphs and the descriptions
+// of flags are as wide as it is.
+func printHelp(a *ui.App, cmd *cobra.Command, columns int) {
+	paragraph := ""
+	end := func() {
+		for _, line := range display.Fold(paragraph, columns) {
+			a.Printf("%s\n", line)
+		}
+		paragraph = ""
+	}
+	for line := range strings.Lines(cmp.Or(cmd.Long, cmd.Short) + "\n\n") {
+		if text := strings.TrimRight(line, "\n"); text != "" && !strings.HasPrefix(text, " ") {
+			paragraph += " " + text
+			continue
+		} else if end(); text == "" || display.Width(text) <= columns {
+			a.Printf("%s\n", text)
+		} else {
+			for _, part := range display.Fold(text, columns-2) {
+				a.Printf("  %s\n", part)
+			}
+		}
+	}
+	if cmd.Parent() == nil {
+		_ = printCommands(a, cmd) // its commands exist
+		return
+	}
+	text := cmd.UsageString()
+	for _, flags := range []*pflag.FlagSet{cmd.LocalFlags(), cmd.InheritedFlags()} {
+		text = strings.Replace(text, strings.TrimRight(flags.FlagUsages(), "\n"), strings.TrimRight(flags.FlagUsagesWrapped(columns), "\n"), 1)
+	}
+	for line := range strings.Lines(text) {
+		a.Printf("%s\n", strings.TrimRight(line, "\n"))
+	}
+}
+
 // newHelp replaces cobra's help of commands by one that also has pages.
 func newHelp(a *ui.App, root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
@@ -50,7 +89,8 @@ func newHelp(a *ui.App, root *cobra.Command) *cobra.Command {
 		Short: "Help about a command, or a page or section of the documentation",
 		Long: `Prints the help of a command, a page of the documentation, or the section that a
 message names ("see trainspan help a-trace-is-damaged-or-cut-off"). Names that end in
-.json are schemas (JSON Schema 2020-12) of the --json outputs.
+.json are schemas (JSON Schema 2020-12) of the --json outputs. On a terminal pages are
+shown in $PAGER, by default less.
 
 Pages: ` + strings.Join(pageNames(), ", ") + ".",
 		Example: "  trainspan help report\n  trainspan help trace summary\n  trainspan help goodput\n  trainspan help exit-status",
@@ -145,12 +185,66 @@ func printPage(a *ui.App, name, anchor string) error {
 			return ui.Usage("%s has no section %s", name, anchor)
 		}
 	}
+	width := a.Width()
+	a.Paged(func() {
+		for _, line := range pageLines(text, width) {
+			a.Printf("%s\n", line)
+		}
+	})
+	return nil
+}
+
+// link is a link of Markdown to another place of the documentation.
+var link = regexp.MustCompile(`\[([^][]+)\]\([^()\s]+\)`)
+
+// pageLines returns the lines of a page, without comments about what a part is generated from. For a terminal with
+// a number of columns it lays out the tables, and leaves out where links lead to; 0 is no terminal.
+func pageLines(text string, columns int) (out []string) {
+	var rows [][]string // of the table so far
+	code := false
+	end := func() {
+		if len(rows) == 0 {
+			return
+		}
+		t := &display.Table{Whole: true}
+		for _, cell := range rows[0] {
+			t.Heads = append(t.Heads, "<"+cell)
+		}
+		for _, row := range rows[1:] {
+			t.Add(append(row, make([]string, max(len(t.Heads)-len(row), 0))...)[:len(t.Heads)]...)
+		}
+		heads, lines := t.Lines(columns)
+		out, rows = append(append(out, heads), lines...), nil
+	}
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "<!--") { // what a part is generated from
-			a.Printf("%s\n", strings.TrimRight(line, "\n"))
+		line = strings.TrimRight(line, "\n")
+		code = code != strings.HasPrefix(line, "```")
+		switch {
+		case strings.HasPrefix(line, "<!--"):
+		case columns == 0 || code:
+			out = append(out, line)
+		case strings.HasPrefix(line, "|"):
+			cells := strings.Split(strings.Trim(line, "| "), "|")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(link.ReplaceAllString(cells[i], "$1"))
+			}
+			if strings.Trim(line, "|-: ") != "" {
+				rows = append(rows, cells)
+			}
+		default:
+			end()
+			if line = link.ReplaceAllString(line, "$1"); strings.HasPrefix(line, "!") { // a picture and what it shows
+				line = "(" + strings.TrimPrefix(line, "!") + ")"
+			}
+			if indent := len(line) - len(strings.TrimLeft(line, " ")); indent == 0 && !strings.HasPrefix(line, "- ") && display.Width(line) > columns {
+				out = append(out, display.Fold(line, columns)...)
+			} else {
+				out = append(out, line)
+			}
 		}
 	}
-	return nil
+	end()
+	return out
 }
 
 // section returns a heading with this anchor and the text below it, or "".

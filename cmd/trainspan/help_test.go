@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/docs"
+	"github.com/trainspan/trainspan/internal/platform/display"
 )
 
 // TestHelp checks that the help lists ten commands, that the others are below
@@ -131,5 +132,29 @@ func TestCommandsInDocs(t *testing.T) {
 	text = between.ReplaceAllLiteral(text, []byte(string(m[1])+rows.String()+string(m[3])))
 	if err := os.WriteFile(page, text, 0o644); err != nil { //nolint:gosec // a document
 		t.Fatal(err)
+	}
+}
+
+// TestPageLines checks how a page looks on a terminal: tables are laid out and complete, paragraphs have no indented
+// lines, links have no addresses, and code is unchanged. Elsewhere a page is its Markdown.
+func TestPageLines(t *testing.T) {
+	long := strings.TrimSpace(strings.Repeat("word ", 60))
+	page := "# Title\n\n<!-- made -->\nA [link](to.md#x) in " + long + ".\n\n| a | b |\n| --- | --- |\n| `x` | " + long + " [here](y.md) |\n| y |\n\n```sh\n| not | a table | [x](y)\n```\nEnd\n"
+	got := strings.Join(pageLines(page, 60), "\n")
+	for _, want := range []string{"# Title\n\nA link in word word", "\n  a    b\n  `x`  word word", " here\n", "\n  y\n", "\n| not | a table | [x](y)\n", "\nEnd"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "word"); n != 120 || strings.Contains(got, "…") || strings.Contains(got, "made") {
+		t.Errorf("%d words, want 120, nothing left out and no comment:\n%s", n, got)
+	}
+	for _, line := range strings.Split(got, "\n") {
+		if display.Width(line) > 60 {
+			t.Errorf("%q is %d wide, want at most 60", line, display.Width(line))
+		}
+	}
+	if got, want := strings.Join(pageLines(page, 0), "\n")+"\n", strings.Replace(page, "<!-- made -->\n", "", 1); got != want {
+		t.Errorf("without a terminal: got %q, want %q", got, want)
 	}
 }

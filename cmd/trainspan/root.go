@@ -85,6 +85,14 @@ func newRoot(a *ui.App) *cobra.Command {
 		newRunTelemetry(), newDemoJob(),
 	)
 	root.SetHelpCommand(newHelp(a, root))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if width := a.Width(); width > 0 {
+			printHelp(a, cmd, width)
+		} else {
+			help(cmd, args)
+		}
+	})
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		if cmd == root {

@@ -52,7 +52,7 @@ Put trainspan run in front of a launcher, or after it in front of each rank:
   torchrun --nproc-per-node 8 --no-python trainspan run -- python train.py
 
 The phases of --only and --without:
-  ` + strings.Join(display.Fold(strings.Join(pyclient.Phases(), ", "), 84), "\n  ") + `
+  ` + strings.Join(display.Fold(strings.Join(pyclient.Phases(), ", "), 76), "\n  ") + `
 
 The exit status is that of the command, 128 plus the number of the signal that ended
 it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong use.`,

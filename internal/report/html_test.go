@@ -130,3 +130,24 @@ func TestSizes(t *testing.T) {
 		})
 	}
 }
+
+// TestFactsOnPage checks that the page has the labelled lines of the first screen: the parts of a step, the start,
+// the use of GPUs, and a loss that is not a number.
+func TestFactsOnPage(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := (simjob.Attempt{Ranks: 2, Steps: 60}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	r := report.Build(read(t, dir))
+	step := int64(7)
+	r.GPUs, r.BadLoss = []report.GPU{{Host: "a", Index: "0", Busy: 96, Memory: 60 << 30, Samples: 9}}, &report.BadLoss{Step: &step}
+	text, lines := page(t, r), strings.Join(strings.Fields(strings.Join(r.First(80), " ")), " ")
+	for _, label := range []string{"Step", "Start", "Loss", "GPU"} {
+		m := regexp.MustCompile("<dt>" + label + "</dt><dd>([^<]+)</dd>").FindStringSubmatch(text)
+		if m == nil {
+			t.Errorf("the page has no line %s", label)
+		} else if want := label + " " + m[1]; !strings.Contains(lines, want) {
+			t.Errorf("the page has %q, the screen %q", want, lines)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func TestPictures(t *testing.T) {
 	screen := terminal(t, dir, "trainspan report runs/demo-faults", readReport(t, faults, "runs/demo-faults"))
 	var total int64
 	for _, p := range []picture{
-		{name: "screen", address: screen, width: 900, height: 440},
+		{name: "screen", address: screen, width: 900, height: 460},
 		{name: "report-light", theme: "light", address: faulty, width: 1100, height: 1118},
 		{name: "report-dark", theme: "dark", address: faulty, width: 1100, height: 1118},
 		{name: "charts", theme: "light", address: faulty, from: "#h-ledger", width: 1100, height: 1650},

@@ -248,6 +248,7 @@ type Table struct {
 	Heads []string // a leading "<" aligns a column to the left
 	Drop  []string // heads of the columns that are dropped first if the table is too wide
 	Empty bool     // drops columns in which all cells are empty
+	Whole bool     // long cells are not shortened, however many lines they take
 	rows  [][]string
 }
 
@@ -297,11 +298,12 @@ type columns struct {
 	heads       []string
 	width       []int
 	left, shown []bool
+	whole       bool
 }
 
 func (t *Table) columns() *columns {
 	n := len(t.Heads)
-	c := &columns{make([]string, n), make([]int, n), make([]bool, n), make([]bool, n)}
+	c := &columns{make([]string, n), make([]int, n), make([]bool, n), make([]bool, n), t.Whole}
 	for i, h := range t.Heads {
 		c.heads[i], c.left[i] = strings.CutPrefix(h, "<")
 		c.width[i] = Width(c.heads[i])
@@ -348,7 +350,10 @@ func (c *columns) row(cells []string) (lines []string) {
 			text := cell
 			if Width(cell) > c.width[i] {
 				indent := cell[:len(cell)-len(strings.TrimLeft(cell, " "))]
-				folded := Fold(Elide(cell, mostLines*(c.width[i]-len(indent))), c.width[i]-len(indent))
+				if !c.whole {
+					cell = Elide(cell, mostLines*(c.width[i]-len(indent)))
+				}
+				folded := Fold(cell, c.width[i]-len(indent))
 				text = ""
 				if n < len(folded) {
 					text = indent + folded[n]
