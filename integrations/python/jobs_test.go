@@ -241,19 +241,7 @@ func (j *jobProgram) screen(t *testing.T, command, dir string, steps int, cost f
 	if err != nil {
 		t.Fatal(err)
 	}
-	headline := ""
-	if lines := strings.SplitN(string(first), "\n", 3); len(lines) == 3 {
-		headline = lines[1]
-	}
-	parts, other := r.Ledger.Parts, "-"
-	var all int64
-	for _, ns := range parts {
-		all += ns
-	}
-	if all > 0 {
-		other = fmt.Sprintf("%.0f %%", 100*float64(parts["other_code"])/float64(all))
-	}
-	t.Logf("row: %s | %d / %d | %s | %s | %.2f", j.label(), steps, r.Steps.Count, other, headline, cost)
+	t.Logf("row: %s | %d / %d | %s | %.2f", j.label(), steps, r.Steps.Count, r.row(string(first)), cost)
 	if r.Steps.Count != steps {
 		return []problem{{kind: "screen", text: fmt.Sprintf("the report shows %d steps, want %d", r.Steps.Count, steps)}}
 	}

@@ -128,16 +128,14 @@ func TestRecipes(t *testing.T) {
 			}
 			k.write(t, "train.py", all[title][0])
 			k.run(t, "trainspan run --quiet --no-resources --dir run -- python train.py")
-			var r struct {
-				Steps struct{ Count int }
-				Ranks []struct{ Rank int }
-			}
+			var r runReport
 			if err := json.Unmarshal([]byte(k.run(t, "trainspan report --json run")), &r); err != nil {
 				t.Fatal(err)
 			}
 			if r.Steps.Count != c.steps || len(r.Ranks) != c.ranks {
 				t.Errorf("%d steps on %d ranks, want %d on %d", r.Steps.Count, len(r.Ranks), c.steps, c.ranks)
 			}
+			t.Logf("row: %s | %d / %d | %s", title, c.steps, r.Steps.Count, r.row(k.run(t, "trainspan report run")))
 			files, err := filepath.Glob(filepath.Join(k.dir, "run", "trace-*.pfw.gz"))
 			if err != nil {
 				t.Fatal(err)

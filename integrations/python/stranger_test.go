@@ -2,6 +2,7 @@ package python_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,23 @@ type runReport struct {
 	Checkpoints []struct {
 		Blocking int64 `json:"blocking_ns"`
 	}
+}
+
+// row returns two cells of the table of programs: the share of code without a
+// phase in the time of steps, and the headline of the first screen.
+func (r *runReport) row(first string) string {
+	headline, share := "", "-"
+	if lines := strings.SplitN(first, "\n", 3); len(lines) == 3 {
+		headline = lines[1]
+	}
+	var all int64
+	for _, ns := range r.Ledger.Parts {
+		all += ns
+	}
+	if all > 0 {
+		share = fmt.Sprintf("%.0f %%", 100*float64(r.Ledger.Parts["other_code"])/float64(all))
+	}
+	return share + " | " + headline
 }
 
 // report runs a separate job with trainspan run, and returns its report, the

@@ -341,15 +341,8 @@ func (j *Job) quality(led *account.Report) Quality {
 	q.Missing = findMissing(j.Job, led)
 	device := slices.ContainsFunc(j.Attempts, func(a fromjob.Attempt) bool { return a.Device })
 	q.Remarks = append(q.numbered(j.Job), append(q.unlikely(), remarks(led, device)...)...)
-	rarest, steps := 0, 0
-	for _, p := range j.Job.Processes {
-		var n, of int
-		if _, err := fmt.Sscanf(p.Facts[job.FactSampled], "%d of %d", &n, &of); err == nil && of > n {
-			rarest, steps = max(rarest, of), n
-		}
-	}
-	if rarest > 0 {
-		q.Remarks = append(q.Remarks, fmt.Sprintf("only %d of %d steps, or more of them, have times of their device, because more would slow the job: the others are not compared", steps, rarest))
+	if text := sampledDevices(j.Job.Processes); text != "" {
+		q.Remarks = append(q.Remarks, text)
 	}
 	var far int64
 	for _, ranks := range j.clocks {
@@ -361,6 +354,22 @@ func (j *Job) quality(led *account.Report) Quality {
 		q.Remarks = append(q.Remarks, fmt.Sprintf("clocks of ranks differ by up to %s (estimated from the ends of collectives): times are those of the lowest rank", display.Duration(far)))
 	}
 	return q
+}
+
+// sampledDevices returns the remark that only some steps have times of their device: as few as on the rank with
+// the fewest. It is empty if all steps have them.
+func sampledDevices(processes []*job.Process) string {
+	rarest, steps := 0, 0
+	for _, p := range processes {
+		var n, of int
+		if _, err := fmt.Sscanf(p.Facts[job.FactSampled], "%d of %d", &n, &of); err == nil && of > n && of > rarest {
+			rarest, steps = of, n
+		}
+	}
+	if rarest == 0 {
+		return ""
+	}
+	return fmt.Sprintf("only %d of %d steps have times of their device, because more would slow the job: the others are not compared", steps, rarest)
 }
 
 // tokensOf returns the tokens of all ranks in a step (mean over steps), or 0 if those of a rank

@@ -516,3 +516,24 @@ func TestGPUSentence(t *testing.T) {
 		}
 	}
 }
+
+// TestSampledDevices checks the remark on the rank with the fewest steps that have times of their device.
+func TestSampledDevices(t *testing.T) {
+	for _, c := range []struct {
+		facts []string
+		want  string
+	}{
+		{[]string{"", ""}, ""},
+		{[]string{"8 of 8", "text"}, ""},
+		{[]string{"8 of 16", "8 of 64", "8 of 32"}, "only 8 of 64 steps"},
+	} {
+		var all []*job.Process
+		for _, text := range c.facts {
+			all = append(all, &job.Process{Facts: map[string]string{job.FactSampled: text}})
+		}
+		got := sampledDevices(all)
+		if (got == "") != (c.want == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("sampledDevices(%q) = %q, want %q", c.facts, got, c.want)
+		}
+	}
+}
