@@ -34,7 +34,7 @@ func call(args ...string) (code int, out, problems string) {
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	slow := makeJob(t, filepath.Join(dir, "slow"), simjob.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}})
-	fine := makeJob(t, filepath.Join(dir, "fine"), simjob.Attempt{Ranks: 4, Steps: 80})
+	fine := makeJob(t, filepath.Join(dir, "fine"), simjob.Attempt{Ranks: 4, Steps: 80, Weights: map[int]float64{0: 1.5, 1: 1.5, 2: 1.5, 3: 1.5}}) // less than a tenth is communication
 	hidden := makeJob(t, filepath.Join(dir, "hidden"), simjob.Attempt{Ranks: 4, Steps: 80, NoComm: true})
 	page, notes := filepath.Join(dir, "report.html"), filepath.Join(dir, "notes.pfw")
 	if err := os.WriteFile(notes, []byte("a trace"), 0o644); err != nil {
