@@ -186,8 +186,18 @@ func (g *graph) inferStages() {
 // commonSteps finds the steps that all ranks have.
 func (g *graph) commonSteps() {
 	count, worked := map[int64]int{}, map[int64]int{}
+	device := slices.ContainsFunc(g.ranks, func(r int) bool { return g.st.ranks[r].device.n > 0 })
 	for _, r := range g.ranks {
-		for c := g.st.ranks[r].steps.cursor(); c.ok; c.next() {
+		st := &g.st.ranks[r].steps
+		if !device && st.gapless() { // its steps need not be unpacked
+			for i := range st.blocks {
+				for step := st.blocks[i].first; step <= st.blocks[i].last; step++ {
+					count[step]++
+				}
+			}
+			continue
+		}
+		for c := st.cursor(); c.ok; c.next() {
 			count[c.p.step]++
 			if c.p.worked() {
 				worked[c.p.step]++

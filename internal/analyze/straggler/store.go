@@ -180,6 +180,11 @@ type cursor struct {
 	ok     bool
 }
 
+// gapless reports whether each block has all steps from its first to its last one.
+func (st *store) gapless() bool {
+	return !slices.ContainsFunc(st.blocks, func(b block) bool { return b.last-b.first+1 != int64(b.n) })
+}
+
 func (st *store) cursor() *cursor { return openBlocks(st.blocks) }
 
 // openBlocks returns a cursor over blocks. The first one must not have goesOn.
