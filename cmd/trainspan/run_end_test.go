@@ -255,6 +255,38 @@ func TestRunPythons(t *testing.T) {
 	}
 }
 
+// TestRunRefused checks that the last lines say why a process could not record, whether others could or not.
+func TestRunRefused(t *testing.T) {
+	paths := interpreters()
+	python := slices.IndexFunc(paths, func(path string) bool {
+		return exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))").Run() == nil
+	})
+	if python < 0 {
+		t.Skip("no Python 3.8 is here")
+	}
+	for name, c := range map[string]struct{ first, want string }{
+		"none records": {"true", "Python ran and was not recorded: it had no place for its records: "},
+		"one records":  {"$0 train.py", "a Python process had no place for its records: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			program := "import time, trainspan as ts\nfor i in range(3):\n  with ts.step(): time.sleep(0.01)"
+			if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := prepare(t, dir, "--", "sh", "-c", c.first+" && ulimit -f 8 && exec $0 train.py", paths[python])
+			if status := s.finish(); status != 0 {
+				t.Errorf("status %d, want 0", status)
+			}
+			got := strings.Join(strings.Fields(s.err.String()), " ")
+			if !strings.Contains(got, c.want) || !strings.Contains(got, "the file size limit of the process (ulimit -f) is too small") {
+				t.Errorf("it says %q, want %q and the limit", got, c.want)
+			}
+		})
+	}
+}
+
 // TestRunFrameworks checks that the screen names the page about frameworks if
 // the steps of a program's framework need additional lines and the program lacks
 // them.

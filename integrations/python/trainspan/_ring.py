@@ -51,7 +51,7 @@ NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
-_LOCAL = ("tmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
+_LOCAL = ("tmpfs", "devtmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
 _FREE = "t" in getattr(sys, "abiflags", "")
 _GIVEN = environ.get("TRAINSPAN_RING")  # the folder for ring buffers under trainspan run
 # Variables in which launchers describe the process.
@@ -73,6 +73,21 @@ def _filesystem(path):
             if len(at) >= len(best) and path.startswith(at.rstrip("/") + "/"):
                 best, kind = at, name
     return kind
+
+
+def _refused(why):
+    """Tells `trainspan run` why this process could not make a ring buffer, once for all of its
+    processes: its last lines show it."""
+    if _GIVEN:
+        try:
+            path = os.path.join(_GIVEN.split(os.pathsep)[-1], "unrecorded.names")
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(fd, why.encode("utf-8", "replace")[:1000])
+            finally:
+                os.close(fd)
+        except OSError:
+            pass  # another process has told it, or there is no room for this either
 
 
 def _within(what, size):
@@ -353,7 +368,9 @@ def _build():
             passing(e)
             closed.clear()
             on = False
-            why = "nothing is recorded: %s; see trainspan help a-python-process-is-not-recorded" % str(e).rstrip("; ")
+            why = str(e).rstrip("; ")
+            _refused(why)
+            why = "nothing is recorded: %s; see trainspan help a-python-process-is-not-recorded" % why
         if environ.get("TRAINSPAN_VERBOSE") == "1":
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 

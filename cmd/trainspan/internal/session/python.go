@@ -40,6 +40,7 @@ type pythonSide struct {
 	rings string // folders of ring buffers, as in PATH
 
 	versions   []string // of Python interpreters that have loaded the client, such as 3.11
+	refused    string   // why a process could not make a ring buffer, empty if all could
 	frameworks []string // imported frameworks, as in rundir.Run
 	other      string   // a file of an installed client that differs from the command's
 	serves     bool     // the configuration has an address for metrics
@@ -222,6 +223,9 @@ func (p *pythonSide) close(ctx context.Context) error {
 			p.other = cmp.Or(p.other, pyclient.Differs(string(installed)))
 		}
 	}
+	if why, err := os.ReadFile(filepath.Join(folders[len(folders)-1], "unrecorded.names")); err == nil { // written by the client
+		p.refused = string(why)
+	}
 	if err := p.drain.Close(ctx); err != nil {
 		return err
 	}
@@ -260,6 +264,9 @@ func (p *pythonSide) missing(dir string) string {
 	if st.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+helptopic.Python, display.Plural(st.Lost, "record")))
 	}
+	if p.refused != "" && st.Processes > 0 {
+		parts = append(parts, fmt.Sprintf("a Python process had no place for its records: %s; see "+helptopic.Python, p.refused))
+	}
 	return strings.Join(parts, "; ")
 }
 
@@ -287,6 +294,8 @@ func (p *pythonSide) unseen(r *rundir.Run, noTorch, bad bool) string {
 	}
 	imported := r.Imported()
 	switch {
+	case p.refused != "":
+		return "it had no place for its records: " + p.refused
 	case !slices.ContainsFunc(p.versions, func(v string) bool { return !old(v) }):
 		return "the client needs Python 3.8 or later, and this is " + strings.Join(p.versions, ", ")
 	case imported != "" && !bad:
