@@ -178,6 +178,22 @@ func binned(l *account.Ledger, edges []int64) []map[int]account.Totals {
 	for i := range out {
 		out[i] = make(map[int]account.Totals)
 	}
+	type place struct {
+		bin, attempt int
+		category     account.Category
+	}
+	var last place
+	var sum int64
+	keep := func() {
+		if sum == 0 {
+			return
+		}
+		if out[last.bin][last.attempt] == nil {
+			out[last.bin][last.attempt] = account.Totals{}
+		}
+		out[last.bin][last.attempt][last.category] += sum
+		sum = 0
+	}
 	i := 0
 	_ = l.Stretches(func(st *account.Stretch) error { // never fails
 		if st.Start < edges[i] { // the next rank
@@ -188,13 +204,15 @@ func binned(l *account.Ledger, edges []int64) []map[int]account.Totals {
 			for edges[i+1] <= x {
 				i++
 			}
-			if out[i][st.Attempt] == nil {
-				out[i][st.Attempt] = account.Totals{}
+			if in := (place{i, st.Attempt, st.Category}); in != last { // most intervals are in the bin of the one before
+				keep()
+				last = in
 			}
-			out[i][st.Attempt][st.Category] += min(end, edges[i+1]) - x
+			sum += min(end, edges[i+1]) - x
 		}
 		return nil
 	})
+	keep()
 	return out
 }
 

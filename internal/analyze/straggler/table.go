@@ -137,6 +137,9 @@ func (j *job) ranking(v *Verdict, t *Table) {
 			row.Excess = median(func(s int) float64 { return t.Excess(r, s) })
 		}
 		for _, p := range Phases() {
+			if !t.Has(p) {
+				continue
+			}
 			if d := median(func(s int) float64 { return t.Phase(p, r, s) }); d > 0 {
 				row.Phases[p.String()] = d
 			}

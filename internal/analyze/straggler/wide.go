@@ -165,28 +165,28 @@ func (j *job) unevenPieces(o *outcome, k int, gain float64) *finding.Finding {
 func (j *job) imbalance(e [][]float64, gain float64) *finding.Finding {
 	// Find the kinds of work with the most excess of the slowest rank in each round.
 	var parts [rows]float64
+	all := j.without(nil)
 	for row := range rows {
 		if j.row[row] == nil {
 			continue
 		}
-		for s := j.from; s < len(j.steps); s++ {
-			for role, list := range j.roles {
-				m := j.common(row, s, role, nil)
+		for role, list := range j.roles {
+			for s, m := range all.medians(row, role) {
 				most := 0.0
 				for _, r := range list {
-					most = max(most, float64(j.row[row][j.stepIndex(s, r)])-m)
+					most = max(most, float64(j.row[row][j.stepIndex(j.from+s, r)])-m)
 				}
 				parts[row] += most
 			}
 		}
 	}
-	all := 0.0
+	sum := 0.0
 	for _, p := range parts {
-		all += p
+		sum += p
 	}
 	var list []int
 	for row, p := range parts {
-		if p > 0.35*all {
+		if p > 0.35*sum {
 			list = append(list, row)
 		}
 	}
@@ -262,14 +262,25 @@ func (j *job) without(set []int) *reference {
 	return f
 }
 
-// medians returns the median time of a kind of work in each judged round.
+// medians returns the median time of a kind of work in each judged round, 0 if all ranks of the role are in the set.
 func (f *reference) medians(row, role int) []float64 {
 	k := [2]int{row, role}
 	x := f.series[k]
 	if x == nil {
 		x = make([]float64, f.w.rounds())
-		for s := range x {
-			x[s] = f.w.common(row, f.w.from+s, role, f.set)
+		var others []int
+		for _, r := range f.w.roles[role] {
+			if !f.set[r] {
+				others = append(others, r)
+			}
+		}
+		if times := make([]float64, len(others)); len(times) > 0 {
+			for s := range x {
+				for i, r := range others {
+					times[i] = float64(f.w.row[row][f.w.stepIndex(f.w.from+s, r)])
+				}
+				x[s] = stats.Median(times)
+			}
 		}
 		f.series[k] = x
 	}
@@ -300,19 +311,4 @@ func (j *job) means(row int) []float64 {
 		out[r] = j.mean(row, r, j.from, len(j.steps))
 	}
 	return out
-}
-
-// common returns the median time of a kind of work over the ranks of a role, excluding the ranks marked in
-// without.
-func (j *job) common(row, s, role int, without []bool) float64 {
-	x := make([]float64, 0, len(j.roles[role]))
-	for _, r := range j.roles[role] {
-		if without == nil || !without[r] {
-			x = append(x, float64(j.row[row][j.stepIndex(s, r)]))
-		}
-	}
-	if len(x) == 0 {
-		return 0
-	}
-	return stats.Median(x)
 }
