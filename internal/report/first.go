@@ -722,7 +722,8 @@ func (r *Report) startSentence() string {
 // notKnown returns what the records do not show.
 func (r *Report) notKnown() (out []string) {
 	v := r.Verdict.Rank
-	if v != nil && (v.Kind == finding.Unknown || v.Suspected != nil) && r.Verdict.kind != finding.Unknown && len(r.Ranks) > 1 {
+	// A wait in a profile names a rank, and says what it does not know about it.
+	if v != nil && (v.Kind == finding.Unknown || v.Suspected != nil) && r.Verdict.kind != finding.Unknown && len(r.Ranks) > 1 && (r.Profile == nil || r.Verdict.kind != finding.Wait) {
 		out = append(out, v.NotKnown())
 	}
 	if f := r.Verdict.Finding; f != nil {

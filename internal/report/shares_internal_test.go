@@ -2,6 +2,7 @@ package report
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -267,6 +268,23 @@ func TestPartNames(t *testing.T) {
 	for part, want := range map[string]string{"start": "start", "productive": "in steps", "downtime": "down", "init": "start: initialization", "startup.first_batch": "start: first batch", "custom.tok_x": "“tok_x”"} {
 		if got := PartName(part); got != want {
 			t.Errorf("PartName(%q) = %q, want %q", part, got, want)
+		}
+	}
+}
+
+// TestNotKnownOfWaits checks that the screen of a wait for a rank in a short profile does not also say that it is not
+// known whether a rank is slow.
+func TestNotKnownOfWaits(t *testing.T) {
+	for _, profiled := range []bool{true, false} {
+		r := evenJob()
+		r.Verdict.Rank = &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}, Needed: "more steps"}
+		r.Verdict.kind, r.Verdict.Finding = finding.Wait, &finding.Finding{Kind: finding.Wait, Ranks: []int{1}, NotKnown: []string{"whether it lasts"}}
+		want := []string{"whether a rank is slow. To find out, record more steps", "whether it lasts"}
+		if profiled {
+			r.Profile, want = &Profile{}, want[1:]
+		}
+		if got := r.notKnown(); !slices.Equal(got, want) {
+			t.Errorf("profile %v: notKnown() = %q, want %q", profiled, got, want)
 		}
 	}
 }
