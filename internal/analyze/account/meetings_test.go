@@ -384,19 +384,27 @@ func TestMessages(t *testing.T) {
 		roles, ranks                []string
 		compute, communicates, wait float64
 		by                          waits
+		from                        []int // the rank that each one receives from; nil if that is not recorded
 	}{
-		{"a message is as long as the shortest one", []string{"stage 0", "stage 1"}, []string{"ffRRRRBB", "RRffffBB"}, 20, 8, 4, waits{1: 4}},
-		{"forward comes from before, backward from after", []string{"stage 0", "stage 1", "stage 2"}, []string{"ffRRRRRB", "RRfRRRBB", "RRRfffBB"}, 22, 16, 10, waits{1: 8, 2: 2}},
-		{"some of a step", []string{"stage 0", "stage 1"}, []string{"fRRRBfRB", "RfBRRRfB"}, 16, 8, 8, waits{1: 4, 0: 4}},
-		{"two of each stage", []string{"0", "0", "1", "1"}, []string{"fRRRBB", "fRRBBB", "RfffBB", "RffffB"}, 34, 8, 6, waits{2: 4, 3: 2}},
-		{"the same role", []string{"", ""}, []string{"ffRRRRBB", "RRffffBB"}, 20, 12, 0, nil},
-		{"nothing follows", []string{"stage 0", "stage 1"}, []string{"ffBBRRRR", "RRffffBB"}, 20, 12, 0, nil},
+		{"a message is as long as the shortest one", []string{"stage 0", "stage 1"}, []string{"ffRRRRBB", "RRffffBB"}, 20, 8, 4, waits{1: 4}, nil},
+		{"forward comes from before, backward from after", []string{"stage 0", "stage 1", "stage 2"}, []string{"ffRRRRRB", "RRfRRRBB", "RRRfffBB"}, 22, 16, 10, waits{1: 8, 2: 2}, nil},
+		{"some of a step", []string{"stage 0", "stage 1"}, []string{"fRRRBfRB", "RfBRRRfB"}, 16, 8, 8, waits{1: 4, 0: 4}, nil},
+		{"two of each stage", []string{"0", "0", "1", "1"}, []string{"fRRRBB", "fRRBBB", "RfffBB", "RffffB"}, 34, 8, 6, waits{2: 4, 3: 2}, nil},
+		{"the same role", []string{"", ""}, []string{"ffRRRRBB", "RRffffBB"}, 20, 12, 0, nil, nil},
+		{"nothing follows", []string{"stage 0", "stage 1"}, []string{"ffBBRRRR", "RRffffBB"}, 20, 12, 0, nil, nil},
+		{"in a ring the records name the sender", []string{"", ""}, []string{"ffRRRRBB", "RRffffBB"}, 20, 8, 4, waits{1: 4}, []int{1, 0}},
+		{"the named sender comes before the stage", []string{"stage 0", "stage 1", "stage 2"}, []string{"ffRRRRRB", "RRfRRRBB", "RRRfffBB"}, 22, 16, 10, waits{2: 6, 1: 2, 0: 2}, []int{2, 0, 1}},
+		{"the sender has no records", []string{"", ""}, []string{"ffRRRRBB", "RRffffBB"}, 20, 12, 0, nil, []int{7, 0}},
 	}
 	for _, test := range tests {
 		var of, digests account.Ledger
 		for rank, line := range test.ranks {
 			j := &timeline{}
-			drawn(j, rank, line+"|"+line, func(s *job.Span) { s.Role = test.roles[rank] })
+			drawn(j, rank, line+"|"+line, func(s *job.Span) {
+				if s.Role = test.roles[rank]; test.from != nil && s.Name == "recv" {
+					s.Peer = test.from[rank] + 1
+				}
+			})
 			data, err := j.b.AppendBinary(nil)
 			if err != nil {
 				t.Fatal(err)
