@@ -25,6 +25,8 @@ func TestRolesAndDevices(t *testing.T) {
 		event(13, "all_reduce", "comm", `"step":6,"pg":"tp","group_size":2`),
 		event(14, "forward", "device", `"background":1,"lag_us":3.5`),
 		event(15, "forward", "compute", `"lag_us":3.5`),
+		event(16, "receive", "comm", `"peer":0`),
+		event(17, "receive", "comm", `"peer":-1`), // from any rank
 	}, "\n")
 	r := readAll(t, files(t, map[string]string{"a.pfw": text}))
 	want := map[uint64]job.Span{
@@ -34,11 +36,13 @@ func TestRolesAndDevices(t *testing.T) {
 		13: {Step: 6, Group: "tp", GroupSize: 2},
 		14: {Step: job.Unknown, Profiling: job.Profiling{Launch: (base+14)*1000 - 3_500}}, // it began this much after the host had requested it
 		15: {Step: job.Unknown},
+		16: {Step: job.Unknown, Peer: 1},
+		17: {Step: job.Unknown},
 	}
 	for _, sp := range r.sinks[r.jobs[0].Processes[0]].spans {
 		w, ok := want[sp.ID]
 		delete(want, sp.ID)
-		if ok && (sp.Role != w.Role || sp.Step != w.Step || sp.Device != w.Device || sp.DeviceComm != w.DeviceComm || sp.Group != w.Group || sp.GroupSize != w.GroupSize || sp.Launch != w.Launch) {
+		if ok && (sp.Role != w.Role || sp.Step != w.Step || sp.Device != w.Device || sp.DeviceComm != w.DeviceComm || sp.Group != w.Group || sp.GroupSize != w.GroupSize || sp.Peer != w.Peer || sp.Launch != w.Launch) {
 			t.Errorf("%+v, want %+v", sp, w)
 		}
 	}
