@@ -114,6 +114,10 @@ func (s *Steps) choose() {
 		take(vocab.StepNamed, named)
 		return
 	}
+	if words := outermost(s.found[vocab.StepWord]); s.containBackward(words) {
+		take(vocab.StepNamed, words)
+		return
+	}
 	if steps := s.fromUpdates(); len(steps) > 0 {
 		take(vocab.StepUpdate, steps)
 		return
@@ -138,6 +142,22 @@ func (s *Steps) choose() {
 	if len(s.list) == 0 && !s.Contradiction {
 		take(vocab.StepArgument, s.fromMarks())
 	}
+}
+
+// containBackward reports whether nine of ten spans that have ended contain a backward pass.
+func (s *Steps) containBackward(list []Step) bool {
+	slices.Sort(s.backward)
+	n, with := 0, 0
+	for _, c := range list {
+		if c.End == NoEnd {
+			continue
+		}
+		n++
+		if i, _ := slices.BinarySearch(s.backward, c.Start); i < len(s.backward) && s.backward[i] < c.End {
+			with++
+		}
+	}
+	return n > 0 && 10*with >= 9*n
 }
 
 // withoutTail returns the steps of a profiler without the one that it opened

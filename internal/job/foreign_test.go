@@ -77,6 +77,12 @@ func TestForeignTraces(t *testing.T) {
 	}{
 		{"a common name", two("train_step", nil), vocab.StepNamed, six},
 		{"a name of the program's own, and a step of the optimizer", two("my_iteration", nil), vocab.StepOptimizer, six},
+		{"a word with other meanings, around a backward pass", two("Step", nil), vocab.StepNamed, six},
+		{"the same word for a step of an optimizer", two("my_iteration", func(f *foreign) {
+			for k := range 6 {
+				f.span("optim", "step", 11, int64(k/3)*1000+int64(k%3)*100+92, 6, "")
+			}
+		}), vocab.StepOptimizer, six},
 		{"numbers alone", two("", nil), vocab.StepArgument, six},
 		{"spans called step of another thread", two("train_step", func(f *foreign) {
 			for k := range 9 {

@@ -53,6 +53,7 @@ type Steps struct {
 	updates   []Event         // of the training metrics
 	held      []nest.Interval // interruptions of iterations
 	work      []int64         // times at which gradients were computed or applied
+	backward  []int64         // times at which gradients were computed
 	paused    []nest.Interval
 	waits     int    // waits for batches
 	mixed     bool   // optimizers have different names
@@ -140,7 +141,7 @@ func (s *Steps) Add(sp *Span) {
 		}
 		s.began(sp.Start)
 	case vocab.ClassBackward:
-		s.work = append(s.work, sp.Start)
+		s.work, s.backward = append(s.work, sp.Start), append(s.backward, sp.Start)
 		s.began(sp.Start)
 	case vocab.ClassForward:
 		s.began(sp.Start)

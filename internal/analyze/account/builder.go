@@ -66,6 +66,9 @@ func (b *Builder) Span(s *job.Span) {
 		r.role = roleLoop
 	case s.StepRule != vocab.StepNone && s.StepRule != vocab.StepOptimizer:
 		r.role = roleIteration // a candidate: resolve decides
+		if s.StepRule == vocab.StepWord {
+			r.what = b.custom(s.Name)
+		}
 	case r.kind == kindInit, r.kind == kindLoad:
 		r.role = rolePhase
 	case r.kind == kindCustom:
@@ -91,7 +94,9 @@ func (b *Builder) resolve(r *Row) {
 		r.kind, r.what = kindIteration, firstIteration+what(i)
 		return
 	}
-	if r.role = roleNone; r.kind != kindCompute && r.kind != kindCollective { // these count whether or not they are a step
+	switch r.role = roleNone; r.kind {
+	case kindCompute, kindCollective, kindCustom: // these count whether or not they are a step
+	default:
 		r.kind, r.what = kindOther, whatOther
 	}
 }

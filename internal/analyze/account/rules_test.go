@@ -393,3 +393,17 @@ func TestEveryStandardSpan(t *testing.T) {
 		}
 	}
 }
+
+// TestWordForSteps checks that a span with a word for a step keeps its name in the account if it is no step.
+func TestWordForSteps(t *testing.T) {
+	j := &timeline{}
+	j.process(0, 1, 1, 20, 20)
+	loop := j.loop(j.span(0, "application", 1, 20), 0, 1, 20)
+	j.span(loop, "step", 2, 5, func(s *job.Span) { s.Cat = "mine" })
+	j.step(loop, 0, 6, 10)
+	var l account.Ledger
+	mustAdd(&l, j.b)
+	if got, want := l.Report(account.Query{}).Categories["custom.step"], ns(3); got != want {
+		t.Errorf("the span “step” takes %d ns, want %d", got, want)
+	}
+}

@@ -97,12 +97,13 @@ const (
 	StepBody                      // the body of the loop over a data loader
 	StepOptimizer                 // from the end of one optimizer step to the end of the next
 	StepArgument                  // from the begin to the end of the spans of a thread with the same step argument
+	StepWord                      // spans with a word for a step that has other meanings too: StepNamed if they contain a backward pass
 
 	// StepRules is the number of rules.
-	StepRules = int(StepArgument) + 1
+	StepRules = int(StepWord) + 1
 )
 
-var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "named_step", "metrics_update", "compute", "loader_body", "optimizer_step", "step_argument"}
+var stepNames = [StepRules]string{"none", "iteration", "profiler_step", "named_step", "metrics_update", "compute", "loader_body", "optimizer_step", "step_argument", "step_word"}
 
 // String returns the name of the rule, such as loader_body.
 func (r StepRule) String() string {

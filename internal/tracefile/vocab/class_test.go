@@ -153,7 +153,8 @@ func TestStepRules(t *testing.T) {
 		{"device", "step", vocab.StepNone},
 		{"APP", "train_step", vocab.StepNamed},
 		{"APP", "optimizer_step", vocab.StepOptimizer},
-		{"APP", "step", vocab.StepNone},
+		{"APP", "step", vocab.StepWord},
+		{"APP", "Iteration", vocab.StepWord},
 	} {
 		if got := vocab.Of(c.category, c.event).Step; got != c.want {
 			t.Errorf("%s/%s: %s, want %s", c.category, c.event, got, c.want)

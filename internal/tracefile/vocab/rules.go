@@ -84,6 +84,7 @@ var rules = []rule{
 	// Names that programs with their own categories use for the parts of training.
 	// Ambiguous words (step, wait, send) are not among them.
 	{"*", "train_step training_step train_iteration training_iteration train_batch training_batch", Meaning{Name: spans.TrainingIteration, Class: ClassStep, Step: StepNamed}},
+	{"*", "step Step iteration Iteration", Meaning{Step: StepWord}}, // "step" may be the optimizer's
 	{"*", "forward forward_pass model_forward *.forward", Meaning{Name: spans.ModelForward, Class: ClassForward}},
 	{"*", "backward backward_pass model_backward *.backward", Meaning{Name: spans.ModelBackward, Class: ClassBackward}},
 	{"*", "optimizer_step optimizer_update optim_step *optimizer.step *optim.step", Meaning{Name: spans.OptimizerUpdate, Class: ClassOptimizer, Step: StepOptimizer}},
