@@ -13,6 +13,6 @@ root=$PWD
 export GO=${GO:-go}
 # The library, the command and the examples: three modules that go.work joins.
 # shellcheck disable=SC2034
-packages=(./... ./cmd/trainspan/... ./examples/...)
+packages=(./cmd/trainspan/... ./examples/... ./...) # those with the longest tests first
 # The race detector needs a C compiler; Go says 0 where there is none.
 has_cgo() { [ "$("$GO" env CGO_ENABLED)" = 1 ]; }
