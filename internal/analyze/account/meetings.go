@@ -40,7 +40,7 @@ const (
 	message = "receive"
 )
 
-// meetKindOf returns the kind of a meeting, or false if the communication is none.
+// meetKindOf returns the kind of a meeting, or false if the communication is no meeting.
 func meetKindOf(op *Op) (meetKind, bool) {
 	switch op.Kind {
 	case "send":

@@ -108,7 +108,7 @@ type messageStep struct {
 	anchor  int64
 }
 
-// peers holds the ranks in the neighbor stages of a rank, -1 if there is none, and all ranks of the attempt.
+// peers holds the ranks in the stages before and after a rank (-1 without such a stage), and all ranks of the attempt.
 type peers struct {
 	before, after int
 	all           map[int]bool
