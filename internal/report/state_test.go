@@ -191,7 +191,18 @@ func TestReportOfTheUnion(t *testing.T) {
 					states = append(states[2:], into)
 				}
 				merged := states[0]
-				if got := digest(t, merged); !bytes.Equal(got, digest(t, all)) {
+				inOrder := &report.State{}
+				for _, part := range parts {
+					if len(part) > 0 {
+						inOrder.Merge(collect(t, part...))
+					}
+				}
+				got := digest(t, merged)
+				if !bytes.Equal(got, digest(t, inOrder)) {
+					t.Errorf("digest of %d merged parts (seed %d): got other bytes than in the order of the parts, want the same", len(parts), seed)
+				}
+				// The spans of a copy of a file stay in the digest if the copy is in another part.
+				if name != "a copy and others" && !bytes.Equal(got, digest(t, all)) {
 					t.Errorf("digest of %d merged parts (seed %d): got other bytes than those of all files, want the same", len(parts), seed)
 				}
 				if got := asJSON(t, merged); got != want {
