@@ -175,6 +175,19 @@ func interpreters() (paths []string) {
 	return paths
 }
 
+// python38 returns an interpreter that the client supports, or skips the test.
+func python38(t *testing.T) string {
+	t.Helper()
+	paths := interpreters()
+	i := slices.IndexFunc(paths, func(path string) bool {
+		return exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))").Run() == nil
+	})
+	if i < 0 {
+		t.Skip("no Python 3.8 is here")
+	}
+	return paths[i]
+}
+
 // TestRunPythons checks the table of docs/guide/python.md: status and output
 // are those without trainspan run, and if nothing is recorded the reason is
 // printed.
@@ -257,13 +270,7 @@ func TestRunPythons(t *testing.T) {
 
 // TestRunRefused checks that the last lines say why a process could not record, whether others could or not.
 func TestRunRefused(t *testing.T) {
-	paths := interpreters()
-	python := slices.IndexFunc(paths, func(path string) bool {
-		return exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))").Run() == nil
-	})
-	if python < 0 {
-		t.Skip("no Python 3.8 is here")
-	}
+	python := python38(t)
 	for name, c := range map[string]struct{ first, want string }{
 		"none records": {"true", "Python ran and was not recorded: it had no place for its records: "},
 		"one records":  {"$0 train.py", "a Python process had no place for its records: "},
@@ -275,7 +282,7 @@ func TestRunRefused(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := prepare(t, dir, "--", "sh", "-c", c.first+" && ulimit -f 8 && exec $0 train.py", paths[python])
+			s := prepare(t, dir, "--", "sh", "-c", c.first+" && ulimit -f 8 && exec $0 train.py", python)
 			if status := s.finish(); status != 0 {
 				t.Errorf("status %d, want 0", status)
 			}
@@ -291,13 +298,7 @@ func TestRunRefused(t *testing.T) {
 // the steps of a program's framework need additional lines and the program lacks
 // them.
 func TestRunFrameworks(t *testing.T) {
-	paths := interpreters()
-	python := slices.IndexFunc(paths, func(path string) bool {
-		return exec.Command(path, "-c", "import sys; sys.exit(sys.version_info < (3, 8))").Run() == nil
-	})
-	if python < 0 {
-		t.Skip("no Python 3.8 is here")
-	}
+	python := python38(t)
 	const page = "trainspan help recipes"
 	for name, c := range map[string]struct {
 		program, want, not string
@@ -327,7 +328,7 @@ func TestRunFrameworks(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s := prepare(t, dir, "--", paths[python], "train.py")
+			s := prepare(t, dir, "--", python, "train.py")
 			s.finish()
 			if got := strings.Join(strings.Fields(s.err.String()), " "); !strings.Contains(got, c.want) || c.not != "" && strings.Contains(got, c.not) {
 				t.Errorf("it says %q, want %q, not %q", got, c.want, c.not)

@@ -85,7 +85,8 @@ func (b *Builder) Span(s *job.Span) {
 }
 
 // resolve makes an iteration of a row that is a training step. A candidate that
-// is not a step becomes other time, unless it is compute time or a collective.
+// is not a step becomes other time, unless it is compute time, a collective or a
+// span of the program's own, which keeps its name.
 func (b *Builder) resolve(r *Row) {
 	if r.role != roleIteration {
 		return

@@ -19,11 +19,11 @@ func (j *job) meet() {
 	}
 }
 
-// findMeetings finds the groups in which ranks meet in most rounds, and whether these, with the messages between
-// pipeline stages, connect all ranks. It
-// also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients
-// after backward: then some of them wait much longer than others, or all wait for long, and the joins count
-// as meetings. A host that only launches work for a device does not wait for other ranks there.
+// findMeetings finds the groups in which ranks meet, and whether these and the messages connect all ranks: a group
+// or a receiver counts if it is in a tenth of the rounds. It finds whether ranks wait for messages of unknown ranks.
+// It also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients after
+// backward: then some of them wait much longer than others, or all wait for long, and the joins count as meetings. A
+// host that only launches work for a device does not wait for other ranks there.
 func (g *graph) findMeetings() {
 	const least = 0.01 // of a step
 	var spreads, lows, unsent []float64
