@@ -32,11 +32,21 @@ const (
 // job is one request to the pump.
 type job struct {
 	op       op
-	buf      []byte
-	lines    int
-	metadata bool // lines are metadata
+	block    block
+	metadata bool // the lines are metadata
 	done     chan struct{}
 }
+
+// block is a buffer of lines: text, and spans whose lines the pump makes.
+type block struct {
+	text     []byte // nil once the writer is closed
+	deferred []deferredSpan
+	kept     int // the sum of the sizes of deferred
+	lines    int
+}
+
+// size decides when a block is full.
+func (b *block) size() int { return len(b.text) + b.kept }
 
 // blocks collects lines in buffers and passes full or old buffers to the pump.
 type blocks struct {
@@ -66,9 +76,9 @@ func newBlocks(pool *Pool, memberSize int) *blocks {
 	b.jobs = make(chan job, buffers+16)
 	b.free.init(spareBlocks, buffers)
 	for i := range b.shards {
-		b.shards[i].buf = b.newBlock()
+		b.shards[i].text = b.newText()
 	}
-	b.metadata.buf = b.newBlock()
+	b.metadata.text = b.newText()
 	return b
 }
 
@@ -82,7 +92,7 @@ func shardCount(pool *Pool) int {
 	return n
 }
 
-func (b *blocks) newBlock() []byte {
+func (b *blocks) newText() []byte {
 	if b.pool != nil {
 		return b.pool.block()
 	}
@@ -102,7 +112,7 @@ func (b *blocks) append(s *shard, line []byte, end int64) {
 	}
 }
 
-// filled returns how many bytes of text wait in buffers.
+// filled returns how many bytes wait in buffers.
 func (b *blocks) filled() int {
 	n := b.metadata.filled()
 	for i := range b.shards {
@@ -123,7 +133,7 @@ func (b *blocks) last() (last int64) {
 }
 
 // take returns a free buffer. It blocks while all buffers wait for the disk.
-func (b *blocks) take() []byte {
+func (b *blocks) take() block {
 	select {
 	case <-b.free.count:
 	default:
@@ -131,18 +141,20 @@ func (b *blocks) take() []byte {
 		<-b.free.count
 		b.blocked.Add(int64(time.Since(start)))
 	}
-	buf := b.free.take()
-	if buf == nil {
-		buf = b.newBlock()
+	empty := b.free.take()
+	if empty.text == nil {
+		empty.text = b.newText()
 	}
-	return buf
+	return empty
 }
 
-func (b *blocks) put(buf []byte) {
-	if cap(buf) > 2*(b.size+blockSlack) {
-		buf = b.newBlock()
+// put returns a buffer whose lines are passed on.
+func (b *blocks) put(used block) {
+	if cap(used.text) > 2*(b.size+blockSlack) {
+		used.text = b.newText()
 	}
-	b.free.put(buf[:0])
+	clear(used.deferred)
+	b.free.put(block{text: used.text[:0], deferred: used.deferred[:0]})
 }
 
 // sealFull hands the shard's buffer to the pump, after the metadata that its
@@ -157,9 +169,9 @@ func (b *blocks) sealFull(s *shard) {
 		b.sealFacts()
 		return
 	}
-	lines, n := s.take(b.take())
+	full := s.take(b.take())
 	b.sealFacts()
-	b.jobs <- job{buf: lines, lines: n}
+	b.jobs <- job{block: full}
 }
 
 // sealAll hands every line written so far to the pump.
@@ -174,9 +186,9 @@ func (b *blocks) sealAll() {
 		if s.filled() == 0 {
 			continue
 		}
-		buf, n := s.take(b.take())
+		full := s.take(b.take())
 		b.sealFacts()
-		b.jobs <- job{buf: buf, lines: n}
+		b.jobs <- job{block: full}
 	}
 	b.sealFacts()
 }
@@ -185,8 +197,7 @@ func (b *blocks) sealFacts() {
 	if b.metadata.filled() == 0 {
 		return
 	}
-	buf, n := b.metadata.take(b.take())
-	b.jobs <- job{buf: buf, lines: n, metadata: true}
+	b.jobs <- job{block: b.metadata.take(b.take()), metadata: true}
 }
 
 // retire makes later writes fail. Lines written after the last seal still go to
@@ -194,17 +205,11 @@ func (b *blocks) sealFacts() {
 func (b *blocks) retire() {
 	b.sealing.Lock()
 	defer b.sealing.Unlock()
-	last := func(s *shard) job {
-		buf, n := s.take(nil)
-		return job{buf: buf, lines: n}
-	}
 	events := make([]job, 0, len(b.shards))
 	for i := range b.shards {
-		events = append(events, last(&b.shards[i]))
+		events = append(events, job{block: b.shards[i].take(block{})})
 	}
-	metadata := last(&b.metadata)
-	metadata.metadata = true
-	b.jobs <- metadata
+	b.jobs <- job{block: b.metadata.take(block{}), metadata: true}
 	for _, j := range events {
 		b.jobs <- j
 	}
@@ -214,27 +219,25 @@ func (b *blocks) retire() {
 // shards, and goroutines that run at the same time have different lanes, so
 // the lock is rarely contended.
 type shard struct {
-	mu    sync.Mutex
-	buf   []byte // nil once the writer is closed
-	lines int
+	mu sync.Mutex
+	block
 	clock tracefile.Clock
 	last  int64    // latest end of an event, microseconds
 	_     [64]byte // keeps neighbours off this cache line
 }
 
 // take swaps the shard's buffer for an empty one.
-func (s *shard) take(empty []byte) (full []byte, lines int) {
+func (s *shard) take(empty block) (full block) {
 	s.mu.Lock()
-	full, lines = s.buf, s.lines
-	s.buf, s.lines = empty, 0
+	full, s.block = s.block, empty
 	s.mu.Unlock()
-	return full, lines
+	return full
 }
 
 func (s *shard) filled() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.buf)
+	return s.size()
 }
 
 // append adds encoded lines; end is when the last event of them ends. It
@@ -242,13 +245,13 @@ func (s *shard) filled() int {
 func (s *shard) append(line []byte, end int64) (filled int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.buf == nil {
+	if s.text == nil {
 		return 0, false
 	}
-	s.buf = append(s.buf, line...)
+	s.text = append(s.text, line...)
 	s.lines++
 	s.last = max(s.last, end)
-	return len(s.buf), true
+	return s.size(), true
 }
 
 // spares holds the free buffers. It is a stack: the buffer returned last is
@@ -257,19 +260,19 @@ func (s *shard) append(line []byte, end int64) (filled int, ok bool) {
 type spares struct {
 	count chan struct{} // one entry per free buffer
 	mu    sync.Mutex
-	stack [][]byte // nil entries are not allocated yet
+	stack []block // an entry without text is not allocated yet
 }
 
 func (f *spares) init(spare, most int) {
 	f.count = make(chan struct{}, most)
-	f.stack = make([][]byte, spare, most)
+	f.stack = make([]block, spare, most)
 	for range spare {
 		f.count <- struct{}{}
 	}
 }
 
 // take returns a free buffer. The caller must have received from count.
-func (f *spares) take() []byte {
+func (f *spares) take() block {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	top := len(f.stack) - 1
@@ -278,7 +281,7 @@ func (f *spares) take() []byte {
 	return b
 }
 
-func (f *spares) put(b []byte) {
+func (f *spares) put(b block) {
 	f.mu.Lock()
 	f.stack = append(f.stack, b)
 	f.mu.Unlock()
@@ -289,7 +292,7 @@ func (f *spares) put(b []byte) {
 func (f *spares) clear(pool *Pool) {
 	for len(f.count) > 0 {
 		<-f.count
-		pool.giveBack(f.take())
+		pool.giveBack(f.take().text)
 	}
 }
 

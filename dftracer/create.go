@@ -89,6 +89,7 @@ func (w *Writer) start(sink func(fswrite.Options) (*fswrite.Sink, error)) (err e
 	if w.pump, err = newPump(pumpOptions{o.Compression, o.Level, o.MemberSize, o.Pool}, w.blocks); err != nil {
 		return err
 	}
+	w.pump.encoding = encoding{enc: w.enc, cuts: &w.cuts}
 	format := &framer{o: o, enc: w.enc, names: &w.names, nextID: w.NextID, shorten: &w.cuts, end: w.ending, pump: w.pump}
 	if err = format.open(); err != nil {
 		return err

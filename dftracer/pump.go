@@ -36,12 +36,13 @@ type pump struct {
 	blocks *blocks // the source of text
 	sink   *fswrite.Sink
 
-	zip    *gzip.Writer // the compressor of the open member: fast or small
-	fast   *gzip.Writer
-	small  *gzip.Writer
-	packed bytes.Buffer
-	text   []byte                               // of the open member, if a compressor is borrowed only for its end
-	member struct{ bytes, lines, metadata int } // added to the open member so far
+	zip      *gzip.Writer // the compressor of the open member: fast or small
+	fast     *gzip.Writer
+	small    *gzip.Writer
+	packed   bytes.Buffer
+	encoding encoding
+	text     []byte                               // of the open member, if a compressor is borrowed only for its end
+	member   struct{ bytes, lines, metadata int } // added to the open member so far
 
 	bytes   atomic.Uint64 // of text
 	waiting atomic.Int64  // lines in the open member
@@ -71,16 +72,16 @@ func newPump(o pumpOptions, b *blocks) (*pump, error) {
 
 // forget releases the memory of compression.
 func (p *pump) forget() {
-	p.zip, p.fast, p.small, p.packed, p.text = nil, nil, nil, bytes.Buffer{}, nil
+	p.zip, p.fast, p.small, p.packed, p.text, p.encoding = nil, nil, nil, bytes.Buffer{}, nil, encoding{}
 }
 
 func (p *pump) run() {
 	for j := range p.blocks.jobs {
 		switch j.op {
 		case opData:
-			p.feed(j.buf, j.lines, j.metadata)
-			if j.buf != nil {
-				p.blocks.put(j.buf)
+			p.feed(&j.block, j.metadata)
+			if j.block.text != nil {
+				p.blocks.put(j.block)
 			}
 		case opFlush, opCheck, opClose:
 			p.endMember()
@@ -99,11 +100,12 @@ func (p *pump) run() {
 
 // feed takes whole lines. If the file has stopped and memory is full, it drops
 // them before compression.
-func (p *pump) feed(text []byte, lines int, isMeta bool) {
-	if len(text) == 0 || !p.sink.Admit(lines) {
+func (p *pump) feed(b *block, isMeta bool) {
+	lines := b.lines
+	if b.size() == 0 || !p.sink.Admit(lines) {
 		return
 	}
-	metadata := 0
+	text, metadata := p.encoding.textOf(b), 0
 	if isMeta {
 		metadata = lines
 	}

@@ -112,15 +112,15 @@ func (w *Writer) complete(key *Key, s *Span, args []Arg, text []byte) {
 	w.repaired(s.TS < 0 || s.Dur < 0 || s.TID < 0)
 	sh := w.blocks.shardOf(s.TID)
 	sh.mu.Lock()
-	if sh.buf == nil {
+	if sh.text == nil {
 		sh.mu.Unlock()
 		w.blocks.late.Add(1)
 		return
 	}
-	sh.buf = w.enc.AppendSpan(sh.buf, &sh.clock, key, s, args, text)
+	sh.text = w.enc.AppendSpan(sh.text, &sh.clock, key, s, args, text)
 	sh.lines++
 	sh.last = max(sh.last, s.TS+s.Dur)
-	full := len(sh.buf) >= w.blocks.full
+	full := sh.size() >= w.blocks.full
 	sh.mu.Unlock()
 	if full {
 		w.blocks.sealFull(sh)
@@ -159,15 +159,15 @@ func (w *Writer) Write(ev *Event) {
 	}
 	sh := w.shardOf(ev)
 	sh.mu.Lock()
-	if sh.buf == nil {
+	if sh.text == nil {
 		sh.mu.Unlock()
 		w.blocks.late.Add(1)
 		return
 	}
-	sh.buf = w.enc.Append(sh.buf, &sh.clock, ev)
+	sh.text = w.enc.Append(sh.text, &sh.clock, ev)
 	sh.lines++
 	sh.last = max(sh.last, ev.End())
-	full := len(sh.buf) >= w.blocks.full
+	full := sh.size() >= w.blocks.full
 	sh.mu.Unlock()
 	if full {
 		w.blocks.sealFull(sh)

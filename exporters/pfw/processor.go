@@ -113,7 +113,7 @@ func (p *Processor) start(ctx context.Context, s sdktrace.ReadOnlySpan) {
 			p.scoped.Store(true) // ScopeKind is never called then
 		}
 	}
-	e := &spanEntry{span: s, spanID: s.SpanContext().SpanID()}
+	e := &spanEntry{d: d, span: s, spanID: s.SpanContext().SpanID()}
 	e.id = d.w.NextID()
 	at := d.progress()
 	e.epoch, e.step = at.Epoch(), at.Step()

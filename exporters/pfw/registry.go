@@ -91,7 +91,6 @@ func (r *registry) find(id trace.SpanID) *spanEntry {
 
 // remove removes a written span. It is called once per span.
 func (r *registry) remove(e *spanEntry) {
-	e.span = nil // children may keep e alive for a while
 	if slot := r.spanSlot(&e.spanID); slot.Load() == e {
 		slot.Store(nil)
 		return

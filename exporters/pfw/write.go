@@ -69,24 +69,82 @@ func (t *sdkType) learn(of reflect.Type) bool {
 var sdkPath = reflect.TypeFor[sdktrace.TracerProvider]().PkgPath()
 
 // write writes an ended span. The SDK passes either a snapshot or, at
-// Shutdown, the span itself.
+// Shutdown, the span itself, which may still change: its line is made at once.
+// Those of all others are made on the writer's goroutine.
 func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	if e.ambient {
 		d.ambient.leave(&e.open, truncated)
 	}
 	end, level, parent := e.settle(end, d.clock.latest)
 	at := dftracer.Span{ID: e.id, TID: d.roots.end(&e.open, end), TS: e.start, Dur: end - e.start, Level: level, Parent: parent}
+	events, dropped := s.Events(), 0
+	if len(events) > 0 {
+		dropped = s.DroppedEvents()
+	}
+	e.span, e.truncated = s, truncated
 	if truncated {
 		d.truncated.Add(1)
-	}
-	events := s.Events()
-	if !d.writeText(e, s, &at, truncated) {
-		d.writeArgs(e, s, &at, truncated)
+		d.writeNow(e, &at)
+	} else {
+		d.w.WriteDeferred(at, sizeOf(s.Attributes()), e)
 	}
 	if len(events) > 0 {
-		d.remainingEvents(e, events, s.DroppedEvents(), at.TID, level)
+		d.remainingEvents(e, events, dropped, at.TID, level)
 	}
 	d.open.remove(e)
+}
+
+// writeNow writes a span as it is now.
+func (d *traceWriter) writeNow(e *spanEntry, at *dftracer.Span) {
+	var text [stackText]byte
+	var args [stackArgs]dftracer.Arg
+	key, encoded, other := e.AppendArgs(text[:0], args[:0])
+	if len(other) > 0 {
+		d.w.WriteComplete(key, *at, other...)
+		return
+	}
+	d.w.WriteEncoded(key, *at, encoded)
+}
+
+// sizeOf returns about how much memory a span with these attributes takes.
+func sizeOf(attrs []attribute.KeyValue) int {
+	n := 0
+	for i := range attrs {
+		n += 64 + len(attrs[i].Key)
+		switch attrs[i].Value.Type() {
+		case attribute.STRING:
+			n += len(attrs[i].Value.AsString())
+		case attribute.BOOL, attribute.INT64, attribute.FLOAT64:
+		default:
+			n += len(attrs[i].Value.Emit())
+		}
+	}
+	return n
+}
+
+// AppendArgs implements dftracer.Content. Nearly all spans have attributes that can be
+// encoded one by one.
+func (e *spanEntry) AppendArgs(text []byte, args []dftracer.Arg) (key *dftracer.Key, encoded []byte, other []dftracer.Arg) {
+	d, s := e.d, e.span
+	e.span = nil // children may keep e alive for a while
+	attrs := s.Attributes()
+	if s.Status().Code == codes.Unset && s.DroppedAttributes() == 0 && len(s.Links()) == 0 {
+		epoch, step := missingProgress(e.epoch, e.step, attrs)
+		encoded, cat, event, ok := d.args.appendText(appendProgressText(text, epoch, step), attrs)
+		if ok {
+			if e.truncated {
+				encoded = appendInt(encoded, textTruncated, 1)
+			}
+			if d.opts.TraceIDs {
+				sc := s.SpanContext()
+				encoded = appendString(encoded, textTraceID, sc.TraceID().String())
+				encoded = appendString(encoded, textSpanID, sc.SpanID().String())
+			}
+			return d.key(s, cat, event), encoded, args
+		}
+	}
+	other, key = d.appendSpan(args, s, e.epoch, e.step, e.truncated)
+	return key, text, other
 }
 
 // key returns the category and name of a span. cat and event are attributes of the span.
@@ -98,38 +156,6 @@ func (d *traceWriter) key(s sdktrace.ReadOnlySpan, cat, event string) *dftracer.
 		}
 	}
 	return d.keys.find(s.InstrumentationScope().Name, name, cat, event)
-}
-
-// writeText writes a span whose attributes can be encoded one by one, which is true for
-// nearly all spans. Otherwise it returns false and writes nothing.
-func (d *traceWriter) writeText(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) bool {
-	if s.Status().Code != codes.Unset || s.DroppedAttributes() > 0 || len(s.Links()) > 0 {
-		return false
-	}
-	attrs := s.Attributes()
-	var stack [stackText]byte
-	epoch, step := missingProgress(e.epoch, e.step, attrs)
-	text, cat, event, ok := d.args.appendText(appendProgressText(stack[:0], epoch, step), attrs)
-	if !ok {
-		return false
-	}
-	if truncated {
-		text = appendInt(text, textTruncated, 1)
-	}
-	if d.opts.TraceIDs {
-		sc := s.SpanContext()
-		text = appendString(text, textTraceID, sc.TraceID().String())
-		text = appendString(text, textSpanID, sc.SpanID().String())
-	}
-	d.w.WriteEncoded(d.key(s, cat, event), *at, text)
-	return true
-}
-
-// writeArgs writes a span of any content.
-func (d *traceWriter) writeArgs(e *spanEntry, s sdktrace.ReadOnlySpan, at *dftracer.Span, truncated bool) {
-	var stack [stackArgs]dftracer.Arg
-	args, key := d.appendSpan(stack[:0], s, e.epoch, e.step, truncated)
-	d.w.WriteComplete(key, *at, args...)
 }
 
 // writeScope writes a scope that has ended, and removes it from the registry. Shutdown
@@ -233,7 +259,9 @@ type spanEntry struct {
 	open
 	epoch, step int64 // -1 if unknown
 	spanID      trace.SpanID
-	span        sdktrace.ReadOnlySpan // nil once written
+	span        sdktrace.ReadOnlySpan // nil once its line is made
+	d           *traceWriter
+	truncated   bool // it is written before its end
 }
 
 // scopeEntry is an open scope.
