@@ -283,6 +283,11 @@ func TestWriteEncoded(t *testing.T) {
 			if got := write(func() { l.w.WriteEncoded(&key, span, text) }); got != want || !json.Valid([]byte(got)) {
 				t.Errorf("%v, %s: %.300s\nwant %.300s", d, name, got, want)
 			}
+			for form, c := range map[string]content{"as arguments": {key: &key, args: args}, "encoded": {key: &key, text: text}} {
+				if got := write(func() { l.w.WriteDeferred(span, 0, c) }); got != want {
+					t.Errorf("%v, %s, deferred, %s: %.300s\nwant %.300s", d, name, form, got, want)
+				}
+			}
 		}
 	}
 	for _, k := range []string{"level", "p_idx", "hhash", "a key\twith \"signs\"", "caf\xc3", strings.Repeat("long", 9)} {

@@ -232,7 +232,7 @@ type Stats struct {
 	Repaired  uint64        // events whose negative numbers were replaced by 0
 	Outages   uint64        // times the file failed or stalled
 	Errors    uint64        // failed operations on the file
-	Buffered  int           // bytes of text not yet compressed
+	Buffered  int           // bytes of text and of deferred spans not yet compressed
 	Held      int           // bytes that wait to be written to the file
 }
 

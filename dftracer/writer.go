@@ -13,8 +13,9 @@ import (
 // Writer writes one process's trace. Its methods may be called concurrently; a
 // nil Writer does nothing.
 //
-// An event is encoded directly into a buffer under a short lock; one goroutine
-// compresses full or old buffers, and another one writes them. When the disk is
+// An event is encoded directly into a buffer under a short lock, or kept there
+// until the buffer is full or old, see [Writer.WriteDeferred]. One goroutine
+// compresses these buffers, and another one writes them. When the disk is
 // slower than the program, all buffers fill up and Write blocks: no event is
 // dropped and memory stays bounded. When the disk fails, or takes nothing for a
 // second, compressed events wait in memory, see Options.StallMemory; beyond

@@ -17,9 +17,11 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Processor is a span processor that writes every span to a trace file when it ends, on
-// the goroutine that ends it. It loses nothing: if the disk is slower than the program,
-// ending a span waits. All methods are safe for concurrent use; a nil Processor does
+// Processor is a span processor that writes every span to a trace file when it ends. It
+// loses nothing: if the disk is slower than the program, ending a span waits. It reads
+// the attributes, status and links of an ended span on the writer's goroutine, within
+// half a second, see dftracer.Options.FlushInterval: a span that another processor of
+// the program passes on must not change after its end. All methods are safe for concurrent use; a nil Processor does
 // nothing.
 //
 // A span is written under the nearest enclosing span or scope that is still open when it

@@ -27,8 +27,6 @@ type traceWriter struct {
 	keys    keyTable
 	args    argNames
 
-	spans, snapshots sdkType // of open and of ended spans
-
 	offer     atomic.Pointer[outputs.Telemetry] // nil if not attached to telemetry
 	scoped    atomic.Bool                       // a scope was started
 	cut       atomic.Bool                       // no more scopes start

@@ -1,7 +1,6 @@
 package pfw
 
 import (
-	"reflect"
 	"strconv"
 	"sync/atomic"
 
@@ -29,81 +28,28 @@ func (d *traceWriter) endSpan(s sdktrace.ReadOnlySpan) bool {
 		return false
 	}
 	if e.finish(&d.beginning) {
-		s = d.cheapest(e, s)
 		d.write(e, s, s.EndTime().UnixMicro(), d.cut.Load() && has(s.Attributes(), argTruncated))
 	}
 	return true
 }
 
-// cheapest returns the span that has the content of s, the ended span of e, and answers
-// faster: the live span of the SDK, which does not change after its end. The SDK passes a
-// snapshot, and each method of a snapshot copies it. If a processor of the program passes a
-// span of its own, which may differ, cheapest returns s.
-func (d *traceWriter) cheapest(e *spanEntry, s sdktrace.ReadOnlySpan) sdktrace.ReadOnlySpan {
-	if d.snapshots.has(s) && d.spans.has(e.span) {
-		return e.span
-	}
-	return s
-}
-
-// sdkType is a type of the SDK, as soon as one value of it was seen.
-type sdkType struct{ known atomic.Pointer[reflect.Type] }
-
-// has reports whether s is of that type, or is the first value of a type of the SDK.
-func (t *sdkType) has(s sdktrace.ReadOnlySpan) bool {
-	if known := t.known.Load(); known != nil {
-		return *known == reflect.TypeOf(s)
-	}
-	return t.learn(reflect.TypeOf(s))
-}
-
-func (t *sdkType) learn(of reflect.Type) bool {
-	if of.Kind() != reflect.Pointer || of.Elem().PkgPath() != sdkPath {
-		return false
-	}
-	t.known.Store(&of)
-	return true
-}
-
-// sdkPath is the path of the SDK's package.
-var sdkPath = reflect.TypeFor[sdktrace.TracerProvider]().PkgPath()
-
-// write writes an ended span. The SDK passes either a snapshot or, at
-// Shutdown, the span itself, which may still change: its line is made at once.
-// Those of all others are made on the writer's goroutine.
+// write writes an ended span, or at Shutdown an open one. Its line is made on the
+// writer's goroutine: see AppendArgs.
 func (d *traceWriter) write(e *spanEntry, s sdktrace.ReadOnlySpan, end int64, truncated bool) {
 	if e.ambient {
 		d.ambient.leave(&e.open, truncated)
 	}
 	end, level, parent := e.settle(end, d.clock.latest)
 	at := dftracer.Span{ID: e.id, TID: d.roots.end(&e.open, end), TS: e.start, Dur: end - e.start, Level: level, Parent: parent}
-	events, dropped := s.Events(), 0
-	if len(events) > 0 {
-		dropped = s.DroppedEvents()
-	}
-	e.span, e.truncated = s, truncated
 	if truncated {
 		d.truncated.Add(1)
-		d.writeNow(e, &at)
-	} else {
-		d.w.WriteDeferred(at, sizeOf(s.Attributes()), e)
 	}
-	if len(events) > 0 {
-		d.remainingEvents(e, events, dropped, at.TID, level)
+	e.span, e.truncated = s, truncated
+	d.w.WriteDeferred(at, sizeOf(s.Attributes()), e)
+	if events := s.Events(); len(events) > 0 {
+		d.remainingEvents(e, events, s.DroppedEvents(), at.TID, level)
 	}
 	d.open.remove(e)
-}
-
-// writeNow writes a span as it is now.
-func (d *traceWriter) writeNow(e *spanEntry, at *dftracer.Span) {
-	var text [stackText]byte
-	var args [stackArgs]dftracer.Arg
-	key, encoded, other := e.AppendArgs(text[:0], args[:0])
-	if len(other) > 0 {
-		d.w.WriteComplete(key, *at, other...)
-		return
-	}
-	d.w.WriteEncoded(key, *at, encoded)
 }
 
 // sizeOf returns about how much memory a span with these attributes takes.
@@ -122,7 +68,7 @@ func sizeOf(attrs []attribute.KeyValue) int {
 	return n
 }
 
-// AppendArgs implements dftracer.Content. Nearly all spans have attributes that can be
+// AppendArgs implements dftracer.Content. The attributes of nearly all spans can be
 // encoded one by one.
 func (e *spanEntry) AppendArgs(text []byte, args []dftracer.Arg) (key *dftracer.Key, encoded []byte, other []dftracer.Arg) {
 	d, s := e.d, e.span
