@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -31,10 +32,11 @@ func (u Usage) String() string {
 // RunCommand runs a command to its end and discards its output.
 func RunCommand(name string, args ...string) (Usage, error) {
 	cmd := exec.Command(name, args...)
-	cmd.Stderr = os.Stderr
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
-		return Usage{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)
+		return Usage{}, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, said.String())
 	}
 	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {

@@ -28,6 +28,7 @@ func main() {
 	only := flag.String("row", "", "measure rows alone whose first or second column matches this regular expression")
 	flag.BoolVar(&t.profile, "profile", false, "print by packages where the processor time of each row goes, in place of the row")
 	flag.BoolVar(&t.functions, "functions", false, "and by functions")
+	flag.BoolVar(&t.others, "tools", false, "measure only beside dftracer-utils, DFAnalyzer and HTA, which are installed once from PyPI into the user's cache (1.5 GB)")
 	cases := flag.Bool("cases", false, "print each way to record a span in place of the rows")
 	lone := flag.String("alone", "", "read, inflate or scan the file that follows: what commands are compared with")
 	flag.Parse()
@@ -64,7 +65,11 @@ func (t *tables) run(only string) (err error) {
 		fmt.Println("| --- | --- | ---: | ---: | ---: |")
 	}
 	found := false
-	for _, g := range groups() {
+	all := groups()
+	if t.others {
+		all = otherTools()
+	}
+	for _, g := range all {
 		if !slices.ContainsFunc(g.rows, func(r row) bool { return t.match(&r) }) {
 			continue
 		}

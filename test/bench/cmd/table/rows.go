@@ -42,6 +42,8 @@ type tables struct {
 	inner  int            // of cases within this process
 	each   time.Duration
 
+	others bool // the rows beside other tools, in place of the others
+
 	profile, functions bool // instead of figures
 }
 
