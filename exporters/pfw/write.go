@@ -62,7 +62,7 @@ func sizeOf(attrs []attribute.KeyValue) int {
 			n += len(attrs[i].Value.AsString())
 		case attribute.BOOL, attribute.INT64, attribute.FLOAT64:
 		default:
-			n += len(attrs[i].Value.Emit())
+			n += len(attrs[i].Value.String())
 		}
 	}
 	return n
