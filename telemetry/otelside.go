@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
 )
@@ -28,6 +29,7 @@ type otelSide struct {
 	tracer  trace.Tracer
 	tracers trace.TracerProvider // the provider whose spans nest with those of the recorder
 	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
+	hub     *dispatch.Hub        // the outputs
 	above   trace.SpanContext    // the span of another process that the run belongs to
 	offer   *outputs.Telemetry   // to an output that gets every span
 	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
@@ -70,7 +72,22 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 		_, s.otel = o.tracer.Start(ctx, s.data.Name, options...)
 	}
 	s.identify()
+	if span, ok := s.otel.(sdktrace.ReadWriteSpan); ok {
+		o.run.OnStart(ctx, span)
+		o.hub.OnStart(ctx, span)
+	}
 	return nil
+}
+
+// end ends a span. The SDK does not change it afterwards, so the outputs get the span
+// itself in place of a copy.
+func (o *otelSide) end(s *Span, at int64) {
+	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, at))
+	s.otel.End(s.endOptions[:]...)
+	if span, ok := s.otel.(sdktrace.ReadOnlySpan); ok {
+		o.run.OnEnd(span)
+		o.hub.OnEnd(span)
+	}
 }
 
 func (s *Span) identify() {
@@ -187,18 +204,20 @@ type tracerProvider struct {
 	embedded.TracerProvider
 	rec    *Recorder
 	inner  trace.TracerProvider
+	apart  trace.TracerProvider // of spans that the recorder does not have
 	scopes *scopePlan
 }
 
 // Tracer implements trace.TracerProvider.
 func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
-	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
+	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...), apart: t.apart.Tracer(name, options...)}
 }
 
 type tracer struct {
 	embedded.Tracer
 	rec   *Recorder
 	inner trace.Tracer
+	apart trace.Tracer
 }
 
 // Start implements trace.Tracer.
@@ -213,7 +232,7 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	}
 	ctx, s, err := t.rec.begin(ctx, p)
 	if err != nil {
-		return t.inner.Start(ctx, name, options...)
+		return t.apart.Start(ctx, name, options...)
 	}
 	return ctx, (*contextSpan)(s)
 }

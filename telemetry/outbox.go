@@ -174,8 +174,7 @@ func (e *otelEnd) deliver() {
 	if e.fail != nil {
 		s.otel.SetStatus(codes.Error, e.fail.Text)
 	}
-	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, e.at))
-	s.otel.End(s.endOptions[:]...)
+	s.rec.otel.end(s, e.at)
 }
 
 // warn logs a warning. A warning with a kind is logged once.

@@ -246,7 +246,7 @@ func (r *Run) root() *part {
 // OnStart implements sdktrace.SpanProcessor. It records a long span. If the span's trace
 // is not a part of the run yet, it becomes the newest part.
 func (r *Run) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if !isLong(spans.Index(s.Name())) {
+	if r == nil || !isLong(spans.Index(s.Name())) {
 		return
 	}
 	sc := s.SpanContext()
@@ -263,6 +263,9 @@ func (r *Run) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
 
 // OnEnd implements sdktrace.SpanProcessor.
 func (r *Run) OnEnd(s sdktrace.ReadOnlySpan) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.long, s.SpanContext().SpanID())
