@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -31,6 +32,7 @@ type otelSide struct {
 	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
 	hub     *dispatch.Hub        // the outputs
 	above   trace.SpanContext    // the span of another process that the run belongs to
+	sampled bool                 // a sampler of the program sees the attributes of a span before the span starts
 	offer   *outputs.Telemetry   // to an output that gets every span
 	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
 }
@@ -66,10 +68,15 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 			at = o.time(s.data.Start)
 		}
 		options := append(s.startOptions[:0], trace.WithTimestamp(at))
-		if kvs := o.attributes(s); len(kvs) > 0 {
-			options = append(options, trace.WithAttributes(kvs...))
+		kvs := o.attributes(s)
+		if o.sampled {
+			options = append(options, trace.WithAttributes(kvs.all()...))
 		}
 		_, s.otel = o.tracer.Start(ctx, s.data.Name, options...)
+		if !o.sampled { // the SDK copies an option twice more
+			s.otel.SetAttributes(kvs.all()...)
+		}
+		kvs.release()
 	}
 	s.identify()
 	if span, ok := s.otel.(sdktrace.ReadWriteSpan); ok {
@@ -150,21 +157,46 @@ func substitute(ctx context.Context) trace.Span {
 
 // attributes returns the initial attributes of the OpenTelemetry span: those of
 // the record and, for backends that get the span, the progress of the training.
-func (o *otelSide) attributes(s *Span) []attribute.KeyValue {
+func (o *otelSide) attributes(s *Span) *keyValues {
 	if s.index != phase.Iteration || o.steps == nil {
-		return attrvalue.AppendOTel(nil, s.data.Attributes)
+		return lent(s.data.Attributes)
 	}
-	all, epoch := s.data.Attributes, o.steps.Epoch()
-	n := len(all) + 1
-	if epoch >= 0 {
-		n++
+	step := [2]attribute.KeyValue{attribute.Int64(attributes.Step, o.steps.Step())}
+	if epoch := o.steps.Epoch(); epoch >= 0 {
+		step[1] = attribute.Int64(attributes.Epoch, epoch)
+		return lent(s.data.Attributes, step[:]...)
 	}
-	kvs := attrvalue.AppendOTel(make([]attribute.KeyValue, 0, n), all)
-	kvs = append(kvs, attribute.Int64(attributes.Step, o.steps.Step()))
-	if epoch >= 0 {
-		kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
+	return lent(s.data.Attributes, step[:1]...)
+}
+
+// keyValues are attributes for one call of the SDK, which copies them. Their memory is
+// reused. nil means none.
+type keyValues []attribute.KeyValue
+
+var unused = sync.Pool{New: func() any { return new(keyValues) }}
+
+// lent returns the attributes attrs and more, to be released after the call.
+func lent(attrs []attributes.Attr, more ...attribute.KeyValue) *keyValues {
+	if len(attrs)+len(more) == 0 {
+		return nil
 	}
-	return kvs
+	k := unused.Get().(*keyValues)
+	*k = append(attrvalue.AppendOTel((*k)[:0], attrs), more...)
+	return k
+}
+
+func (k *keyValues) all() []attribute.KeyValue {
+	if k == nil {
+		return nil
+	}
+	return *k
+}
+
+func (k *keyValues) release() {
+	if k != nil {
+		clear(*k)
+		unused.Put(k)
+	}
 }
 
 // FromContext returns the telemetry span that ctx carries, or nil.

@@ -147,9 +147,9 @@ func (o *outbox) deliver(c *call) {
 	o.meters.Record(&c.entry.Reading)
 	for i := range c.events {
 		e := &c.events[i]
-		kvs := attrvalue.AppendOTel(nil, e.event.Attributes)
-		at := time.Unix(0, e.event.Time)
-		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(at), trace.WithAttributes(kvs...))
+		kvs := lent(e.event.Attributes)
+		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(time.Unix(0, e.event.Time)), trace.WithAttributes(kvs.all()...))
+		kvs.release()
 		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {
 			o.hub.OnEvent(ro, e.event)
 		}

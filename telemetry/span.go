@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/spantree"
@@ -211,7 +210,9 @@ func (s *Span) SetAttrs(attrs ...attributes.Attr) {
 		return
 	}
 	r.out.deliver(&c)
-	s.otel.SetAttributes(attrvalue.AppendOTel(nil, attrs)...)
+	kvs := lent(attrs)
+	s.otel.SetAttributes(kvs.all()...)
+	kvs.release()
 }
 
 // AddEvent records an event of the span now. It reaches the outputs at once,
