@@ -219,7 +219,10 @@ func (a *assembly) attach(ctx context.Context) error {
 	active.Enter()
 	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(identity.Version))
 	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk, apart: p.apart, scopes: p.scopes}
-	r.otel.run, r.otel.hub, r.otel.sampled = a.run, p.hub, a.sampler != nil
+	r.otel.run, r.otel.hub = a.run, p.hub
+	if a.sampler == nil {
+		r.otel.ids = a.run.IDs(a.ids)
+	}
 	var selected filter.Table
 	if selected.Add(a.export); a.spanExporters > 0 && selected.Span(-1, spans.TrainingIteration) != 0 {
 		r.otel.steps = p.progress

@@ -18,6 +18,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // scopeName is the instrumentation scope of the spans that a recorder starts.
@@ -31,8 +32,8 @@ type otelSide struct {
 	tracers trace.TracerProvider // the provider whose spans nest with those of the recorder
 	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
 	hub     *dispatch.Hub        // the outputs
+	ids     sdktrace.IDGenerator // of the SDK; nil if the program has a sampler
 	above   trace.SpanContext    // the span of another process that the run belongs to
-	sampled bool                 // a sampler of the program sees the attributes of a span before the span starts
 	offer   *outputs.Telemetry   // to an output that gets every span
 	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
 }
@@ -60,28 +61,34 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	}
 	s.starting = o.run.Place(ctx, p.index, s.to, p.root)
 	ctx = (*startContext)(s)
-	if p.tracer != nil {
+	switch {
+	case o.ids != nil && s.to&o.hub.Spans() == 0:
+		s.otel = o.unseen(ctx, p.root)
+		s.identify()
+		o.run.Start(s.data.Name, s.otel.SpanContext(), s.to)
+		return nil
+	case p.tracer != nil:
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
-	} else {
+	default:
 		at := p.at
 		if at.IsZero() {
 			at = o.time(s.data.Start)
 		}
 		options := append(s.startOptions[:0], trace.WithTimestamp(at))
 		kvs := o.attributes(s)
-		if o.sampled {
+		if o.ids == nil {
 			options = append(options, trace.WithAttributes(kvs.all()...))
 		}
 		_, s.otel = o.tracer.Start(ctx, s.data.Name, options...)
-		if !o.sampled { // the SDK copies an option twice more
+		if o.ids != nil { // an option would be copied twice more
 			s.otel.SetAttributes(kvs.all()...)
 		}
 		kvs.release()
 	}
 	s.identify()
 	if span, ok := s.otel.(sdktrace.ReadWriteSpan); ok {
-		o.run.OnStart(ctx, span)
-		o.hub.OnStart(ctx, span)
+		o.run.Start(s.data.Name, s.otel.SpanContext(), s.to)
+		o.hub.Start(ctx, (*contextSpan)(s), span)
 	}
 	return nil
 }
@@ -89,12 +96,44 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 // end ends a span. The SDK does not change it afterwards, so the outputs get the span
 // itself in place of a copy.
 func (o *otelSide) end(s *Span, at int64) {
+	if u, ok := s.otel.(*unseen); ok {
+		o.run.Stop(u.SpanContext().SpanID())
+		return
+	}
 	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, at))
 	s.otel.End(s.endOptions[:]...)
 	if span, ok := s.otel.(sdktrace.ReadOnlySpan); ok {
-		o.run.OnEnd(span)
-		o.hub.OnEnd(span)
+		o.run.Stop(s.data.SpanID)
+		o.hub.Stop((*contextSpan)(s), span)
 	}
+}
+
+// unseen is the OpenTelemetry side of a span that no output gets from OpenTelemetry: its
+// ids. The SDK does not make the span.
+type unseen struct {
+	noop.Span
+	is trace.SpanContext
+}
+
+// SpanContext implements trace.Span.
+func (u *unseen) SpanContext() trace.SpanContext { return u.is }
+
+// unseen returns an unseen span below that of ctx, with the ids that the SDK would give
+// it.
+func (o *otelSide) unseen(ctx context.Context, root bool) *unseen {
+	var parent trace.SpanContext
+	if !root {
+		parent = trace.SpanContextFromContext(ctx)
+	}
+	is := trace.SpanContextConfig{
+		TraceID: parent.TraceID(), TraceFlags: parent.TraceFlags() | trace.FlagsSampled, TraceState: parent.TraceState(),
+	}
+	if is.TraceID.IsValid() {
+		is.SpanID = o.ids.NewSpanID(ctx, is.TraceID)
+	} else {
+		is.TraceID, is.SpanID = o.ids.NewIDs(ctx)
+	}
+	return &unseen{is: trace.NewSpanContext(is)}
 }
 
 func (s *Span) identify() {

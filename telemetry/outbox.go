@@ -151,7 +151,7 @@ func (o *outbox) deliver(c *call) {
 		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(time.Unix(0, e.event.Time)), trace.WithAttributes(kvs.all()...))
 		kvs.release()
 		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {
-			o.hub.OnEvent(ro, e.event)
+			o.hub.Event((*contextSpan)(e.span), ro, e.event)
 		}
 	}
 	for i := range c.ends {
