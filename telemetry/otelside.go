@@ -111,9 +111,11 @@ func (o *otelSide) end(s *Span, at int64) {
 // unseen is the OpenTelemetry side of a span that no output gets from OpenTelemetry: its
 // ids. The SDK does not make the span.
 type unseen struct {
-	noop.Span
-	is trace.SpanContext
+	trace.Span // has no effect
+	is         trace.SpanContext
 }
+
+var noEffect trace.Span = noop.Span{}
 
 // SpanContext implements trace.Span.
 func (u *unseen) SpanContext() trace.SpanContext { return u.is }
@@ -133,7 +135,7 @@ func (o *otelSide) unseen(ctx context.Context, root bool) *unseen {
 	} else {
 		is.TraceID, is.SpanID = o.ids.NewIDs(ctx)
 	}
-	return &unseen{is: trace.NewSpanContext(is)}
+	return &unseen{noEffect, trace.NewSpanContext(is)}
 }
 
 func (s *Span) identify() {
