@@ -102,7 +102,7 @@ func (o *otelSide) end(s *Span, at int64) {
 	}
 	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, at))
 	s.otel.End(s.endOptions[:]...)
-	if span, ok := s.otel.(sdktrace.ReadOnlySpan); ok {
+	if span, ok := s.otel.(sdktrace.ReadWriteSpan); ok {
 		o.run.Stop(s.data.SpanID)
 		o.hub.Stop((*contextSpan)(s), span)
 	}

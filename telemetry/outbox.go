@@ -150,8 +150,8 @@ func (o *outbox) deliver(c *call) {
 		kvs := lent(e.event.Attributes)
 		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(time.Unix(0, e.event.Time)), trace.WithAttributes(kvs.all()...))
 		kvs.release()
-		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {
-			o.hub.Event((*contextSpan)(e.span), ro, e.event)
+		if span, ok := e.span.otel.(sdktrace.ReadWriteSpan); ok {
+			o.hub.Event((*contextSpan)(e.span), span, e.event)
 		}
 	}
 	for i := range c.ends {

@@ -44,7 +44,9 @@ func TestUnseenSpans(t *testing.T) {
 		s.End()
 		return all
 	}
-	made := contexts(func(b *telemetry.TrainingTelemetryBuilder) { b.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(takesAll{})) })
+	made := contexts(func(b *telemetry.TrainingTelemetryBuilder) {
+		b.WithSpanProcessor(sdktrace.NewSimpleSpanProcessor(takesAll{}))
+	})
 	for name, change := range map[string]func(*telemetry.TrainingTelemetryBuilder){
 		"no output of spans": func(*telemetry.TrainingTelemetryBuilder) {},
 		"filtered": func(b *telemetry.TrainingTelemetryBuilder) {

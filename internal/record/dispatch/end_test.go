@@ -147,7 +147,7 @@ func TestPanics(t *testing.T) {
 	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h))
 	for range 500 {
 		_, s := tp.Tracer("").Start(context.Background(), "x")
-		h.Event(everywhere{Span: s}, s.(sdktrace.ReadOnlySpan), outputs.Event{})
+		h.Event(everywhere{Span: s}, s.(sdktrace.ReadWriteSpan), outputs.Event{})
 		s.End()
 	}
 	if k := h.ScopeKinds("a", "b", filter.Only(0)); len(k) != 0 {

@@ -26,7 +26,7 @@ import (
 // Hub passes spans and records to the outputs. Attach must be called before any other
 // method; after that the set of outputs does not change, and all methods are safe for
 // concurrent use. The recorder calls Start, Event and Stop for its spans; for other spans
-// the Hub is a span processor.
+// of the SDK the Hub is a span processor.
 type Hub struct {
 	// Filter holds the filters of the outputs, in the order of attachment.
 	Filter filter.Table
@@ -39,7 +39,7 @@ type Hub struct {
 	takesSpans, takesRecords, takesScopes, remote filter.Set
 
 	mu    sync.Mutex
-	apart map[trace.SpanID]filter.Set // open spans that are not the recorder's and that some output does not get
+	apart map[trace.SpanID]filter.Set // the outputs that get an open span that is not the recorder's, unless all do
 	some  atomic.Int64                // len(apart), readable without the lock
 
 	ending sync.Once
@@ -177,7 +177,7 @@ func (h *Hub) Drain() {
 type receivers struct {
 	of    filter.Span // nil if the span is not the recorder's
 	to    filter.Set
-	moved filter.Set // the outputs in to that get the span under another parent
+	moved filter.Set // the outputs in to that get the span, a writable one, under another parent
 }
 
 // receivers returns the outputs that get a span of the recorder.
@@ -191,12 +191,12 @@ func (h *Hub) Start(ctx context.Context, of filter.Span, s sdktrace.ReadWriteSpa
 }
 
 // Event passes on an event of an open span of the recorder.
-func (h *Hub) Event(of filter.Span, s sdktrace.ReadOnlySpan, e outputs.Event) {
+func (h *Hub) Event(of filter.Span, s sdktrace.ReadWriteSpan, e outputs.Event) {
 	h.write(h.receivers(of), s, &[1]outputs.Record{{Kind: outputs.KindEvent, Event: e}})
 }
 
 // Stop passes on the end of a span of the recorder.
-func (h *Hub) Stop(of filter.Span, s sdktrace.ReadOnlySpan) { h.stop(h.receivers(of), s) }
+func (h *Hub) Stop(of filter.Span, s sdktrace.ReadWriteSpan) { h.stop(h.receivers(of), s) }
 
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
@@ -258,38 +258,21 @@ func (h *Hub) write(r receivers, s sdktrace.ReadOnlySpan, batch *[1]outputs.Reco
 		}
 		batch[0].Snapshot = s
 		if r.moved.Has(a.number) {
-			batch[0].Snapshot = moved(s, filter.Parent(r.of, a.number))
+			batch[0].Snapshot = movedSpan{s.(sdktrace.ReadWriteSpan), filter.Parent(r.of, a.number)}
 		}
 		a.write(batch[:])
 	}
 	batch[0].Snapshot = nil
 }
 
-// moved returns a span with another parent. A writable span stays writable.
-func moved(s sdktrace.ReadOnlySpan, parent trace.SpanContext) sdktrace.ReadOnlySpan {
-	if open, ok := s.(sdktrace.ReadWriteSpan); ok {
-		return movedStart{open, parent}
-	}
-	return movedEnd{s, parent}
+// movedSpan is a span with another parent.
+type movedSpan struct {
+	sdktrace.ReadWriteSpan
+	parent trace.SpanContext
 }
 
-// movedStart and movedEnd are spans with another parent.
-type (
-	movedStart struct {
-		sdktrace.ReadWriteSpan
-		parent trace.SpanContext
-	}
-	movedEnd struct {
-		sdktrace.ReadOnlySpan
-		parent trace.SpanContext
-	}
-)
-
 // Parent implements sdktrace.ReadOnlySpan.
-func (m movedStart) Parent() trace.SpanContext { return m.parent }
-
-// Parent implements sdktrace.ReadOnlySpan.
-func (m movedEnd) Parent() trace.SpanContext { return m.parent }
+func (m movedSpan) Parent() trace.SpanContext { return m.parent }
 
 // Held returns the number of open spans in memory.
 func (h *Hub) Held() int { return int(h.some.Load()) }
