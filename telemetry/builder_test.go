@@ -270,8 +270,8 @@ func TestExportedIterationAllocations(t *testing.T) {
 		least = min(least, testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) }))
 	}
 	most := 6.0
-	if raceEnabled {
-		most++
+	if raceEnabled { // its pools lose entries
+		most += 3
 	}
 	if least > most {
 		t.Errorf("an iteration for a span exporter allocates %v times, want at most %v", least, most)
