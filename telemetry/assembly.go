@@ -215,11 +215,14 @@ func (a *assembly) attach(ctx context.Context) error {
 	if err := a.attachOutputs(ctx); err != nil {
 		return err
 	}
-	p.sdk = a.sdk(ctx)
+	a.sdk(ctx)
 	active.Enter()
 	r.otel.tracer = p.sdk.Tracer(scopeName, trace.WithInstrumentationVersion(identity.Version))
-	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk, scopes: p.scopes}
-	r.otel.run = a.run
+	r.otel.tracers = &tracerProvider{rec: r, inner: p.sdk, apart: p.apart, scopes: p.scopes}
+	r.otel.run, r.otel.hub = a.run, p.hub
+	if a.sampler == nil {
+		r.otel.ids = a.run.IDs(a.ids)
+	}
 	var selected filter.Table
 	if selected.Add(a.export); a.spanExporters > 0 && selected.Span(-1, spans.TrainingIteration) != 0 {
 		r.otel.steps = p.progress
@@ -296,8 +299,11 @@ func (a *assembly) traceRun() *segment.Run {
 	return segment.NewRun(o)
 }
 
-// sdk makes the OpenTelemetry part of the provider.
-func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
+// sdk makes the OpenTelemetry part of the provider: the SDK for the spans of the
+// recorder and the one for spans that the recorder does not have. Only that has span
+// processors, for which the SDK makes a copy of each ended span: the recorder itself
+// passes its spans on.
+func (a *assembly) sdk(ctx context.Context) {
 	var tags []string
 	if t := a.p.rec.training.Load(); t != nil {
 		tags, _ = settings.Tags(t)
@@ -311,13 +317,11 @@ func (a *assembly) sdk(ctx context.Context) *sdktrace.TracerProvider {
 		sampler = sdktrace.AlwaysSample()
 	}
 	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids))}
+	a.p.sdk = sdktrace.NewTracerProvider(options...)
 	if a.run != nil { // before the outputs, which use it
 		options = append(options, sdktrace.WithSpanProcessor(a.run))
 	}
-	if a.p.hub.Spans() != 0 {
-		options = append(options, sdktrace.WithSpanProcessor(a.p.hub))
-	}
-	return sdktrace.NewTracerProvider(options...)
+	a.p.apart = sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(a.p.hub))...)
 }
 
 // meter makes the metrics.

@@ -34,7 +34,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 		}
 		r.out.deliver(&c)
 		err = r.fail(phase.CallsOf(p.index).Start, err)
-		return ctx, &Span{rec: r, index: -1, state: spanRefused, errs: &spanErrors{problem: err}}, err
+		return ctx, &Span{rec: r, index: -1, state: spanRefused, rare: &rare{problem: err}}, err
 	}
 	if cause := r.otel.start(ctx, s, p); cause != nil {
 		r.out.warn(warnStart, "the OpenTelemetry SDK could not start a span", "span", p.name, "panic", cause)
@@ -59,7 +59,7 @@ func (r *Recorder) scope(ctx context.Context, name string, options []StartOption
 	var p startParams
 	if err := p.standard(r, name, options); err != nil {
 		err = r.fail(phase.Call{Record: "start", Text: "Start"}, err)
-		return ctx, &Span{rec: r, index: -1, state: spanRefused, errs: &spanErrors{problem: err}}
+		return ctx, &Span{rec: r, index: -1, state: spanRefused, rare: &rare{problem: err}}
 	}
 	p.scoped = true
 	ctx, s, _ := r.begin(ctx, &p)

@@ -247,7 +247,7 @@ func TestIterationAllocations(t *testing.T) {
 		iterate(t, ctx, cb)
 	}
 	after := testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) })
-	most := 5.0
+	most := 2.0
 	if raceEnabled {
 		most++
 	}
@@ -256,8 +256,7 @@ func TestIterationAllocations(t *testing.T) {
 	}
 }
 
-// What a span exporter adds to an iteration: the attributes and the SDK's copy
-// of the ended span.
+// What a span exporter adds to an iteration: the SDK's span with its options and attributes.
 func TestExportedIterationAllocations(t *testing.T) {
 	ctx, cb := inLoop(t, func(b *telemetry.TrainingTelemetryBuilder) {
 		b.WithSpanExporter(takesAll{}).WithExportCustomization(config.Export{Mode: config.ExportAll}).
@@ -270,9 +269,9 @@ func TestExportedIterationAllocations(t *testing.T) {
 	for range 20 {
 		least = min(least, testing.AllocsPerRun(49, func() { iterate(t, ctx, cb) }))
 	}
-	most := 13.0
-	if raceEnabled {
-		most++
+	most := 6.0
+	if raceEnabled { // its pools lose entries
+		most += 3
 	}
 	if least > most {
 		t.Errorf("an iteration for a span exporter allocates %v times, want at most %v", least, most)

@@ -101,7 +101,7 @@ func (s *Span) recordError(message string, cause error, at time.Time, extra []at
 	_ = r.record(s, "", at, true, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindError, f.Event(message, t), false)
 		if s.parent != nil {
-			s.parent.errors().inner = cause
+			s.parent.rarely().inner = cause
 		}
 	})
 }

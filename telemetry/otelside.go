@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -14,8 +15,10 @@ import (
 	"github.com/trainspan/trainspan/internal/record/segment"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/embedded"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // scopeName is the instrumentation scope of the spans that a recorder starts.
@@ -28,6 +31,8 @@ type otelSide struct {
 	tracer  trace.Tracer
 	tracers trace.TracerProvider // the provider whose spans nest with those of the recorder
 	run     *segment.Run         // the traces of the run; nil if a span is in its parent's trace
+	hub     *dispatch.Hub        // the outputs
+	ids     sdktrace.IDGenerator // of the SDK; nil if the program has a sampler
 	above   trace.SpanContext    // the span of another process that the run belongs to
 	offer   *outputs.Telemetry   // to an output that gets every span
 	steps   *outputs.Progress    // what spans of iterations carry of it; nil: nothing
@@ -56,21 +61,81 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	}
 	s.starting = o.run.Place(ctx, p.index, s.to, p.root)
 	ctx = (*startContext)(s)
-	if p.tracer != nil {
+	switch {
+	case o.ids != nil && s.to&o.hub.Spans() == 0:
+		s.otel = o.unseen(ctx, p.root)
+		s.identify()
+		o.run.Start(s.data.Name, s.otel.SpanContext(), s.to)
+		return nil
+	case p.tracer != nil:
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
-	} else {
+	default:
 		at := p.at
 		if at.IsZero() {
 			at = o.time(s.data.Start)
 		}
 		options := append(s.startOptions[:0], trace.WithTimestamp(at))
-		if kvs := o.attributes(s); len(kvs) > 0 {
-			options = append(options, trace.WithAttributes(kvs...))
+		kvs := o.attributes(s)
+		if o.ids == nil {
+			options = append(options, trace.WithAttributes(kvs.all()...))
 		}
 		_, s.otel = o.tracer.Start(ctx, s.data.Name, options...)
+		if o.ids != nil { // an option would be copied twice more
+			s.otel.SetAttributes(kvs.all()...)
+		}
+		kvs.release()
 	}
 	s.identify()
+	if span, ok := s.otel.(sdktrace.ReadWriteSpan); ok {
+		o.run.Start(s.data.Name, s.otel.SpanContext(), s.to)
+		o.hub.Start(ctx, (*contextSpan)(s), span)
+	}
 	return nil
+}
+
+// end ends a span. The SDK does not change it afterwards, so the outputs get the span
+// itself in place of a copy.
+func (o *otelSide) end(s *Span, at int64) {
+	if u, ok := s.otel.(*unseen); ok {
+		o.run.Stop(u.SpanContext().SpanID())
+		return
+	}
+	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, at))
+	s.otel.End(s.endOptions[:]...)
+	if span, ok := s.otel.(sdktrace.ReadWriteSpan); ok {
+		o.run.Stop(s.data.SpanID)
+		o.hub.Stop((*contextSpan)(s), span)
+	}
+}
+
+// unseen is the OpenTelemetry side of a span that no output gets from OpenTelemetry: its
+// ids. The SDK does not make the span.
+type unseen struct {
+	trace.Span // has no effect
+	is         trace.SpanContext
+}
+
+var noEffect trace.Span = noop.Span{}
+
+// SpanContext implements trace.Span.
+func (u *unseen) SpanContext() trace.SpanContext { return u.is }
+
+// unseen returns an unseen span below that of ctx, with the ids that the SDK would give
+// it.
+func (o *otelSide) unseen(ctx context.Context, root bool) *unseen {
+	var parent trace.SpanContext
+	if !root {
+		parent = trace.SpanContextFromContext(ctx)
+	}
+	is := trace.SpanContextConfig{
+		TraceID: parent.TraceID(), TraceFlags: parent.TraceFlags() | trace.FlagsSampled, TraceState: parent.TraceState(),
+	}
+	if is.TraceID.IsValid() {
+		is.SpanID = o.ids.NewSpanID(ctx, is.TraceID)
+	} else {
+		is.TraceID, is.SpanID = o.ids.NewIDs(ctx)
+	}
+	return &unseen{noEffect, trace.NewSpanContext(is)}
 }
 
 func (s *Span) identify() {
@@ -133,21 +198,46 @@ func substitute(ctx context.Context) trace.Span {
 
 // attributes returns the initial attributes of the OpenTelemetry span: those of
 // the record and, for backends that get the span, the progress of the training.
-func (o *otelSide) attributes(s *Span) []attribute.KeyValue {
+func (o *otelSide) attributes(s *Span) *keyValues {
 	if s.index != phase.Iteration || o.steps == nil {
-		return attrvalue.AppendOTel(nil, s.data.Attributes)
+		return lent(s.data.Attributes)
 	}
-	all, epoch := s.data.Attributes, o.steps.Epoch()
-	n := len(all) + 1
-	if epoch >= 0 {
-		n++
+	step := [2]attribute.KeyValue{attribute.Int64(attributes.Step, o.steps.Step())}
+	if epoch := o.steps.Epoch(); epoch >= 0 {
+		step[1] = attribute.Int64(attributes.Epoch, epoch)
+		return lent(s.data.Attributes, step[:]...)
 	}
-	kvs := attrvalue.AppendOTel(make([]attribute.KeyValue, 0, n), all)
-	kvs = append(kvs, attribute.Int64(attributes.Step, o.steps.Step()))
-	if epoch >= 0 {
-		kvs = append(kvs, attribute.Int64(attributes.Epoch, epoch))
+	return lent(s.data.Attributes, step[:1]...)
+}
+
+// keyValues are attributes for one call of the SDK, which copies them. Their memory is
+// reused. nil means none.
+type keyValues []attribute.KeyValue
+
+var unused = sync.Pool{New: func() any { return new(keyValues) }}
+
+// lent returns the attributes attrs and more, to be released after the call.
+func lent(attrs []attributes.Attr, more ...attribute.KeyValue) *keyValues {
+	if len(attrs)+len(more) == 0 {
+		return nil
 	}
-	return kvs
+	k := unused.Get().(*keyValues)
+	*k = append(attrvalue.AppendOTel((*k)[:0], attrs), more...)
+	return k
+}
+
+func (k *keyValues) all() []attribute.KeyValue {
+	if k == nil {
+		return nil
+	}
+	return *k
+}
+
+func (k *keyValues) release() {
+	if k != nil {
+		clear(*k)
+		unused.Put(k)
+	}
 }
 
 // FromContext returns the telemetry span that ctx carries, or nil.
@@ -187,18 +277,20 @@ type tracerProvider struct {
 	embedded.TracerProvider
 	rec    *Recorder
 	inner  trace.TracerProvider
+	apart  trace.TracerProvider // of spans that the recorder does not have
 	scopes *scopePlan
 }
 
 // Tracer implements trace.TracerProvider.
 func (t *tracerProvider) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
-	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...)}
+	return &tracer{rec: t.rec, inner: t.inner.Tracer(name, options...), apart: t.apart.Tracer(name, options...)}
 }
 
 type tracer struct {
 	embedded.Tracer
 	rec   *Recorder
 	inner trace.Tracer
+	apart trace.Tracer
 }
 
 // Start implements trace.Tracer.
@@ -213,7 +305,7 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 	}
 	ctx, s, err := t.rec.begin(ctx, p)
 	if err != nil {
-		return t.inner.Start(ctx, name, options...)
+		return t.apart.Start(ctx, name, options...)
 	}
 	return ctx, (*contextSpan)(s)
 }

@@ -147,11 +147,11 @@ func (o *outbox) deliver(c *call) {
 	o.meters.Record(&c.entry.Reading)
 	for i := range c.events {
 		e := &c.events[i]
-		kvs := attrvalue.AppendOTel(nil, e.event.Attributes)
-		at := time.Unix(0, e.event.Time)
-		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(at), trace.WithAttributes(kvs...))
-		if ro, ok := e.span.otel.(sdktrace.ReadOnlySpan); ok {
-			o.hub.OnEvent(ro, e.event)
+		kvs := lent(e.event.Attributes)
+		e.span.otel.AddEvent(e.event.Name, trace.WithTimestamp(time.Unix(0, e.event.Time)), trace.WithAttributes(kvs.all()...))
+		kvs.release()
+		if span, ok := e.span.otel.(sdktrace.ReadWriteSpan); ok {
+			o.hub.Event((*contextSpan)(e.span), span, e.event)
 		}
 	}
 	for i := range c.ends {
@@ -174,8 +174,7 @@ func (e *otelEnd) deliver() {
 	if e.fail != nil {
 		s.otel.SetStatus(codes.Error, e.fail.Text)
 	}
-	s.endOptions[0] = trace.WithTimestamp(time.Unix(0, e.at))
-	s.otel.End(s.endOptions[:]...)
+	s.rec.otel.end(s, e.at)
 }
 
 // warn logs a warning. A warning with a kind is logged once.

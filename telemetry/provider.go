@@ -26,6 +26,7 @@ type Provider struct {
 	rec      *Recorder
 	hub      *dispatch.Hub
 	sdk      *sdktrace.TracerProvider // nil if disabled
+	apart    *sdktrace.TracerProvider // for spans that the recorder does not have; nil if disabled
 	progress *outputs.Progress
 	unused   []Output // of a rank that is off
 	scopes   *scopePlan
@@ -215,7 +216,7 @@ func (p *Provider) finish(ctx context.Context) error {
 		if p.sdk == nil {
 			return dispatch.Discard(ctx, p.unused)
 		}
-		return errors.Join(p.hub.End(ctx, p.losses.report), p.sdk.Shutdown(ctx))
+		return errors.Join(p.hub.End(ctx, p.losses.report), p.sdk.Shutdown(ctx), p.apart.Shutdown(ctx))
 	})
 }
 

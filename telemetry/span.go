@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
-	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/spantree"
@@ -62,8 +61,8 @@ func (s *Span) id() string {
 func (s *Span) Err() (problem error) {
 	if s != nil && s.rec != nil {
 		s.rec.locked(func() {
-			if s.errs != nil {
-				problem = s.errs.problem
+			if s.rare != nil {
+				problem = s.rare.problem
 			}
 		})
 	}
@@ -156,8 +155,8 @@ func (s *Span) finish(e End) {
 func (s *Span) note(err error) {
 	if err != nil && !errors.Is(err, ErrClosed) {
 		s.rec.locked(func() {
-			errs := s.errors()
-			errs.problem = errors.Join(errs.problem, err)
+			of := s.rarely()
+			of.problem = errors.Join(of.problem, err)
 		})
 	}
 }
@@ -181,12 +180,7 @@ func (s *Span) SetTokens(n int64) {
 
 func (s *Span) setIteration(e spantree.Consumed) {
 	if s != nil && s.rec != nil && s.index == phase.Iteration {
-		s.rec.locked(func() {
-			if s.consumed == nil {
-				s.consumed = new(spantree.Consumed)
-			}
-			s.consumed.Add(e)
-		})
+		s.rec.locked(func() { s.rarely().consumed.Add(e) })
 	}
 }
 
@@ -211,7 +205,9 @@ func (s *Span) SetAttrs(attrs ...attributes.Attr) {
 		return
 	}
 	r.out.deliver(&c)
-	s.otel.SetAttributes(attrvalue.AppendOTel(nil, attrs)...)
+	kvs := lent(attrs)
+	s.otel.SetAttributes(kvs.all()...)
+	kvs.release()
 }
 
 // AddEvent records an event of the span now. It reaches the outputs at once,

@@ -114,8 +114,8 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 	f := e.failure
 	if s.index >= 0 {
 		used := e.used
-		if s.consumed != nil {
-			used = *s.consumed
+		if s.rare != nil {
+			used = s.rare.consumed
 			used.Add(e.used)
 		}
 		loop, _ := r.tree.named(phase.Training)
@@ -135,7 +135,7 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 		r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
 	}
 	if f != nil && s.parent != nil {
-		s.parent.errors().inner = f.Err
+		s.parent.rarely().inner = f.Err
 	}
 	r.tree.remove(s)
 	c.own = r.out.stop(c, s, t, nil, f)
@@ -164,8 +164,8 @@ func (r *Recorder) childFailedWith(s *Span, err error) bool {
 	}
 	var inner error
 	r.locked(func() {
-		if s.errs != nil {
-			inner = s.errs.inner
+		if s.rare != nil {
+			inner = s.rare.inner
 		}
 	})
 	return inner != nil && failure.Same(err, inner)

@@ -50,34 +50,34 @@ type Span struct {
 
 	// The options for its start and its end in OpenTelemetry, which does not keep
 	// them: here they need no extra memory.
-	startOptions [2]trace.SpanStartOption
+	startOptions [1]trace.SpanStartOption
 	endOptions   [1]trace.SpanEndOption
 
 	// Guarded by the recorder's lock.
 	data       outputs.SpanData
 	state      spanState
-	ambient    bool        // it is a parent for callbacks, without a context
-	hook       bool        // it stands for an ambient scope of package ai
-	scoped     bool        // it belongs to a scope
-	errored    bool        // an error was recorded
-	errs       *spanErrors // nil: none
+	ambient    bool  // it is a parent for callbacks, without a context
+	hook       bool  // it stands for an ambient scope of package ai
+	scoped     bool  // it belongs to a scope
+	errored    bool  // an error was recorded
+	rare       *rare // nil: nothing
 	prev, next *Span
-	consumed   *spantree.Consumed // of a training iteration, set before its end; nil: not set
-	step       int64              // of a checkpoint save
+	step       int64 // of a checkpoint save
 }
 
-// spanErrors are what few spans have.
-type spanErrors struct {
-	inner   error // the latest error with which a span below ended
-	problem error // of telemetry with the span
+// rare is what few spans have.
+type rare struct {
+	inner    error             // the latest error with which a span below ended
+	problem  error             // of telemetry with the span
+	consumed spantree.Consumed // of a training iteration, set before its end
 }
 
-// errors returns the errors of a span, to be set. The lock is held.
-func (s *Span) errors() *spanErrors {
-	if s.errs == nil {
-		s.errs = new(spanErrors)
+// rarely returns what few spans have, to be set. The lock is held.
+func (s *Span) rarely() *rare {
+	if s.rare == nil {
+		s.rare = new(rare)
 	}
-	return s.errs
+	return s.rare
 }
 
 // contextSpan is the view of a Span that contexts carry: the OpenTelemetry API

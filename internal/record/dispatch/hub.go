@@ -25,7 +25,8 @@ import (
 
 // Hub passes spans and records to the outputs. Attach must be called before any other
 // method; after that the set of outputs does not change, and all methods are safe for
-// concurrent use. The Hub is also the span processor of the SDK's tracer provider.
+// concurrent use. The recorder calls Start, Event and Stop for its spans; for other spans
+// of the SDK the Hub is a span processor.
 type Hub struct {
 	// Filter holds the filters of the outputs, in the order of attachment.
 	Filter filter.Table
@@ -38,8 +39,8 @@ type Hub struct {
 	takesSpans, takesRecords, takesScopes, remote filter.Set
 
 	mu    sync.Mutex
-	apart map[trace.SpanID]started // open spans that some output does not get, or gets under another parent
-	some  atomic.Int64             // len(apart), readable without the lock
+	apart map[trace.SpanID]filter.Set // the outputs that get an open span that is not the recorder's, unless all do
+	some  atomic.Int64                // len(apart), readable without the lock
 
 	ending sync.Once
 	err    error
@@ -172,117 +173,106 @@ func (h *Hub) Drain() {
 	}
 }
 
-// started records which outputs got the start of a span.
-type started struct {
-	span  filter.Span // nil if the span is not the recorder's
-	to    filter.Set  // the outputs that got it
-	moved filter.Set  // the outputs in to that got it under another parent
+// receivers are the outputs that get a span of the SDK.
+type receivers struct {
+	of    filter.Span // nil if the span is not the recorder's
+	to    filter.Set
+	moved filter.Set // the outputs in to that get the span, a writable one, under another parent
 }
+
+// receivers returns the outputs that get a span of the recorder.
+func (h *Hub) receivers(of filter.Span) receivers {
+	return receivers{of, of.Outputs() & h.takesSpans, filter.Moved(of) & h.takesSpans}
+}
+
+// Start passes on the start of a span of the recorder, with the context of its start.
+func (h *Hub) Start(ctx context.Context, of filter.Span, s sdktrace.ReadWriteSpan) {
+	h.start(ctx, h.receivers(of), s)
+}
+
+// Event passes on an event of an open span of the recorder.
+func (h *Hub) Event(of filter.Span, s sdktrace.ReadWriteSpan, e outputs.Event) {
+	h.write(h.receivers(of), s, &[1]outputs.Record{{Kind: outputs.KindEvent, Event: e}})
+}
+
+// Stop passes on the end of a span of the recorder.
+func (h *Hub) Stop(of filter.Span, s sdktrace.ReadWriteSpan) { h.stop(h.receivers(of), s) }
 
 // OnStart implements sdktrace.SpanProcessor.
 func (h *Hub) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	st := started{span: filter.Started(ctx)}
-	if st.span == nil { // the span was started after the end of the recording
-		st.to = h.Filter.Span(-1, s.Name()) & h.takesSpans
-	} else {
-		st.to = st.span.Outputs() & h.takesSpans
-		st.moved = filter.Moved(st.span) & h.takesSpans
-	}
-	if st.to != h.takesSpans || st.moved != 0 {
+	to := h.Filter.Span(-1, s.Name()) & h.takesSpans
+	if to != h.takesSpans {
 		h.mu.Lock()
 		if h.apart == nil {
-			h.apart = make(map[trace.SpanID]started)
+			h.apart = make(map[trace.SpanID]filter.Set)
 		}
-		h.apart[s.SpanContext().SpanID()] = st
+		h.apart[s.SpanContext().SpanID()] = to
 		h.some.Store(int64(len(h.apart)))
 		h.mu.Unlock()
 	}
-	batch := batches.Get().(*[1]outputs.Record)
-	batch[0].Kind, batch[0].Context = outputs.KindStart, ctx
-	h.write(&st, s, batch)
-	batch[0].Context = nil
-	batches.Put(batch)
+	h.start(ctx, receivers{to: to}, s)
 }
 
 // OnEnd implements sdktrace.SpanProcessor. An output that got the start of a span gets
 // its end, even if the span was renamed.
 func (h *Hub) OnEnd(s sdktrace.ReadOnlySpan) {
-	st := h.known(s, true)
-	batch := batches.Get().(*[1]outputs.Record)
-	batch[0].Kind = outputs.KindStop
-	h.write(&st, s, batch)
-	batches.Put(batch)
-}
-
-// OnEvent passes an event of an open span to the outputs that got its start.
-func (h *Hub) OnEvent(s sdktrace.ReadOnlySpan, e outputs.Event) {
-	st := h.known(s, false)
-	h.write(&st, s, &[1]outputs.Record{{Kind: outputs.KindEvent, Event: e}})
-}
-
-// known returns which outputs got the start of a span. If ends is set, it forgets the
-// span.
-func (h *Hub) known(s sdktrace.ReadOnlySpan, ends bool) started {
-	st := started{to: h.takesSpans}
+	to := h.takesSpans
 	if h.some.Load() > 0 {
 		id := s.SpanContext().SpanID()
 		h.mu.Lock()
 		if known, ok := h.apart[id]; ok {
-			if st = known; ends {
-				delete(h.apart, id)
-				h.some.Store(int64(len(h.apart)))
-			}
+			to = known
+			delete(h.apart, id)
+			h.some.Store(int64(len(h.apart)))
 		}
 		h.mu.Unlock()
 	}
-	return st
+	h.stop(receivers{to: to}, s)
+}
+
+func (h *Hub) start(ctx context.Context, r receivers, s sdktrace.ReadWriteSpan) {
+	batch := batches.Get().(*[1]outputs.Record)
+	batch[0].Kind, batch[0].Context = outputs.KindStart, ctx
+	h.write(r, s, batch)
+	batch[0].Context = nil
+	batches.Put(batch)
+}
+
+func (h *Hub) stop(r receivers, s sdktrace.ReadOnlySpan) {
+	batch := batches.Get().(*[1]outputs.Record)
+	batch[0].Kind = outputs.KindStop
+	h.write(r, s, batch)
+	batches.Put(batch)
 }
 
 // batches is the pool of records for starts and ends. Their fields are set one by one,
 // because copying a whole record is slower.
 var batches = sync.Pool{New: func() any { return new([1]outputs.Record) }}
 
-// write writes a record to the outputs that got the start of its span, with the parent
-// that the span has there.
-func (h *Hub) write(st *started, s sdktrace.ReadOnlySpan, batch *[1]outputs.Record) {
+// write writes a record to the outputs that get its span, with the parent that the span
+// has there.
+func (h *Hub) write(r receivers, s sdktrace.ReadOnlySpan, batch *[1]outputs.Record) {
 	for _, a := range h.spans {
-		if !st.to.Has(a.number) {
+		if !r.to.Has(a.number) {
 			continue
 		}
 		batch[0].Snapshot = s
-		if st.moved.Has(a.number) {
-			batch[0].Snapshot = moved(s, filter.Parent(st.span, a.number))
+		if r.moved.Has(a.number) {
+			batch[0].Snapshot = movedSpan{s.(sdktrace.ReadWriteSpan), filter.Parent(r.of, a.number)}
 		}
 		a.write(batch[:])
 	}
 	batch[0].Snapshot = nil
 }
 
-// moved returns a span with another parent. A writable span stays writable.
-func moved(s sdktrace.ReadOnlySpan, parent trace.SpanContext) sdktrace.ReadOnlySpan {
-	if open, ok := s.(sdktrace.ReadWriteSpan); ok {
-		return movedStart{open, parent}
-	}
-	return movedEnd{s, parent}
+// movedSpan is a span with another parent.
+type movedSpan struct {
+	sdktrace.ReadWriteSpan
+	parent trace.SpanContext
 }
 
-// movedStart and movedEnd are spans with another parent.
-type (
-	movedStart struct {
-		sdktrace.ReadWriteSpan
-		parent trace.SpanContext
-	}
-	movedEnd struct {
-		sdktrace.ReadOnlySpan
-		parent trace.SpanContext
-	}
-)
-
 // Parent implements sdktrace.ReadOnlySpan.
-func (m movedStart) Parent() trace.SpanContext { return m.parent }
-
-// Parent implements sdktrace.ReadOnlySpan.
-func (m movedEnd) Parent() trace.SpanContext { return m.parent }
+func (m movedSpan) Parent() trace.SpanContext { return m.parent }
 
 // Held returns the number of open spans in memory.
 func (h *Hub) Held() int { return int(h.some.Load()) }

@@ -115,7 +115,9 @@ func newQueue(out outputs.Output, inline bool, log *slog.Logger, tell func(DataE
 func (q *queue) run() {
 	defer close(q.done)
 	for range q.wake {
+		q.mu.Lock()
 		q.export()
+		q.mu.Unlock()
 	}
 }
 
@@ -146,12 +148,12 @@ func (q *queue) backlog() int { return int(q.pushed - q.exported) }
 // drain exports the queued entries, or wakes the goroutine that does. It blocks only if
 // the output has fallen far behind, and for a bounded time.
 func (q *queue) drain() {
+	q.mu.Lock()
 	if q.wake == nil {
 		q.export()
 	} else {
 		q.rouse()
 	}
-	q.mu.Lock()
 	crowd := q.backlog() >= crowded && !q.closed && q.waited < patience
 	first := q.missed > 0 && !q.behind
 	q.behind = q.behind || first
@@ -164,10 +166,8 @@ func (q *queue) drain() {
 	}
 }
 
-// rouse wakes the queue's goroutine.
+// rouse wakes the queue's goroutine. q.mu must be held.
 func (q *queue) rouse() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.items.Len() == 0 || q.closed {
 		return
 	}
@@ -237,22 +237,21 @@ func (q *queue) advance(n uint64) {
 }
 
 // export exports the queued entries. If another goroutine is exporting, it returns at
-// once, because that goroutine continues with the new entries.
+// once, because that goroutine continues with the new entries. q.mu must be held; export
+// releases it while the output works.
 func (q *queue) export() {
-	q.mu.Lock()
 	if q.running {
-		q.mu.Unlock()
 		return
 	}
 	q.running = true
 	finished := true
-	defer func() { // the lock is held, unless Write ended the goroutine
-		if !finished {
+	defer func() {
+		if !finished { // Write ended the goroutine
 			q.mu.Lock()
+			defer q.mu.Unlock()
 			q.settled()
 		}
 		q.at, q.running = item{}, false
-		q.mu.Unlock()
 	}()
 	for q.items.Len() > 0 {
 		q.items.TakeTo(&q.at)

@@ -243,30 +243,40 @@ func (r *Run) root() *part {
 	return r.next()
 }
 
-// OnStart implements sdktrace.SpanProcessor. It records a long span. If the span's trace
-// is not a part of the run yet, it becomes the newest part.
-func (r *Run) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
-	if !isLong(spans.Index(s.Name())) {
+// Start records a long span that has started. If its trace is not a part of the run yet,
+// it becomes the newest part. to are the outputs that get the span.
+func (r *Run) Start(name string, sc trace.SpanContext, to filter.Set) {
+	if r == nil || !isLong(spans.Index(name)) {
 		return
 	}
-	sc := s.SpanContext()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.long[sc.SpanID()] = true
 	if r.find(sc.TraceID()) == nil {
 		p := r.remember(&part{id: sc.TraceID(), window: r.key})
-		if started := filter.Started(ctx); started != nil && started.Outputs().Has(r.o.Counted) {
+		if to.Has(r.o.Counted) {
 			p.spans.Add(1)
 		}
 	}
 }
 
-// OnEnd implements sdktrace.SpanProcessor.
-func (r *Run) OnEnd(s sdktrace.ReadOnlySpan) {
+// Stop forgets a span that has ended.
+func (r *Run) Stop(id trace.SpanID) {
+	if r == nil {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.long, s.SpanContext().SpanID())
+	delete(r.long, id)
 }
+
+// OnStart implements sdktrace.SpanProcessor, for spans that are not the recorder's.
+func (r *Run) OnStart(_ context.Context, s sdktrace.ReadWriteSpan) {
+	r.Start(s.Name(), s.SpanContext(), 0)
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (r *Run) OnEnd(s sdktrace.ReadOnlySpan) { r.Stop(s.SpanContext().SpanID()) }
 
 // ForceFlush implements sdktrace.SpanProcessor.
 func (r *Run) ForceFlush(context.Context) error { return nil }
