@@ -43,7 +43,7 @@ func groups() []group {
 		{"ai scope on two goroutines, wall time", bench.ScopeTwo, "1.0"},
 	}), within("two bare spans", bench.TwoBareSpans, bench.Iterations(), []pair{
 		{"iteration pair, nothing exported", bench.Iteration, "1.2"},
-		{"iteration pair, JSON lines", bench.IterationLines, "2.5"},
+		{"iteration pair, JSON lines", bench.IterationLines, "2.2"},
 		{"iteration pair, span exporter", bench.IterationExporter, "2.0"},
 	})}, all...)
 }
