@@ -3,15 +3,20 @@ package place
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 	"go.uber.org/goleak"
 )
@@ -281,6 +286,33 @@ func TestSpansThatAreTheirOwnAncestors(t *testing.T) {
 	}
 }
 
+// TestDepths checks that the depth of a span is the number of its known ancestors, and that
+// spans that are their own ancestors have one too.
+func TestDepths(t *testing.T) {
+	r := make([]*relative, 6)
+	for i := range r {
+		r[i] = new(relative)
+	}
+	for child, parent := range map[int]int{1: 0, 2: 1, 4: 5, 5: 4} {
+		r[child].parent = r[parent]
+	}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 1, 3, 0}} {
+		var list []*relative
+		for _, i := range order {
+			list = append(list, r[i])
+		}
+		depth := depths(list)
+		for i, want := range []int{0, 1, 2, 0} {
+			if got := depth[r[i]]; got != want {
+				t.Errorf("in the order %v span %d has depth %d, want %d", order, i, got, want)
+			}
+		}
+	}
+	if depth := depths([]*relative{r[4], r[5]}); len(depth) != 2 {
+		t.Errorf("%d spans of a cycle have a depth, want 2", len(depth))
+	}
+}
+
 // TestParentCoversItsChild checks that a parent that arrives later is extended over its
 // child if they differ by at most Slack.
 func TestParentCoversItsChild(t *testing.T) {
@@ -338,6 +370,45 @@ func TestBeginKnowsTheName(t *testing.T) {
 	}
 	if c := h.Counts(); c.Begins != 1 || c.Unfinished != 2 {
 		t.Errorf("counts %+v, want 1 begin, 2 unfinished", c)
+	}
+}
+
+// TestBeginKnowsTheParent checks that the record of an open span has its parent: one that
+// has not ended, or one that ended after the span began.
+func TestBeginKnowsTheParent(t *testing.T) {
+	h := start(t, Options{})
+	begin := func(index, parent int, at int64) {
+		name := dftracer.NewKey("torch", fmt.Sprint("b", index))
+		h.Begin(keyOf(index), keyOf(parent), &name, base+at)
+	}
+	begin(1, -1, 0)
+	begin(2, 1, 10) // the parent is open
+	h.add(node{3, -1, 0, 100})
+	h.WriteAll()
+	begin(4, 3, 50)
+	begin(5, 3, 150) // the parent has ended
+	begin(6, 7, 10)  // the parent has not come
+	begin(8, 8, 10)
+	h.add(node{7, -1, 0, 100})
+	h.finished()
+	ids, names, got := map[int64]string{}, map[string]int64{}, map[string]string{}
+	for _, ev := range dftest.Events(t, h.path) {
+		if key, value := ev.Meta(); key == tracefile.KeySpanBegin {
+			id, _ := ev.Arg("begin_id")
+			ids[id.Int64()], names[value] = value, ev.Parent
+		} else if index, ok := ev.Arg("index"); ok && ev.Phase == dftracer.PhaseComplete {
+			ids[int64(ev.ID)] = fmt.Sprint("b", index.Int64())
+		}
+	}
+	for name, parent := range names {
+		got[name] = "none"
+		if parent != dftracer.NoParent {
+			got[name] = ids[parent]
+		}
+	}
+	want := map[string]string{"b1": "none", "b2": "b1", "b4": "b3", "b5": "none", "b6": "b7", "b8": "none"}
+	if !maps.Equal(got, want) {
+		t.Errorf("parents of open spans are %v, want %v", got, want)
 	}
 }
 
@@ -431,6 +502,45 @@ func TestLanesShowParents(t *testing.T) {
 			if around != nil && events[i].Parent != int64(around.ID) {
 				t.Fatalf("seed %d: span %d is inside %d on lane %d, but its parent is %d, want the span around it", seed, events[i].ID, around.ID, events[i].TID, events[i].Parent)
 			}
+		}
+	}
+}
+
+// TestFacts checks that the attributes of a process are limited in number and in bytes, and
+// that the file has the number of those that are cut.
+func TestFacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit, size, want int // want of ten attributes
+	}{
+		"few":                    {100, 10, 10},
+		"too many":               {7, 10, 7},
+		"as many as allowed":     {10, 10, 10},
+		"too large":              {100, maxFacts / 4, 4},
+		"longer than one may be": {100, maxFacts, 4},
+	} {
+		h := start(t, Options{})
+		f := Facts{Writer: h.w, Limit: c.limit}
+		got := 0
+		for i := range 10 {
+			if f.Room() {
+				f.Add(fmt.Sprint("key", i), strings.Repeat("x", c.size))
+				got++
+			}
+		}
+		cut := f.End()
+		h.finished()
+		written, told := 0, int64(0)
+		for _, ev := range dftest.Events(t, h.path) {
+			key, value := ev.Meta()
+			switch {
+			case key == ArgDroppedAttributes:
+				told, _ = strconv.ParseInt(value, 10, 64)
+			case strings.HasPrefix(key, "key"):
+				written++
+			}
+		}
+		if got != c.want || written != c.want || cut.Attributes != int64(10-c.want) || told != cut.Attributes {
+			t.Errorf("%s: %d are taken, %d are in the file, %d are cut, of which the file has %d; want %d taken", name, got, written, cut.Attributes, told, c.want)
 		}
 	}
 }
