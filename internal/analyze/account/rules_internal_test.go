@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -208,6 +209,28 @@ func TestSoundRows(t *testing.T) {
 	} {
 		if got := sound(c.change); got != c.want {
 			t.Errorf("%s: sound() = %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// Rows beyond the limit are sorted in a file, in the same order as in memory.
+func TestRowsBeyondTheLimit(t *testing.T) {
+	const limit = 10
+	for _, n := range []int{0, 1, limit, limit + 1, 5 * limit} {
+		s := rowStore{limit: limit}
+		for i := range n {
+			s.add(Row{ID: uint64(i + 1), Start: int64((i * 7) % (n + 1))})
+		}
+		if inFile := s.sorter != nil; inFile != (n > limit) || inFile && s.blocks != nil {
+			t.Errorf("%d rows are in a file: %v, with %d blocks in memory, want a file only above %d", n, inFile, len(s.blocks), limit)
+		}
+		var got []Row
+		next := s.all()
+		for rows := next(); rows != nil; rows = next() {
+			got = append(got, rows...)
+		}
+		if s.err != nil || len(got) != n || !slices.IsSortedFunc(got, func(a, b Row) int { return cmp.Compare(a.Start, b.Start) }) {
+			t.Errorf("%d rows (%v), sorted by their starts, are %+v", len(got), s.err, got)
 		}
 	}
 }

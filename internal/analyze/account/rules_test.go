@@ -474,3 +474,32 @@ func TestSpanOutlastsTheOneAround(t *testing.T) {
 		want(t, name, j.report(account.Query{}).Categories, c.want)
 	}
 }
+
+// rowIDs is a reader that keeps the ids of the rows.
+type rowIDs []uint64
+
+func (*rowIDs) Begin(*account.Spans)   {}
+func (r *rowIDs) Row(row *account.Row) { *r = append(*r, row.ID) }
+func (*rowIDs) End() error             { return nil }
+
+// Readers get all rows of a process, also those after its end.
+func TestReadersGetAllRows(t *testing.T) {
+	for name, open := range map[string]func(*job.Process, account.Reader) job.Sink{
+		"with a ledger": func(p *job.Process, to account.Reader) job.Sink { s, _ := account.OpenSink(p, nil, to); return s },
+		"alone":         account.OpenRows,
+	} {
+		var got rowIDs
+		to := open(&job.Process{Start: ns(1), End: ns(10), LastSeen: ns(10)}, &got)
+		for i, start := range []float64{12, 2, 4, 11} {
+			s := job.Span{ID: uint64(i + 1), Start: ns(start), End: ns(start + 1), Step: int64(i), First: job.Unknown}
+			s.SetName("", spans.TrainingIteration)
+			to.Span(&s)
+		}
+		if err := to.Close(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := (rowIDs{2, 3, 4, 1}); !slices.Equal(got, want) {
+			t.Errorf("%s: rows %v, want %v", name, got, want)
+		}
+	}
+}

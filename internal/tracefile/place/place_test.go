@@ -286,6 +286,108 @@ func TestSpansThatAreTheirOwnAncestors(t *testing.T) {
 	}
 }
 
+// TestSpansWithoutIDs checks that spans without an id are no duplicates of each other.
+func TestSpansWithoutIDs(t *testing.T) {
+	h := start(t, Options{})
+	h.add(node{1, -1, 0, 100})
+	for i := range 3 {
+		s := node{-1, 1, int64(10 * i), int64(10*i + 5)}.span()
+		s.Args = []dftracer.Arg{dftracer.Int("index", int64(10+i))}
+		h.Add(s, time.Time{})
+	}
+	report := h.finished()
+	if c := h.Counts(); report.Counts["torch/n/X"] != 4 || c.Duplicates != 0 || report.Orphans != 0 {
+		t.Errorf("%d spans, %d duplicates, %d orphans, want 4, 0, 0", report.Counts["torch/n/X"], c.Duplicates, report.Orphans)
+	}
+}
+
+// TestEventsComeOnce checks that an event that is sent alone and with its span is in the file
+// once, whichever comes first, and that other events of the span are there too.
+func TestEventsComeOnce(t *testing.T) {
+	event := func(name string) Event { return Event{Name: name, Time: (base + 5) * 1000} }
+	span := func(events ...string) *Span {
+		s := node{1, -1, 0, 10}.span()
+		for _, name := range events {
+			s.Events = append(s.Events, event(name))
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		before, with, waiting, after []string // when the events are sent, relative to the span
+		want                         int
+	}{
+		"with the span":            {nil, []string{"a", "b"}, nil, nil, 2},
+		"before it":                {[]string{"a"}, []string{"a", "b"}, nil, nil, 2},
+		"only before it":           {[]string{"a", "b", "a"}, nil, nil, nil, 2},
+		"while it waits":           {nil, []string{"a"}, []string{"a", "b", "b"}, nil, 2},
+		"after it was written":     {nil, []string{"a"}, nil, []string{"a", "b", "b"}, 2},
+		"at all times":             {[]string{"a", "b"}, []string{"a", "c"}, []string{"b", "c", "d"}, []string{"a", "b", "c", "d", "e"}, 5},
+		"before and after it":      {[]string{"a"}, nil, nil, []string{"a"}, 1},
+		"while it waits and after": {nil, nil, []string{"a"}, []string{"a"}, 1},
+	} {
+		h := start(t, Options{})
+		send := func(names []string) {
+			for _, name := range names {
+				h.AddEvent(keyOf(1), event(name))
+			}
+		}
+		send(c.before)
+		h.Add(span(c.with...), time.Time{})
+		send(c.waiting)
+		h.WriteAll()
+		send(c.after)
+		h.finished()
+		if got := h.Counts().Events; int(got) != c.want {
+			t.Errorf("%s: %d events, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestReservedLanes checks that each open parent keeps one lane, that a lane has one parent,
+// and that of too many parents the least recently used loses its lane.
+func TestReservedLanes(t *testing.T) {
+	var l lanes
+	for range maxHomes + 2 {
+		l.rows.add()
+	}
+	check := func(when string, parent uint64, want int) {
+		t.Helper()
+		if got := l.reservedFor(parent); got != want {
+			t.Errorf("%s: parent %d has lane %d, want %d", when, parent, got, want)
+		}
+	}
+	l.settle(1, 10)
+	l.settle(2, 11)
+	l.settle(1, 12) // it has a lane
+	l.settle(3, 11) // the lane of another
+	for parent, lane := range map[uint64]int{1: 10, 2: 11, 3: -1} {
+		check("two parents", parent, lane)
+	}
+	l.leave(1)
+	l.settle(3, 10)
+	check("after one has arrived", 1, -1)
+	check("after one has arrived", 3, 10)
+
+	l = lanes{}
+	for i := range maxHomes + 2 {
+		l.rows.add()
+		if i < maxHomes {
+			l.settle(uint64(i+1), i)
+		}
+	}
+	l.settle(1, maxHomes) // used again
+	l.settle(maxHomes+1, maxHomes)
+	l.settle(maxHomes+2, maxHomes+1)
+	for parent, lane := range map[uint64]int{1: 0, 2: -1, 3: -1, 4: 3, maxHomes: maxHomes - 1, maxHomes + 1: maxHomes, maxHomes + 2: maxHomes + 1} {
+		check("too many parents", parent, lane)
+	}
+	for i, r := range l.rows.rows {
+		if free := i == 1 || i == 2; free != (r.home == 0) {
+			t.Errorf("lane %d is reserved for %d, want a parent: %v", i, r.home, !free)
+		}
+	}
+}
+
 // TestDepths checks that the depth of a span is the number of its known ancestors, and that
 // spans that are their own ancestors have one too.
 func TestDepths(t *testing.T) {
