@@ -415,6 +415,24 @@ func TestDepths(t *testing.T) {
 	}
 }
 
+// TestLongChain checks that spans with more ancestors than gather visits are all written,
+// below their parents.
+func TestLongChain(t *testing.T) {
+	const spans = maxClimb + 100
+	for _, forward := range []bool{true, false} {
+		h := start(t, Options{MaxWaiting: 2 * spans})
+		for i := range spans {
+			if !forward {
+				i = spans - 1 - i
+			}
+			h.add(node{i, i - 1, int64(i), int64(3*spans - i)})
+		}
+		if report := h.finished(); report.Counts["torch/n/X"] != spans || report.Orphans != 0 {
+			t.Errorf("forward %v: %d spans, %d orphans, want %d, 0", forward, report.Counts["torch/n/X"], report.Orphans, spans)
+		}
+	}
+}
+
 // TestParentCoversItsChild checks that a parent that arrives later is extended over its
 // child if they differ by at most Slack.
 func TestParentCoversItsChild(t *testing.T) {
