@@ -343,6 +343,55 @@ func TestEventsComeOnce(t *testing.T) {
 	}
 }
 
+// TestAddReturnsTheID checks that Add and AddEvent return the id that the span has in the file.
+func TestAddReturnsTheID(t *testing.T) {
+	h := start(t, Options{})
+	event := Event{Name: "e", Time: (base + 5) * 1000}
+	want := map[int64]uint64{}
+	for i := range 3 {
+		first := h.AddEvent(keyOf(i), event)
+		n := node{i, -1, int64(10 * i), int64(10*i + 9)}
+		want[int64(i)] = h.Add(n.span(), time.Time{})
+		if again := h.Add(n.span(), time.Time{}); first != want[int64(i)] || again != first {
+			t.Errorf("span %d has the ids %d before it arrived, %d, and %d as a duplicate, want the same", i, first, want[int64(i)], again)
+		}
+	}
+	h.finished()
+	got := map[int64]uint64{}
+	for _, ev := range dftest.Events(t, h.path) {
+		if index, ok := ev.Arg("index"); ok && ev.Phase == dftracer.PhaseComplete {
+			got[index.Int64()] = ev.ID
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("ids in the file are %v, want %v", got, want)
+	}
+}
+
+// TestCreateTakesTheNextName checks that a file whose name is taken gets a number, in its name
+// and as a further part.
+func TestCreateTakesTheNextName(t *testing.T) {
+	dir := t.TempDir()
+	for i, want := range []string{"t.pfw.gz", "t.1.pfw.gz", "t.2.pfw.gz"} {
+		w, err := Create(filepath.Join(dir, "t.pfw.gz"), &dftracer.Options{Start: time.UnixMicro(base)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		part := "0"
+		for _, ev := range dftest.Events(t, w.Path()) {
+			if key, value := ev.Meta(); key == tracefile.KeyPart {
+				part = value
+			}
+		}
+		if got := filepath.Base(w.Path()); got != want || part != strconv.Itoa(i) {
+			t.Errorf("file %d is %s, part %s, want %s, part %d", i, got, part, want, i)
+		}
+	}
+}
+
 // TestReservedLanes checks that each open parent keeps one lane, that a lane has one parent,
 // and that of too many parents the least recently used loses its lane.
 func TestReservedLanes(t *testing.T) {
