@@ -57,6 +57,41 @@ func withMeetings(t *testing.T, n int) {
 	t.Cleanup(func() { mostMeetings = before })
 }
 
+// TestMatched checks that ranks with the same meeting share it, whether or not they have the same meetings in
+// the same order.
+func TestMatched(t *testing.T) {
+	for name, ranks := range map[string][][]int64{
+		"same":             {{1, 2, 3}, {1, 2, 3}, {1, 2, 3}},
+		"one more":         {{1, 3}, {1, 2, 3}, {1, 2, 3}},
+		"one less":         {{1, 2, 3}, {1, 3}, {2}, {1, 2, 3}},
+		"none in common":   {{5, 6}, {1, 2, 3}, {7, 8, 4}},
+		"not in order":     {{3, 1, 2}, {1, 2, 3}, {2, 3, 1}},
+		"none, then some":  {{}, {2, 4}, {1, 2, 3, 4, 5}},
+		"all, then others": {{1, 2, 3}, {9, 1, 8, 2, 7, 3}, {1, 2, 3, 7, 8, 9}},
+	} {
+		var g matched
+		of := make(map[int64]*int)
+		for _, anchors := range ranks {
+			g.at = 0
+			for _, anchor := range anchors {
+				if of[anchor] == nil {
+					of[anchor] = new(int)
+				}
+				*of[anchor]++
+				g.find(meeting{anchor: anchor}).Members++
+			}
+		}
+		if len(g.list) != len(of) {
+			t.Errorf("%s: %d meetings, want %d", name, len(g.list), len(of))
+		}
+		for _, e := range g.list {
+			if e.Members != *of[e.key.anchor] {
+				t.Errorf("%s: meeting %d has %d ranks, want %d", name, e.key.anchor, e.Members, *of[e.key.anchor])
+			}
+		}
+	}
+}
+
 // TestManyGroups checks that the memory for the meetings of many small groups is bounded, and that the waits
 // are right.
 func TestManyGroups(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,6 +185,42 @@ func TestDisruptionCost(t *testing.T) {
 	}
 }
 
+// A figure without what it is computed from is unknown, and its note has the reason.
+func TestUnknownFigures(t *testing.T) {
+	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
+	failed := s.ledger().Report(account.Query{})
+	var j timeline
+	j.process(0, 1, 0, 10, 10)
+	j.span(0, "application", 0, 10)
+	for name, c := range map[string]struct {
+		rep     *account.Report
+		basis   account.Basis
+		unknown []string
+	}{
+		"all are given":  {failed, account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 1e12}, nil},
+		"no peak":        {failed, account.Basis{Devices: 2, ModelFLOPs: 1e12, HardwareFLOPs: 1e12}, []string{"mfu", "hfu", "useful_flops_ratio"}},
+		"no model FLOPs": {failed, account.Basis{Devices: 2, PeakFLOPs: 1e12, HardwareFLOPs: 1e12}, []string{"mfu", "useful_flops_ratio"}},
+		"no FLOPs":       {failed, account.Basis{Devices: 2, PeakFLOPs: 1e12}, []string{"mfu", "useful_flops_ratio", "hfu"}},
+		"no iteration and no failure": {j.report(account.Query{}), account.Basis{Devices: 2, PeakFLOPs: 1e12, HardwareFLOPs: 1e12}, []string{
+			"runtime_goodput", "step_goodput", "slowdown_seconds", "mttf_seconds", "young_interval_seconds", "availability_interval_seconds", "mfu", "useful_flops_ratio", "hfu",
+		}},
+	} {
+		var got []string
+		figures := c.rep.Figures(c.basis)
+		for _, f := range figures {
+			if !f.Known {
+				got = append(got, f.Name)
+				if !strings.HasPrefix(f.Note, "unknown: ") || f.Value != 0 {
+					t.Errorf("%s: %+v, want value 0 and a reason", name, f)
+				}
+			}
+		}
+		if len(figures) != 12 || !slices.Equal(got, c.unknown) {
+			t.Errorf("%s: %q of %d figures are unknown, want %q of 12", name, got, len(figures), c.unknown)
+		}
+	}
+}
+
 // The shortest iteration is the shortest one with a length above 0.
 func TestShortestIteration(t *testing.T) {
 	var j timeline
@@ -243,11 +280,12 @@ func TestLocalSteps(t *testing.T) {
 		first, load  int64
 		lost         int64
 		local, known bool
+		inferred     int64 // the first iteration of the second loop, if it is not recorded; -1 if it is or is unknown
 	}{
-		"loop says":       {8, -1, 10, true, true},
-		"checkpoint says": {-1, 7, 15, true, true},
-		"from the start":  {0, -1, 50, false, true},
-		"nobody says":     {-1, -1, 0, false, false},
+		"loop says":       {8, -1, 10, true, true, -1},
+		"checkpoint says": {-1, 7, 15, true, true, 7},
+		"from the start":  {0, -1, 50, false, true, -1},
+		"nobody says":     {-1, -1, 0, false, false, -1},
 	} {
 		rep := build(c.first, c.load)
 		if rep.Categories[account.LostWork] != c.lost*sec {
@@ -255,6 +293,13 @@ func TestLocalSteps(t *testing.T) {
 		}
 		if (flag(rep, account.LocalSteps) != nil) != c.local || (flag(rep, account.LostWorkUnknown) == nil) != c.known {
 			t.Errorf("%s: flags %+v, want local_steps: %v, lost_work_unknown: %v", name, rep.Flags, c.local, !c.known)
+		}
+		inferred := int64(-1)
+		if f := flag(rep, account.ResumeInferred); f != nil {
+			inferred = f.Value
+		}
+		if inferred != c.inferred {
+			t.Errorf("%s: the first iteration is inferred to be %d, want %d", name, inferred, c.inferred)
 		}
 		if rep.Categories.Sum() != 90*sec {
 			t.Errorf("%s: %d ns in all, want %d", name, rep.Categories.Sum(), 90*sec)
@@ -405,5 +450,56 @@ func TestWordForSteps(t *testing.T) {
 	mustAdd(&l, j.b)
 	if got, want := l.Report(account.Query{}).Categories["custom.step"], ns(3); got != want {
 		t.Errorf("the span “step” takes %d ns, want %d", got, want)
+	}
+}
+
+// In files without parents, a span gets the time from its start on, also if it outlasts the span around it.
+func TestSpanOutlastsTheOneAround(t *testing.T) {
+	nested := func(thread int64) func(*job.Span) {
+		return func(s *job.Span) { s.Nested, s.Thread = true, thread }
+	}
+	for name, c := range map[string]struct {
+		start, end float64
+		thread     int64
+		want       account.Totals
+	}{
+		"inside":            {2, 4, 1, account.Totals{account.Validation: ns(4), "custom.audit": ns(2), account.Other: ns(4)}},
+		"outlasts":          {2, 8, 1, account.Totals{account.Validation: ns(2), "custom.audit": ns(6), account.Other: ns(2)}},
+		"on another thread": {2, 8, 2, account.Totals{account.Validation: ns(6), "custom.audit": ns(2), account.Other: ns(2)}},
+	} {
+		var j timeline
+		j.process(0, 1, 0, 10, 10)
+		j.span(0, "validation_loop", 0, 6, nested(1))
+		j.span(0, "audit", c.start, c.end, nested(c.thread))
+		want(t, name, j.report(account.Query{}).Categories, c.want)
+	}
+}
+
+// rowIDs is a reader that keeps the ids of the rows.
+type rowIDs []uint64
+
+func (*rowIDs) Begin(*account.Spans)   {}
+func (r *rowIDs) Row(row *account.Row) { *r = append(*r, row.ID) }
+func (*rowIDs) End() error             { return nil }
+
+// Readers get all rows of a process, also those after its end.
+func TestReadersGetAllRows(t *testing.T) {
+	for name, open := range map[string]func(*job.Process, account.Reader) job.Sink{
+		"with a ledger": func(p *job.Process, to account.Reader) job.Sink { s, _ := account.OpenSink(p, nil, to); return s },
+		"alone":         account.OpenRows,
+	} {
+		var got rowIDs
+		to := open(&job.Process{Start: ns(1), End: ns(10), LastSeen: ns(10)}, &got)
+		for i, start := range []float64{12, 2, 4, 11} {
+			s := job.Span{ID: uint64(i + 1), Start: ns(start), End: ns(start + 1), Step: int64(i), First: job.Unknown}
+			s.SetName("", spans.TrainingIteration)
+			to.Span(&s)
+		}
+		if err := to.Close(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if want := (rowIDs{2, 3, 4, 1}); !slices.Equal(got, want) {
+			t.Errorf("%s: rows %v, want %v", name, got, want)
+		}
 	}
 }

@@ -61,11 +61,6 @@ type node struct {
 // notLosing is the value of node.loses for a node that wins or is not a leaf.
 const notLosing = int64(-1) << 63
 
-func (s *sweep) reset(at int64) {
-	s.now, s.top, s.count, s.opened = at, none, 0, 0
-	s.nodes, s.free, s.leaves = s.nodes[:0], s.free[:0], s.leaves[:0]
-}
-
 // advance moves the time to t and assigns the time in between to the winner.
 func (s *sweep) advance(t int64) {
 	if t <= s.now {

@@ -132,7 +132,7 @@ const whatOther = what(kindOther)
 // start, or nil at the end.
 func (w *walk) run(next func() []Row) {
 	a := w.a
-	w.reset(a.Start)
+	w.now, w.top = a.Start, none
 	rows := next()
 	for {
 		t := a.stop

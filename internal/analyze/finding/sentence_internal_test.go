@@ -94,3 +94,76 @@ func TestListedSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestLoss covers whose time a loss takes, and of what it consists.
+func TestLoss(t *testing.T) {
+	save := []Part{{Name: "saving", Time: 5e9}}
+	both := []Part{{Name: "saving", Time: 4e9}, {Name: "loading", Time: 1e9}}
+	for name, c := range map[string]struct {
+		f    Finding
+		want string
+	}{
+		"of one of several ranks": {Finding{OfOne: true, Ranks: []int{3}, Parts: save, Job: Job{Ranks: 4}}, "5.0 s of rank 3's 50.0 s: saving."},
+		"of each rank":            {Finding{Parts: save, Job: Job{Ranks: 4}}, "Saving takes 5.0 s of each rank's 50.0 s."},
+		"of a job of one rank":    {Finding{Parts: save, Job: Job{Ranks: 1}}, "Saving takes 5.0 s of 50.0 s."},
+		"of each other rank":      {Finding{Kind: Wait, Ranks: []int{3}, Parts: save, Job: Job{Ranks: 4}}, "Saving: 5.0 s of each other rank's 50.0 s."},
+		"of two parts":            {Finding{Parts: both, Job: Job{Ranks: 4}}, "5.0 s of each rank's 50.0 s: saving 4.0 s, loading 1.0 s."},
+		"a wait for one":          {Finding{Parts: both, Ranks: []int{3}, Job: Job{Ranks: 4}, Evidence: &Evidence{Waited: 2e3}}, "5.0 s of each rank's 50.0 s: saving 4.0 s, loading 1.0 s; 2.0 s of it is waiting for rank 3."},
+	} {
+		c.f.Lost, c.f.RunTime = 5e9, 50
+		if got := c.f.loss(); got != c.want {
+			t.Errorf("%s: loss() = %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestHangSentence covers which ranks stopped where, and which wait.
+func TestHangSentence(t *testing.T) {
+	last := int64(6)
+	for name, c := range map[string]struct {
+		f    Finding
+		want string
+	}{
+		"in a phase":        {Finding{Ranks: []int{2}, Cause: "input"}, "Rank 2 stopped in input in step 7; the other ranks wait for 5.0 s."},
+		"in several phases": {Finding{Ranks: []int{1, 2}, Cause: CauseMixed}, "Ranks 1, 2 stopped in step 7; the other ranks wait for 5.0 s."},
+		"between steps":     {Finding{Ranks: []int{2}, Cause: causeHost, Evidence: &Evidence{LastStep: &last}}, "Rank 2 began no step after step 6; the other ranks wait in step 7 for 5.0 s."},
+		"at its end":        {Finding{Ranks: []int{2}, Cause: CauseUneven, Evidence: &Evidence{LastStep: &last}}, "Rank 2 ended after step 6 without an error, and the other ranks wait in step 7 for 5.0 s: the ranks have different numbers of steps."},
+		"all came": {Finding{Job: Job{Ranks: 4}}, "All 4 ranks wait in a collective since step 7 for 5.0 s. Whether one of them called another is unknown: " +
+			"sequence numbers, sizes and types are not on record."},
+		"all that run": {Finding{}, "All ranks that still run wait in a collective since step 7 for 5.0 s. Whether one of them called another is unknown: " +
+			"sequence numbers, sizes and types are not on record."},
+		"in another one": {Finding{Ranks: []int{2}, Cause: CauseMismatch, Causes: map[int]string{1: "all_reduce", 2: "barrier"}},
+			"The ranks wait for each other in different collectives since step 7 for 5.0 s: rank 1 in all_reduce, rank 2 in barrier. Most ranks entered the same one, rank 2 did not."},
+		"another source": {Finding{Ranks: []int{2}, Evidence: &Evidence{Seen: "it was killed."}}, "The other ranks wait for rank 2 since step 7: it was killed."},
+	} {
+		c.f.Kind, c.f.FromStep, c.f.ToStep = Hang, 7, -1
+		if c.f.Evidence == nil {
+			c.f.Evidence = &Evidence{}
+		}
+		c.f.Evidence.Waited = 5000
+		if got := c.f.Sentence(); got != c.want {
+			t.Errorf("%s: Sentence() = %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestName checks that the name of a finding has at most the first ranks.
+func TestName(t *testing.T) {
+	for _, c := range []struct {
+		ranks []int
+		cause string
+		want  string
+	}{
+		{nil, "", "slow ranks"},
+		{[]int{3}, "backward", "slow ranks 3 (backward)"},
+		{[]int{1, 2, 3, 4}, string(SlowRanks), "slow ranks 1, 2, 3, 4"},
+	} {
+		if got := (&Finding{Kind: SlowRanks, Ranks: c.ranks, Cause: c.cause}).Name(); got != c.want {
+			t.Errorf("Name() with ranks %v = %q, want %q", c.ranks, got, c.want)
+		}
+	}
+	many := make([]int, mostNamed+2)
+	if got, want := (&Finding{Kind: SlowRanks, Ranks: many}).Name(), "slow ranks "+strings.Repeat("0, ", mostNamed-1)+"0 and 2 more"; got != want {
+		t.Errorf("Name() with %d ranks = %q, want %q", len(many), got, want)
+	}
+}

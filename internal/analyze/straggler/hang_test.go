@@ -122,6 +122,9 @@ func TestHang(t *testing.T) {
 			}
 			if v.Kind == finding.Hang {
 				t.Log(v.Sentence)
+				if v.FromStep != 40 || v.ToStep != -1 {
+					t.Errorf("the hang is in steps %d to %d, want 40 to -1", v.FromStep, v.ToStep)
+				}
 			}
 		})
 	}
@@ -218,10 +221,14 @@ func TestWatchNamesAHang(t *testing.T) {
 
 // TestNamedByOthers: another source names the culprit and its host.
 func TestNamedByOthers(t *testing.T) {
-	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, FromStep: 7, Cause: "backward"}}
+	last := int64(6)
+	v := &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, FromStep: 7, Cause: "backward", Evidence: &finding.Evidence{Waited: 5000, LastStep: &last}}}
 	v.Blame([]int{3}, []string{"node-b"}, false, "it was killed.")
 	if !slices.Equal(v.Ranks, []int{3}) || !slices.Equal(v.Hosts, []string{"node-b"}) || v.Cause != "" || v.Sentence != "The other ranks wait for rank 3 (node-b) since step 7: it was killed." || v.Next == "" {
 		t.Errorf("verdict %+v, want rank 3 on node-b, which was killed, and what to do next", v)
+	}
+	if e := v.Evidence; e.Seen != "it was killed." || e.Waited != 5000 || e.LastStep != &last {
+		t.Errorf("evidence %+v, want that of the other source and, from the steps, a wait of 5000 ms and the last step", e)
 	}
 	v.Blame([]int{1, 2}, nil, true, "they came with another collective")
 	if !slices.Equal(v.Ranks, []int{1, 2}) || v.Hosts != nil || v.Cause != finding.CauseMismatch || v.Sentence != "The other ranks wait for ranks 1, 2 since step 7: they came with another collective." {

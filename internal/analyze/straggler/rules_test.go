@@ -1,6 +1,7 @@
 package straggler_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -149,6 +150,58 @@ func TestRules(t *testing.T) {
 		v := c.job.state().Verdict()
 		if v.Kind != c.kind || v.Reason != c.why || !slices.Equal(v.Ranks, c.ranks) {
 			t.Errorf("%s: %s %s (gain %.3f, replay error %.3f, second %s); want %s %s, ranks %v", name, v.Sentence, v.Reason, v.Gain, v.Coverage.ReplayError, v.Second, c.kind, c.why, c.ranks)
+		}
+	}
+}
+
+// TestOneWayMessages: the messages of one rank to the other connect both, if the stages show where they come
+// from.
+func TestOneWayMessages(t *testing.T) {
+	for _, c := range []struct {
+		receiver int
+		stages   bool
+		kind     finding.Kind
+	}{
+		{1, true, finding.Fine},
+		{0, true, finding.Fine},
+		{1, false, finding.Unknown},
+	} {
+		st := straggler.New(&straggler.Options{WorldSize: 2})
+		if c.stages {
+			st.SetRank(0, straggler.Rank{Role: "stage0"})
+			st.SetRank(1, straggler.Rank{Role: "stage1"})
+		}
+		for s := range 60 {
+			at := ms(float64(200 * s))
+			sender := straggler.Step{Rank: 1 - c.receiver, Number: int64(s), Start: at, End: at + ms(200), Spans: []straggler.Span{
+				{Phase: straggler.Forward, Start: at, End: at + ms(100)},
+				{Phase: straggler.Communication, Meeting: straggler.Send, Start: at + ms(100), End: at + ms(100)},
+				{Phase: straggler.Backward, Start: at + ms(100), End: at + ms(200)},
+			}}
+			receiver := straggler.Step{Rank: c.receiver, Number: int64(s), Start: at, End: at + ms(200), Spans: []straggler.Span{
+				{Phase: straggler.Communication, Meeting: straggler.Receive, Start: at, End: at + ms(100)},
+				{Phase: straggler.Forward, Start: at + ms(100), End: at + ms(200)},
+			}}
+			st.Add(&sender)
+			st.Add(&receiver)
+		}
+		if v := st.Verdict(); v.Kind != c.kind {
+			t.Errorf("rank %d receives, stages %v: verdict %s %s: %s; want %s", c.receiver, c.stages, v.Kind, v.Reason, v.Sentence, c.kind)
+		}
+	}
+}
+
+// TestRanking: the table of ranks shows the late rank's work, who waits for it and for how long.
+func TestRanking(t *testing.T) {
+	v := ruled{ranks: 4, forward: late(100, map[int]float64{1: 30})}.state().Verdict()
+	for r, got := range v.Ranking {
+		want := straggler.RankRow{Rank: r, Own: 100, Wait: 30}
+		if r == 1 {
+			want = straggler.RankRow{Rank: r, Own: 130, Excess: 30, Last: 1, Caused: 3 * 30}
+		}
+		near := func(a, b float64) bool { return math.Abs(a-b) < 0.01 }
+		if got.Rank != want.Rank || !near(got.Own, want.Own) || !near(got.Wait, want.Wait) || !near(got.Last, want.Last) || !near(got.Caused, want.Caused) || r == 1 && !near(got.Excess, want.Excess) {
+			t.Errorf("row %d is %+v, want %+v", r, got, want)
 		}
 	}
 }

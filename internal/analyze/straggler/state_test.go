@@ -59,7 +59,19 @@ func TestUnionOfStatesIsStateOfUnion(t *testing.T) {
 	for name, j := range jobs {
 		t.Run(name, func(t *testing.T) {
 			for _, opt := range []*straggler.Options{{WorldSize: j.n}, {WorldSize: j.n, MaxCells: 40 * j.n}} {
-				want := asJSON(t, scatter(j, opt, 1, 9))
+				inOrder := straggler.New(opt)
+				steps := j.run().steps
+				for s := range steps[0] {
+					for r := range steps {
+						if s < len(steps[r]) {
+							inOrder.Add(&steps[r][s])
+						}
+					}
+				}
+				want := asJSON(t, inOrder)
+				if got := asJSON(t, scatter(j, opt, 1, 9)); got != want {
+					t.Fatalf("MaxCells %d, in any order:\n%s\nwant as in order\n%s", opt.MaxCells, got, want)
+				}
 				for seed := range uint64(4) {
 					if got := asJSON(t, scatter(j, opt, 3, seed)); got != want {
 						t.Fatalf("MaxCells %d, order %d:\n%s\nwant\n%s", opt.MaxCells, seed, got, want)

@@ -3,6 +3,7 @@ package fswrite_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,6 +118,68 @@ func put(t *testing.T, out fswrite.Output, text string) {
 	}
 }
 
+// A forked child does not write to the file of its parent, and does not take it over.
+func TestFileOfTheParentProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.x")
+	out, err := fswrite.Open(path, fswrite.NextName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, out, "whole|")
+	out.Commit()
+	fswrite.Disown(out)
+	if n, err := out.Write([]byte("more")); n != 0 || err == nil {
+		t.Errorf("Write() = %d, %v, want 0 and an error", n, err)
+	}
+	if err := out.Check(); err == nil {
+		t.Error("Check() returned no error, want one")
+	}
+	for range 2 {
+		if fresh, gone, err := out.Resume(); fresh || gone || err == nil {
+			t.Errorf("Resume() = %v, %v, %v, want an error", fresh, gone, err)
+		}
+	}
+	if list, err := os.ReadDir(filepath.Dir(path)); len(list) != 1 || err != nil || read(t, path) != "whole|" {
+		t.Errorf("%d files, %v, the first holds %q, want one with %q", len(list), err, read(t, path), "whole|")
+	}
+}
+
+// Check returns the error that a replacement would have.
+func TestCheckOfAPath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"mine": "mine", "other": "other"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir("folder", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	ours := func(f *os.File) error {
+		if text, err := io.ReadAll(f); err != nil || string(text) != "mine" {
+			return refused
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		path string
+		ours fswrite.Proof
+		want error
+	}{
+		{"missing", ours, nil},
+		{"missing", nil, nil},
+		{"mine", ours, nil},
+		{"mine", nil, fs.ErrExist},
+		{"other", ours, refused},
+		{"folder", ours, fs.ErrExist},
+	} {
+		if err := fswrite.Check(c.path, c.ours); !errors.Is(err, c.want) {
+			t.Errorf("Check(%s), accepting our own: %v, = %v, want %v", c.path, c.ours != nil, err, c.want)
+		}
+	}
+}
+
 // A stream cannot undo: what follows a failure continues it.
 func TestStreamCannotUndo(t *testing.T) {
 	s := fswrite.NewStream(&gate{})
@@ -143,6 +206,57 @@ func TestCheckWhileNothingIsWritten(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// vanished is an output that has vanished whenever it is checked, until Resume. Some of the
+// first calls of Resume fail.
+type vanished struct {
+	fswrite.Output
+	fail  int
+	calls strings.Builder
+}
+
+func (v *vanished) Check() error { v.calls.WriteString("check "); return errors.New("removed") }
+func (v *vanished) Resume() (fresh, gone bool, err error) {
+	if v.fail > 0 {
+		v.fail--
+		v.calls.WriteString("failed ")
+		return false, false, errors.New("no folder")
+	}
+	v.calls.WriteString("resume ")
+	return v.Output.Resume()
+}
+func (v *vanished) Write(p []byte) (int, error) {
+	v.calls.WriteString("write ")
+	return v.Output.Write(p)
+}
+
+// Nothing is written to an output that has vanished, until it can be used again. In some
+// of the attempts the check comes first.
+func TestNothingIsWrittenToAVanishedOutput(t *testing.T) {
+	for i := range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			v, g := &vanished{fail: i % 3}, &gate{}
+			v.Output = fswrite.NewStream(g)
+			s, err := fswrite.New(v, fswrite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Check()
+			feed(s, 0, 3)
+			time.Sleep(time.Second) // until it was tried again
+			synctest.Wait()
+			if calls := v.calls.String(); strings.Contains(calls, "check write") || strings.Contains(calls, "failed write") {
+				t.Errorf("calls %q, want resume between check and write", calls)
+			}
+			if err := s.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if lines, _ := sums(g.text()); lines != 3 {
+				t.Errorf("%d lines were written, want 3", lines)
+			}
+		})
+	}
 }
 
 // forced is a file that counts syncs, and may lose its name before its end is

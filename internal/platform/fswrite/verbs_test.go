@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -229,8 +230,9 @@ func TestRefused(t *testing.T) {
 				"write": second(fswrite.Write(target, []byte(next), 0o644, holds(old))), "make": second(fswrite.Write(target, []byte(next), 0o644, nil)),
 				"create": second(fswrite.Create(target, 0o644)), "remove": fswrite.Remove(target, holds(old)),
 			} {
-				if err == nil || !strings.Contains(err.Error(), target) {
-					t.Errorf("%s: %v, want an error that names %s", what, err, target)
+				why := map[string]string{"link": "symbolic link", "dangling": "symbolic link", "folder": "is a directory", "pipe": "not a regular file"}[name]
+				if err == nil || !strings.Contains(err.Error(), target) || (what == "write" || what == "make") && !strings.Contains(err.Error(), why) {
+					t.Errorf("%s: %v, want an error that names %s and contains %q", what, err, target, why)
 				}
 			}
 			if name != "file" && name != "pipe" {
@@ -464,5 +466,38 @@ func TestFailedSync(t *testing.T) {
 				t.Errorf("left %v, want the file alone", all)
 			}
 		})
+	}
+}
+
+// A text that does not fit on the disk replaces nothing and leaves no draft.
+func TestWriteToAFullDisk(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "report.json")
+	mine, err := fswrite.Write(path, []byte("before"), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := old
+	full.Cur = 100
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
+		t.Fatal(err)
+	}
+	_, err = fswrite.Write(path, make([]byte, 200), 0o600, mine)
+	if undo := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); undo != nil {
+		t.Fatal(undo)
+	}
+	if !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("Write() = %v, want %v", err, syscall.EFBIG)
+	}
+	if got := read(t, path); got != "before" {
+		t.Errorf("the file holds %q, want %q", got, "before")
+	}
+	if list, err := os.ReadDir(filepath.Dir(path)); len(list) != 1 || err != nil {
+		t.Errorf("%d files are in the folder (%v), want 1", len(list), err)
 	}
 }

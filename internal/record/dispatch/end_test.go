@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -205,6 +207,86 @@ func TestRenamedSpans(t *testing.T) {
 	}
 }
 
+// TestParentThatAnOutputGets checks that the start, the events and the end of a span have
+// the nearest ancestor that the output gets as their parent, in each output. Only the start
+// has the context.
+func TestParentThatAnOutputGets(t *testing.T) {
+	const outside, root, middle = 9, 1, 2
+	for _, c := range []struct {
+		root, middle filter.Set // the outputs that get the ancestors; all get the span
+		want         []byte     // the parent in each output
+	}{
+		{0b1, 0b1, []byte{middle}},
+		{0b1, 0b0, []byte{root}},
+		{0b0, 0b0, []byte{outside}},
+		{0b11, 0b11, []byte{middle, middle}},
+		{0b11, 0b10, []byte{root, middle}},
+		{0b11, 0b01, []byte{middle, root}},
+		{0b10, 0b00, []byte{outside, root}},
+	} {
+		h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
+		outs := make([]*parents, len(c.want))
+		for i := range outs {
+			outs[i] = &parents{}
+			if err := h.Attach(context.Background(), outs[i], nil, &Offer{Export: config.Export{Mode: config.ExportAll}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		top := &ancestor{id: root, to: c.root, outside: outside}
+		starts := &ancestor{id: 3, to: 0b11, above: &ancestor{id: middle, to: c.middle, above: top}}
+		ctx := context.WithValue(trace.ContextWithSpanContext(context.Background(), contextOf(middle)), filter.StartedKey{}, starts)
+		_, s := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("").Start(ctx, "x")
+		h.OnEvent(s.(sdktrace.ReadOnlySpan), outputs.Event{})
+		s.End()
+		for i, out := range outs {
+			if want := bytes.Repeat(c.want[i:i+1], 3); !bytes.Equal(out.got, want) {
+				t.Errorf("root in %02b, span below it in %02b: output %d got the parents %v, want %v", c.root, c.middle, i, out.got, want)
+			}
+			if want := []bool{true, false, false}; !slices.Equal(out.contexts, want) {
+				t.Errorf("records of the start, an event and the end have a context: %v, want %v", out.contexts, want)
+			}
+		}
+	}
+}
+
+// ancestor is a span of the recorder.
+type ancestor struct {
+	filter.Span
+	id, outside byte
+	to          filter.Set
+	above       *ancestor
+}
+
+func (a *ancestor) Outputs() filter.Set            { return a.to }
+func (a *ancestor) Outside() trace.SpanContext     { return contextOf(a.outside) }
+func (a *ancestor) SpanContext() trace.SpanContext { return contextOf(a.id) }
+func (a *ancestor) Above() filter.Span {
+	if a.above == nil {
+		return nil
+	}
+	return a.above
+}
+
+func contextOf(id byte) trace.SpanContext {
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{id}, TraceFlags: trace.FlagsSampled})
+}
+
+// parents is an output that keeps the parent of each record.
+type parents struct {
+	outputs.None
+	got      []byte
+	contexts []bool // whether the record has a context
+}
+
+func (*parents) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error) {
+	return outputs.Traits{Snapshots: true}, nil
+}
+func (p *parents) Write(records []outputs.Record) error {
+	p.got = append(p.got, records[0].Snapshot.Parent().SpanID()[0])
+	p.contexts = append(p.contexts, records[0].Context != nil)
+	return nil
+}
+
 type watching struct {
 	outputs.None
 	list *list
@@ -227,6 +309,21 @@ func (refusing) Open(context.Context, *outputs.Telemetry) (outputs.Traits, error
 	return outputs.Traits{Snapshots: true}, nil
 }
 func (refusing) Write([]outputs.Record) error { return io.ErrShortWrite }
+
+// TestTooManyOutputs checks that the output beyond the maximum is refused, with an error, and
+// that a set has a bit for each of the others.
+func TestTooManyOutputs(t *testing.T) {
+	if last, beyond := filter.Only(filter.MaxOutputs-1), filter.Only(filter.MaxOutputs); last == 0 || beyond != 0 {
+		t.Errorf("sets of output %d and the one after it are %b and %b, want the last bit and 0", filter.MaxOutputs-1, last, beyond)
+	}
+	h := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	for i := range filter.MaxOutputs + 1 {
+		err := h.Attach(context.Background(), &watching{list: &list{}}, nil, &Offer{})
+		if (err != nil) != (i == filter.MaxOutputs) {
+			t.Errorf("output %d: error %v, want one only for output %d", i, err, filter.MaxOutputs)
+		}
+	}
+}
 
 // TestRefusedSnapshots checks that errors of an output are logged with growing intervals
 // and do not affect the other outputs.

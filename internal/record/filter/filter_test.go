@@ -84,6 +84,38 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// TestSent checks which outputs get the spans of another program: those in the given set
+// whose filter selects the span by its name, that of its standard span, or as a scope.
+func TestSent(t *testing.T) {
+	var table filter.Table
+	for _, e := range []config.Export{
+		{},
+		{Mode: config.ExportAll},
+		{Mode: config.Whitelist, SpanNames: []string{"forward"}},
+		{Mode: config.Blacklist, SpanNames: []string{spans.Epoch, "tokenize"}},
+	} {
+		table.Add(e)
+	}
+	for _, c := range []struct {
+		category, name string
+		some, to       filter.Set
+		as             string
+	}{
+		{"telemetry", "tokenize", 0b1111, 0b0011, "tokenize"},
+		{"telemetry", "tokenize", 0b1110, 0b0010, "tokenize"},
+		{"telemetry", "tokenize", 0b1000, 0, ""},
+		{"pipeline", "epoch.block", 0b1111, 0b0011, spans.Epoch},
+		{"compute", "forward", 0b0110, 0b0110, spans.ModelForward},
+		{"compute", "forward", 0b0001, 0, ""}, // of a single iteration
+		{"app", "load", 0b1111, 0b1010, "app.load"},
+		{"app", "load", 0b0101, 0, ""},
+	} {
+		if to, as := table.Sent(c.category, c.name, c.some); to != c.to || as != c.as {
+			t.Errorf("Sent(%q, %q, %04b) = %04b, %q, want %04b, %q", c.category, c.name, c.some, to, as, c.to, c.as)
+		}
+	}
+}
+
 // node is a span of a tree that is built from the root.
 type node struct {
 	trace.Span

@@ -3,15 +3,20 @@ package place
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/recovery"
 	"go.uber.org/goleak"
 )
@@ -281,6 +286,202 @@ func TestSpansThatAreTheirOwnAncestors(t *testing.T) {
 	}
 }
 
+// TestSpansWithoutIDs checks that spans without an id are no duplicates of each other.
+func TestSpansWithoutIDs(t *testing.T) {
+	h := start(t, Options{})
+	h.add(node{1, -1, 0, 100})
+	for i := range 3 {
+		s := node{-1, 1, int64(10 * i), int64(10*i + 5)}.span()
+		s.Args = []dftracer.Arg{dftracer.Int("index", int64(10+i))}
+		h.Add(s, time.Time{})
+	}
+	report := h.finished()
+	if c := h.Counts(); report.Counts["torch/n/X"] != 4 || c.Duplicates != 0 || report.Orphans != 0 {
+		t.Errorf("%d spans, %d duplicates, %d orphans, want 4, 0, 0", report.Counts["torch/n/X"], c.Duplicates, report.Orphans)
+	}
+}
+
+// TestEventsComeOnce checks that an event that is sent alone and with its span is in the file
+// once, whichever comes first, and that other events of the span are there too.
+func TestEventsComeOnce(t *testing.T) {
+	event := func(name string) Event { return Event{Name: name, Time: (base + 5) * 1000} }
+	span := func(events ...string) *Span {
+		s := node{1, -1, 0, 10}.span()
+		for _, name := range events {
+			s.Events = append(s.Events, event(name))
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		before, with, waiting, after []string // when the events are sent, relative to the span
+		want                         int
+	}{
+		"with the span":            {nil, []string{"a", "b"}, nil, nil, 2},
+		"before it":                {[]string{"a"}, []string{"a", "b"}, nil, nil, 2},
+		"only before it":           {[]string{"a", "b", "a"}, nil, nil, nil, 2},
+		"while it waits":           {nil, []string{"a"}, []string{"a", "b", "b"}, nil, 2},
+		"after it was written":     {nil, []string{"a"}, nil, []string{"a", "b", "b"}, 2},
+		"at all times":             {[]string{"a", "b"}, []string{"a", "c"}, []string{"b", "c", "d"}, []string{"a", "b", "c", "d", "e"}, 5},
+		"before and after it":      {[]string{"a"}, nil, nil, []string{"a"}, 1},
+		"while it waits and after": {nil, nil, []string{"a"}, []string{"a"}, 1},
+	} {
+		h := start(t, Options{})
+		send := func(names []string) {
+			for _, name := range names {
+				h.AddEvent(keyOf(1), event(name))
+			}
+		}
+		send(c.before)
+		h.Add(span(c.with...), time.Time{})
+		send(c.waiting)
+		h.WriteAll()
+		send(c.after)
+		h.finished()
+		if got := h.Counts().Events; int(got) != c.want {
+			t.Errorf("%s: %d events, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestAddReturnsTheID checks that Add and AddEvent return the id that the span has in the file.
+func TestAddReturnsTheID(t *testing.T) {
+	h := start(t, Options{})
+	event := Event{Name: "e", Time: (base + 5) * 1000}
+	want := map[int64]uint64{}
+	for i := range 3 {
+		first := h.AddEvent(keyOf(i), event)
+		n := node{i, -1, int64(10 * i), int64(10*i + 9)}
+		want[int64(i)] = h.Add(n.span(), time.Time{})
+		if again := h.Add(n.span(), time.Time{}); first != want[int64(i)] || again != first {
+			t.Errorf("span %d has the ids %d before it arrived, %d, and %d as a duplicate, want the same", i, first, want[int64(i)], again)
+		}
+	}
+	h.finished()
+	got := map[int64]uint64{}
+	for _, ev := range dftest.Events(t, h.path) {
+		if index, ok := ev.Arg("index"); ok && ev.Phase == dftracer.PhaseComplete {
+			got[index.Int64()] = ev.ID
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("ids in the file are %v, want %v", got, want)
+	}
+}
+
+// TestCreateTakesTheNextName checks that a file whose name is taken gets a number, in its name
+// and as a further part.
+func TestCreateTakesTheNextName(t *testing.T) {
+	dir := t.TempDir()
+	for i, want := range []string{"t.pfw.gz", "t.1.pfw.gz", "t.2.pfw.gz"} {
+		w, err := Create(filepath.Join(dir, "t.pfw.gz"), &dftracer.Options{Start: time.UnixMicro(base)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		part := "0"
+		for _, ev := range dftest.Events(t, w.Path()) {
+			if key, value := ev.Meta(); key == tracefile.KeyPart {
+				part = value
+			}
+		}
+		if got := filepath.Base(w.Path()); got != want || part != strconv.Itoa(i) {
+			t.Errorf("file %d is %s, part %s, want %s, part %d", i, got, part, want, i)
+		}
+	}
+}
+
+// TestReservedLanes checks that each open parent keeps one lane, that a lane has one parent,
+// and that of too many parents the least recently used loses its lane.
+func TestReservedLanes(t *testing.T) {
+	var l lanes
+	for range maxHomes + 2 {
+		l.rows.add()
+	}
+	check := func(when string, parent uint64, want int) {
+		t.Helper()
+		if got := l.reservedFor(parent); got != want {
+			t.Errorf("%s: parent %d has lane %d, want %d", when, parent, got, want)
+		}
+	}
+	l.settle(1, 10)
+	l.settle(2, 11)
+	l.settle(1, 12) // it has a lane
+	l.settle(3, 11) // the lane of another
+	for parent, lane := range map[uint64]int{1: 10, 2: 11, 3: -1} {
+		check("two parents", parent, lane)
+	}
+	l.leave(1)
+	l.settle(3, 10)
+	check("after one has arrived", 1, -1)
+	check("after one has arrived", 3, 10)
+
+	l = lanes{}
+	for i := range maxHomes + 2 {
+		l.rows.add()
+		if i < maxHomes {
+			l.settle(uint64(i+1), i)
+		}
+	}
+	l.settle(1, maxHomes) // used again
+	l.settle(maxHomes+1, maxHomes)
+	l.settle(maxHomes+2, maxHomes+1)
+	for parent, lane := range map[uint64]int{1: 0, 2: -1, 3: -1, 4: 3, maxHomes: maxHomes - 1, maxHomes + 1: maxHomes, maxHomes + 2: maxHomes + 1} {
+		check("too many parents", parent, lane)
+	}
+	for i, r := range l.rows.rows {
+		if free := i == 1 || i == 2; free != (r.home == 0) {
+			t.Errorf("lane %d is reserved for %d, want a parent: %v", i, r.home, !free)
+		}
+	}
+}
+
+// TestDepths checks that the depth of a span is the number of its known ancestors, and that
+// spans that are their own ancestors have one too.
+func TestDepths(t *testing.T) {
+	r := make([]*relative, 6)
+	for i := range r {
+		r[i] = new(relative)
+	}
+	for child, parent := range map[int]int{1: 0, 2: 1, 4: 5, 5: 4} {
+		r[child].parent = r[parent]
+	}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 1, 3, 0}} {
+		var list []*relative
+		for _, i := range order {
+			list = append(list, r[i])
+		}
+		depth := depths(list)
+		for i, want := range []int{0, 1, 2, 0} {
+			if got := depth[r[i]]; got != want {
+				t.Errorf("in the order %v span %d has depth %d, want %d", order, i, got, want)
+			}
+		}
+	}
+	if depth := depths([]*relative{r[4], r[5]}); len(depth) != 2 {
+		t.Errorf("%d spans of a cycle have a depth, want 2", len(depth))
+	}
+}
+
+// TestLongChain checks that spans with more ancestors than gather visits are all written,
+// below their parents.
+func TestLongChain(t *testing.T) {
+	const spans = maxClimb + 100
+	for _, forward := range []bool{true, false} {
+		h := start(t, Options{MaxWaiting: 2 * spans})
+		for i := range spans {
+			if !forward {
+				i = spans - 1 - i
+			}
+			h.add(node{i, i - 1, int64(i), int64(3*spans - i)})
+		}
+		if report := h.finished(); report.Counts["torch/n/X"] != spans || report.Orphans != 0 {
+			t.Errorf("forward %v: %d spans, %d orphans, want %d, 0", forward, report.Counts["torch/n/X"], report.Orphans, spans)
+		}
+	}
+}
+
 // TestParentCoversItsChild checks that a parent that arrives later is extended over its
 // child if they differ by at most Slack.
 func TestParentCoversItsChild(t *testing.T) {
@@ -338,6 +539,45 @@ func TestBeginKnowsTheName(t *testing.T) {
 	}
 	if c := h.Counts(); c.Begins != 1 || c.Unfinished != 2 {
 		t.Errorf("counts %+v, want 1 begin, 2 unfinished", c)
+	}
+}
+
+// TestBeginKnowsTheParent checks that the record of an open span has its parent: one that
+// has not ended, or one that ended after the span began.
+func TestBeginKnowsTheParent(t *testing.T) {
+	h := start(t, Options{})
+	begin := func(index, parent int, at int64) {
+		name := dftracer.NewKey("torch", fmt.Sprint("b", index))
+		h.Begin(keyOf(index), keyOf(parent), &name, base+at)
+	}
+	begin(1, -1, 0)
+	begin(2, 1, 10) // the parent is open
+	h.add(node{3, -1, 0, 100})
+	h.WriteAll()
+	begin(4, 3, 50)
+	begin(5, 3, 150) // the parent has ended
+	begin(6, 7, 10)  // the parent has not come
+	begin(8, 8, 10)
+	h.add(node{7, -1, 0, 100})
+	h.finished()
+	ids, names, got := map[int64]string{}, map[string]int64{}, map[string]string{}
+	for _, ev := range dftest.Events(t, h.path) {
+		if key, value := ev.Meta(); key == tracefile.KeySpanBegin {
+			id, _ := ev.Arg("begin_id")
+			ids[id.Int64()], names[value] = value, ev.Parent
+		} else if index, ok := ev.Arg("index"); ok && ev.Phase == dftracer.PhaseComplete {
+			ids[int64(ev.ID)] = fmt.Sprint("b", index.Int64())
+		}
+	}
+	for name, parent := range names {
+		got[name] = "none"
+		if parent != dftracer.NoParent {
+			got[name] = ids[parent]
+		}
+	}
+	want := map[string]string{"b1": "none", "b2": "b1", "b4": "b3", "b5": "none", "b6": "b7", "b8": "none"}
+	if !maps.Equal(got, want) {
+		t.Errorf("parents of open spans are %v, want %v", got, want)
 	}
 }
 
@@ -431,6 +671,45 @@ func TestLanesShowParents(t *testing.T) {
 			if around != nil && events[i].Parent != int64(around.ID) {
 				t.Fatalf("seed %d: span %d is inside %d on lane %d, but its parent is %d, want the span around it", seed, events[i].ID, around.ID, events[i].TID, events[i].Parent)
 			}
+		}
+	}
+}
+
+// TestFacts checks that the attributes of a process are limited in number and in bytes, and
+// that the file has the number of those that are cut.
+func TestFacts(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit, size, want int // want of ten attributes
+	}{
+		"few":                    {100, 10, 10},
+		"too many":               {7, 10, 7},
+		"as many as allowed":     {10, 10, 10},
+		"too large":              {100, maxFacts / 4, 4},
+		"longer than one may be": {100, maxFacts, 4},
+	} {
+		h := start(t, Options{})
+		f := Facts{Writer: h.w, Limit: c.limit}
+		got := 0
+		for i := range 10 {
+			if f.Room() {
+				f.Add(fmt.Sprint("key", i), strings.Repeat("x", c.size))
+				got++
+			}
+		}
+		cut := f.End()
+		h.finished()
+		written, told := 0, int64(0)
+		for _, ev := range dftest.Events(t, h.path) {
+			key, value := ev.Meta()
+			switch {
+			case key == ArgDroppedAttributes:
+				told, _ = strconv.ParseInt(value, 10, 64)
+			case strings.HasPrefix(key, "key"):
+				written++
+			}
+		}
+		if got != c.want || written != c.want || cut.Attributes != int64(10-c.want) || told != cut.Attributes {
+			t.Errorf("%s: %d are taken, %d are in the file, %d are cut, of which the file has %d; want %d taken", name, got, written, cut.Attributes, told, c.want)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func (w *waiting) oldest() []*Span {
 // gather removes and returns a span and all waiting spans of its tree. The list is valid
 // until the next call.
 func (w *waiting) gather(s *Span) []*Span {
-	top := s
+	top := s // s stays below it: each step up is from a waiting child to its waiting parent
 	for range maxClimb {
 		p := w.spans[top.Parent]
 		if p == nil || p == s {
@@ -179,10 +179,6 @@ func (w *waiting) gather(s *Span) []*Span {
 	}
 	top.taken = true
 	all := append(w.all[:0], top)
-	if top != s && !s.taken {
-		// If the path up was too long or a cycle, s may not be below top.
-		defer func() { s.taken = true }()
-	}
 	for i := 0; i < len(all); i++ {
 		for c := w.below[all[i].Key]; c != nil; c = c.next {
 			if !c.taken {
@@ -190,10 +186,6 @@ func (w *waiting) gather(s *Span) []*Span {
 				all = append(all, c)
 			}
 		}
-	}
-	if !s.taken {
-		s.taken = true
-		all = append(all, s)
 	}
 	for _, m := range all {
 		delete(w.spans, m.Key)
