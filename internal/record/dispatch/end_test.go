@@ -234,10 +234,13 @@ func TestParentThatAnOutputGets(t *testing.T) {
 		}
 		top := &ancestor{id: root, to: c.root, outside: outside}
 		starts := &ancestor{id: 3, to: 0b11, above: &ancestor{id: middle, to: c.middle, above: top}}
-		ctx := context.WithValue(trace.ContextWithSpanContext(context.Background(), contextOf(middle)), filter.StartedKey{}, starts)
-		_, s := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(h)).Tracer("").Start(ctx, "x")
-		h.OnEvent(s.(sdktrace.ReadOnlySpan), outputs.Event{})
+		ctx := trace.ContextWithSpanContext(context.Background(), contextOf(middle))
+		_, s := sdktrace.NewTracerProvider().Tracer("").Start(ctx, "x")
+		span := s.(sdktrace.ReadWriteSpan)
+		h.Start(ctx, starts, span)
+		h.Event(starts, span, outputs.Event{})
 		s.End()
+		h.Stop(starts, span)
 		for i, out := range outs {
 			if want := bytes.Repeat(c.want[i:i+1], 3); !bytes.Equal(out.got, want) {
 				t.Errorf("root in %02b, span below it in %02b: output %d got the parents %v, want %v", c.root, c.middle, i, out.got, want)
