@@ -90,7 +90,7 @@ class Span:
 
         events = [event(StandardEventName.SPAN_START, self._start() or now.perf_counter_seconds)]
         if self._ended:
-            events.append(event(StandardEventName.SPAN_STOP, self._ended))
+            events.append(event(StandardEventName.SPAN_STOP, self._ended / 1e9))
         return events
 
     def _start(self):

@@ -40,7 +40,7 @@ class DefaultRecorder(Recorder):
             raise OneLoggerError("Invalid export_customization_mode: %s" % (mode,))
         self._mode, self._names = mode, frozenset(span_name_filter or ())
         self._latest = ContextVar("latest_active_span", default=None)
-        self._open, self._lock, self._closed = {}, RLock(), False
+        self._spans, self._lock, self._closed = {}, RLock(), False
         self._exporters = exporters
         for exporter in exporters:
             exporter.initialize()
@@ -87,6 +87,11 @@ class DefaultRecorder(Recorder):
 
     def get_active_spans_by_name(self, span_name):
         return [span for span in list(self._open.values()) if span.name == span_name]
+
+    @property
+    def _open(self):
+        """Returns the open spans by their id()."""
+        return self._spans
 
     # The operations without the guard, and without recording the call.
 
