@@ -32,6 +32,9 @@ class StandardEventAttributeName(StrEnum):
     TELEMETRY_DATA_ERROR_TYPE = "telemetry_data_error_type"
 
 
+TIME = str(StandardEventAttributeName.TIMESTAMP_MSEC)
+
+
 class Event:
     """A name, a time and attributes, one of which is the time in milliseconds. It copies the
     given attributes."""
@@ -57,7 +60,9 @@ class Event:
         if "_attributes" in self.__dict__:
             return self._attributes.to_json()
         kind, values = self._make
-        return dict(kind.rows(values), **{str(StandardEventAttributeName.TIMESTAMP_MSEC): self._timestamp.milliseconds_since_epoch})
+        found = kind.rows(values)
+        found[TIME] = self._timestamp.milliseconds_since_epoch
+        return found
 
     def __getattr__(self, name):
         if name != "_attributes" or "_make" not in self.__dict__:

@@ -86,7 +86,7 @@ class DefaultRecorder(Recorder):
         _wire.call("close")
 
     def get_active_spans_by_name(self, span_name):
-        return [span for span in list(self._open.values()) if span.name == span_name]
+        return [span for span in list(self._open.values()) if span._name == span_name]
 
     @property
     def _open(self):

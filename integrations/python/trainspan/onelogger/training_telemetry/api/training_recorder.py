@@ -87,7 +87,7 @@ class TrainingRecorder(DefaultRecorder):
         super().__init__(exporters, export_customization_mode, span_name_filter)
         self._config, self._progress, self._telling, self._said = config, State(), {}, {}
         self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
-        self._unlisted = None  # the iteration, until _open is used
+        self._hidden = None  # the iteration of the fast path, until _open or _state is used
         self._times, self._next = [], 0  # microseconds that _progress lacks, and the iteration after which it gets them
 
     # Spans that the program starts itself. Only one span with a standard name may be open at a
@@ -334,8 +334,7 @@ class TrainingRecorder(DefaultRecorder):
         span._token = token = _call(n, callback, state.done)
         span._began = _now() if token is None else token[0]
         span._parent_span, span._hear = latest.get(), self._heard
-        self._iteration = self._unlisted = span
-        state.loop.iterations.count += 1
+        self._iteration = self._hidden = span
         latest.set(span)
         return span
 
@@ -362,9 +361,10 @@ class TrainingRecorder(DefaultRecorder):
         else:
             span._ended = end = _end(span._token) or _now()
         span._running, span._hear = False, None
-        if self._unlisted is None:
+        if self._hidden is None:
             del self._spans[id(span)]
-        self._iteration = self._unlisted = None
+            state.loop.iterations.count -= 1  # _count adds one
+        self._iteration = self._hidden = None
         above = span._parent_span
         latest.set(above if above is None or above._running else None)
         state.done = done
@@ -386,23 +386,29 @@ class TrainingRecorder(DefaultRecorder):
         with self._lock:
             times = self._times[:]
             del self._times[: len(times)]
+            self._progress.loop.iterations.count += len(times)
             self._progress.completed([(ns + 500) // 1000 for ns in times], end, self._rates)
+
+    def _show(self):
+        """Makes the iteration of the fast path one of the open spans, and counts its start."""
+        span, self._hidden = self._hidden, None
+        if span is not None:
+            self._spans[id(span)] = span
+            self._progress.loop.iterations.count += 1
 
     @property
     def _state(self):
         """Returns the progress of the training, for the slow path."""
         self._next = 0
+        self._show()
         if self._times:
             self._count(None)
         return self._progress
 
     @property
     def _open(self):
-        """Returns the open spans by their id(). An iteration of the fast path becomes one of them
-        at the first use."""
-        span, self._unlisted = self._unlisted, None
-        if span is not None:
-            self._spans[id(span)] = span
+        """Returns the open spans by their id()."""
+        self._show()
         return self._spans
 
     def _set(self, span, attributes):
