@@ -30,7 +30,7 @@ FORCED = (
 )
 
 
-_new, _call, _end = object.__new__, _ring.start_call, _ring.end  # type: ignore[attr-defined]
+_call, _end = _ring.start_call, _ring.end  # type: ignore[attr-defined]
 LATER = 500  # iterations of the fast path whose times wait, at most
 
 
@@ -43,6 +43,7 @@ class Iteration(Span):
     their first use."""
 
     __slots__ = ("_began",)  # nanoseconds of the performance counter
+    __init__ = object.__init__  # type: ignore[assignment]
     _name, _ref = names.TRAINING_SINGLE_ITERATION, str(names.TRAINING_SINGLE_ITERATION)
 
     def _known(self):
@@ -329,7 +330,7 @@ class TrainingRecorder(DefaultRecorder):
         """Starts an iteration and returns its span, or None if the slow path must start it."""
         if self._iteration is not None:
             return None
-        span, state, latest = _new(Iteration), self._progress, self._latest
+        span, state, latest = Iteration(), self._progress, self._latest
         n, callback = self._ids
         span._token = token = _call(n, callback, state.done)
         span._began = _now() if token is None else token[0]
