@@ -453,9 +453,11 @@ class Exporting(Case):
             def export_event(self, event, span):
                 super().export_event(event, span)
                 if event.name_str == "training_metrics_update":
+                    written = list(event._values().items())  # before they become attributes
+                    outer.assertEqual(written, list(event.attributes.to_json().items()))
                     updates.append(event.attributes.to_json())
 
-        updates, threads, long = [], [], []
+        outer, updates, threads, long = self, [], [], []
         kept, table = Reads(), training_recorder.sets.TrainingMetricsUpdateAttributes
         recorder = self.start(kept, training={"log_every_n_train_iterations": 2})
         log.on_app_start()

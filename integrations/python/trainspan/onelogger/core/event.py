@@ -49,7 +49,8 @@ class Event:
     @classmethod
     def deferred(cls, name, kind, values):
         """Returns an event of the current time whose attributes kind.create(**values) creates
-        when they are first read: in the thread of the exporters, not in the training thread."""
+        when they are first read: in the thread of the exporters, not in the training thread.
+        values has all that are required, in the order of the table."""
         event = object.__new__(cls)
         event._name, event._timestamp, event._make = name, TracingTimestamp.now(), (kind, values)
         return event
@@ -59,8 +60,8 @@ class Event:
         those of a deferred event."""
         if "_attributes" in self.__dict__:
             return self._attributes.to_json()
-        kind, values = self._make
-        found = kind.rows(values)
+        _, values = self._make
+        found = {name: value for name, value in values.items() if value is not None}
         found[TIME] = self._timestamp.milliseconds_since_epoch
         return found
 

@@ -36,32 +36,24 @@ class _Table(Attributes):
         keep = inspect.Parameter.POSITIONAL_OR_KEYWORD
         own = [inspect.Parameter(n, keep, default=None if cls._types[n][1] else inspect.Parameter.empty) for n in order]
         signature, needed = inspect.Signature(own), {n for n in order if not cls._types[n][1]}
-        table, lists = tuple(cls._types), [name for name, (kind, _) in cls._types.items() if kind == "list"]
+        rows = [(name, missing, name in cls._nonzero) for name, (_, missing) in cls._types.items()]
 
         def create(cls, *args, **kwargs):
             if args or not needed <= kwargs.keys() <= cls._types.keys():
                 kwargs = signature.bind(*args, **kwargs).arguments  # this takes 50 us
-            attributes = cls()
-            for name, value in cls.rows(kwargs).items():
-                attributes[name] = Attribute(name, value)
+            attributes, get = cls(), kwargs.get
+            for name, missing, nonzero in rows:
+                value = get(name)
+                if value is None:
+                    if not missing:
+                        raise OneLoggerError("%s is required." % name)
+                elif value or not nonzero:
+                    attributes[name] = Attribute(name, _flat(value) if isinstance(value, dict) else value)
             return attributes
-
-        def kept(values):
-            """Returns the values, by their names, that attributes of these values have."""
-            found = {name: value for name, value in zip(table, map(values.get, table)) if value is not None}
-            if not needed <= found.keys():
-                raise OneLoggerError("%s is required." % next(name for name in table if name in needed - found.keys()))
-            for name in cls._nonzero:
-                if not found.get(name, True):
-                    del found[name]
-            for name in lists:
-                if isinstance(found.get(name), dict):
-                    found[name] = _flat(found[name])
-            return found
 
         create.__signature__ = inspect.Signature([inspect.Parameter("cls", keep)] + own)
         create.__doc__ = "New attributes of these values."
-        cls.create, cls.rows = classmethod(create), staticmethod(kept)
+        cls.create = classmethod(create)
 
     def _read(self, name):
         kind, missing = self._types[name]
