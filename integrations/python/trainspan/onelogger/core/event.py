@@ -32,7 +32,7 @@ class StandardEventAttributeName(StrEnum):
     TELEMETRY_DATA_ERROR_TYPE = "telemetry_data_error_type"
 
 
-TIME = str(StandardEventAttributeName.TIMESTAMP_MSEC)
+_TIME = str(StandardEventAttributeName.TIMESTAMP_MSEC)
 
 
 class Event:
@@ -60,9 +60,8 @@ class Event:
         those of a deferred event."""
         if "_attributes" in self.__dict__:
             return self._attributes.to_json()
-        _, values = self._make
-        found = {name: value for name, value in values.items() if value is not None}
-        found[TIME] = self._timestamp.milliseconds_since_epoch
+        found = {name: value for name, value in self._make[1].items() if value is not None}
+        found[_TIME] = self._timestamp.milliseconds_since_epoch
         return found
 
     def __getattr__(self, name):

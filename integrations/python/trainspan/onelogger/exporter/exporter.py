@@ -86,12 +86,9 @@ class BaseExporter(Exporter):
         return self._state is self._State.CLOSED
 
     def _check_state(self):
-        if self._state is _READY:
+        if self._state is self._State.READY:
             return
         if self._state is self._State.NOT_INITIALIZED:
             raise ExportError("Exporter not initialized. Call initialize first.")
         if self._state is self._State.CLOSED:
             raise ExportError("Exporter is closed and cannot be used anymore.")
-
-
-_READY = BaseExporter._State.READY

@@ -31,10 +31,11 @@ FORCED = (
 
 
 _call, _end = _ring.start_call, _ring.end  # type: ignore[attr-defined]
-LATER = 500  # iterations of the fast path whose times wait, at most
+LATER = 500  # most iterations of the fast path that are counted together
 
 
 def _now():
+    """Returns nanoseconds of the performance counter, which is also the clock of the ring buffer."""
     return round(moments.time.perf_counter() * 1e9)
 
 
@@ -43,7 +44,7 @@ class Iteration(Span):
     their first use."""
 
     __slots__ = ("_began",)  # nanoseconds of the performance counter
-    __init__ = object.__init__  # type: ignore[assignment]
+    __init__ = object.__init__  # type: ignore[assignment] # quick_start sets what is known
     _name, _ref = names.TRAINING_SINGLE_ITERATION, str(names.TRAINING_SINGLE_ITERATION)
 
     def _known(self):
@@ -89,7 +90,7 @@ class TrainingRecorder(DefaultRecorder):
         self._config, self._progress, self._telling, self._said = config, State(), {}, {}
         self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
         self._hidden = None  # the iteration of the fast path, until _open or _state is used
-        self._times, self._next = [], 0  # microseconds that _progress lacks, and the iteration after which it gets them
+        self._times, self._next = [], 0  # nanoseconds that _progress lacks, and the iteration after which it gets them
 
     # Spans that the program starts itself. Only one span with a standard name may be open at a
     # time, and only callbacks may start spans with a window.
@@ -311,8 +312,9 @@ class TrainingRecorder(DefaultRecorder):
         self._telling["told"] = False
 
     # The fast path of iterations that no exporter gets, because there is no exporter or the
-    # filter excludes them: it only writes to the ring buffer and updates the metrics. All other
-    # iterations (not plain) use the slow path.
+    # filter excludes them: it only writes to the ring buffer and stores times, which _progress
+    # gets when the metrics are due or the slow path needs it. All other iterations (not plain)
+    # use the slow path.
 
     def find_plain(self):
         """Determines whether iterations are plain, and sets _guard.plain for the callbacks."""
