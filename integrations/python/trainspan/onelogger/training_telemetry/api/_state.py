@@ -23,11 +23,13 @@ class Window:
 
     def take(self, times):
         """Adds times in microseconds; returns their sum."""
-        least, total = min(times), sum(times)
-        if self.least is None or least < self.least:
-            self.least = least
-        self.most = max(self.most, max(times))
-        self.sum += total
+        total = sum(times)
+        if times:
+            least = min(times)
+            if self.least is None or least < self.least:
+                self.least = least
+            self.most = max(self.most, max(times))
+            self.sum += total
         return total
 
     # In seconds.

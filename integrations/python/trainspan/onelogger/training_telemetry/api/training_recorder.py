@@ -89,7 +89,6 @@ class TrainingRecorder(DefaultRecorder):
         super().__init__(exporters, export_customization_mode, span_name_filter)
         self._config, self._progress, self._telling, self._said = config, State(), {}, {}
         self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
-        self._hidden = None  # the iteration of the fast path, until _open or _state is used
         self._times, self._next = [], 0  # nanoseconds that _progress lacks, and the iteration after which it gets them
 
     # Spans that the program starts itself. Only one span with a standard name may be open at a
@@ -337,7 +336,8 @@ class TrainingRecorder(DefaultRecorder):
         span._token = token = _call(n, callback, state.done)
         span._began = _now() if token is None else token[0]
         span._parent_span, span._hear = latest.get(), self._heard
-        self._iteration = self._hidden = span
+        span._listed = False
+        self._iteration = span
         latest.set(span)
         return span
 
@@ -364,10 +364,9 @@ class TrainingRecorder(DefaultRecorder):
         else:
             span._ended = end = _end(span._token) or _now()
         span._running, span._hear = False, None
-        if self._hidden is None:
-            del self._spans[id(span)]
-            state.loop.iterations.count -= 1  # _count adds one
-        self._iteration = self._hidden = None
+        self._iteration = None
+        if span._listed:
+            self._unlist(span)
         above = span._parent_span
         latest.set(above if above is None or above._running else None)
         state.done = done
@@ -392,18 +391,30 @@ class TrainingRecorder(DefaultRecorder):
             self._progress.loop.iterations.count += len(times)
             self._progress.completed([(ns + 500) // 1000 for ns in times], end, self._rates)
 
-    def _show(self):
-        """Makes the iteration of the fast path one of the open spans, and counts its start."""
-        span, self._hidden = self._hidden, None
-        if span is not None:
-            self._spans[id(span)] = span
-            self._progress.loop.iterations.count += 1
+    # An iteration of the fast path is listed among the open spans, and its start is counted, when
+    # one of these is needed. Another thread may need it while the iteration ends.
+
+    def _list(self):
+        span = self._iteration
+        if span is not None and not span._listed:
+            with self._lock:
+                if not span._listed:
+                    self._spans[id(span)] = span
+                    self._progress.loop.iterations.count += 1
+                    span._listed = True
+                if self._iteration is not span:
+                    self._unlist(span)
+
+    def _unlist(self, span):
+        with self._lock:
+            if self._spans.pop(id(span), None) is not None:
+                self._progress.loop.iterations.count -= 1  # _count adds one
 
     @property
     def _state(self):
         """Returns the progress of the training, for the slow path."""
         self._next = 0
-        self._show()
+        self._list()
         if self._times:
             self._count(None)
         return self._progress
@@ -411,7 +422,7 @@ class TrainingRecorder(DefaultRecorder):
     @property
     def _open(self):
         """Returns the open spans by their id()."""
-        self._show()
+        self._list()
         return self._spans
 
     def _set(self, span, attributes):
@@ -424,6 +435,7 @@ class TrainingRecorder(DefaultRecorder):
 
     def _end(self, span, stop_attributes=None, at=None):
         if span is self._iteration:
+            self._list()
             self._iteration, self._touched, self._attributed = None, False, False
         super()._end(span, stop_attributes, at)
 
