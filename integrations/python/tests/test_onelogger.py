@@ -453,9 +453,11 @@ class Exporting(Case):
             def export_event(self, event, span):
                 super().export_event(event, span)
                 if event.name_str == "training_metrics_update":
+                    written = list(event._values().items())  # before they become attributes
+                    outer.assertEqual(written, list(event.attributes.to_json().items()))
                     updates.append(event.attributes.to_json())
 
-        updates, threads, long = [], [], []
+        outer, updates, threads, long = self, [], [], []
         kept, table = Reads(), training_recorder.sets.TrainingMetricsUpdateAttributes
         recorder = self.start(kept, training={"log_every_n_train_iterations": 2})
         log.on_app_start()
@@ -477,6 +479,37 @@ class Exporting(Case):
             table.create = made
         self.assertEqual([(u["current_iteration"], u["num_iterations"], u["num_train_samples"]) for u in updates], [(1, 2, 8), (3, 4, 16)])
         self.assertEqual((set(threads), long), (set(kept.threads), []))
+
+    def test_other_threads_use_the_open_spans(self):
+        """A thread that needs the open spans while an iteration begins or ends neither loses nor
+        keeps one."""
+        recorder = self.start(Kept())
+        log.on_app_start()
+        log.on_train_start(0)
+        done, before = threading.Event(), sys.getswitchinterval()
+
+        def save():
+            while not done.is_set():
+                recorder.get_active_spans_by_name("training_single_iteration")
+                recorder._state.loop.iterations
+
+        threads = [threading.Thread(target=save) for _ in range(2)]
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in range(1000):
+                log.on_training_single_iteration_start()
+                log.on_training_single_iteration_end()
+        finally:
+            done.set()
+            sys.setswitchinterval(before)
+            for thread in threads:
+                thread.join()
+        state = recorder._state
+        self.assertEqual((state.done, state.loop.iterations.count, state.loop.samples), (1000, 1000, 4000))
+        self.assertEqual([span.name_str for span in recorder._open.values()], ["application", "training_loop"])
+        log.on_app_end()
 
     def test_an_iteration_of_no_time_takes_the_fast_path(self):
         class Clock:

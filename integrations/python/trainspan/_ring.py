@@ -659,9 +659,10 @@ def _build():
 
     def end(token, args=None, n=None, at=None, count=0):
         """Ends a span, with arguments and a count, by another name if n is given, and at an
-        earlier time if one is given."""
+        earlier time if one is given. Returns the time of its end by the clock, None if that was
+        not now."""
         if token is None:
-            return
+            return None
         try:
             t, w, s, _ = token
             top = s.pop()
@@ -671,17 +672,19 @@ def _build():
                     chain = text(args) if local is not None else 0
                     page, place = take()
                     pack_more(page, place, t, t1, s[0], len(s), chain, count, w)
-                    return
+                    return t1
                 page, place = take()
                 if count:
                     pack_more(page, place, t, t1, s[0], len(s), 0, count, w)
                 else:
                     pack(page, place, t, t1, s[0], len(s), w)
-                return
+                return t1
             s.append(top)
             finish(s, token, t1 if at is None else at - offset, args, n or w, count)
+            return t1 if at is None else None
         except StopIteration:
             late(t, t1, s[0], len(s), chain if args else 0, count, w)
+            return t1
         except deep:
             if words is not None:
                 next(losses)

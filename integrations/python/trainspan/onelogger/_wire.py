@@ -78,14 +78,15 @@ def opened(span, n, at=None, own=None):
 
 @silent
 def ended(span, at=None):
-    """Ends the span of the trace, with its attributes."""
+    """Ends the span of the trace, with its attributes. Returns the time as _ring.end does."""
     token = span._token
     if token is not None:
         own = {k: v for k, v in values(span._updated).items() if k != StandardSpanAttributeName.DURATION_MSEC}
         if span._failed:
             _ring.stop(token[1], dict(own, **failure(span._failed)), True, token)
         else:
-            _ring.end(token, own or None, None, nanoseconds(at))
+            return _ring.end(token, own or None, None, nanoseconds(at))
+    return None
 
 
 def failure(error):

@@ -32,6 +32,9 @@ class StandardEventAttributeName(StrEnum):
     TELEMETRY_DATA_ERROR_TYPE = "telemetry_data_error_type"
 
 
+_TIME = str(StandardEventAttributeName.TIMESTAMP_MSEC)
+
+
 class Event:
     """A name, a time and attributes, one of which is the time in milliseconds. It copies the
     given attributes."""
@@ -46,7 +49,8 @@ class Event:
     @classmethod
     def deferred(cls, name, kind, values):
         """Returns an event of the current time whose attributes kind.create(**values) creates
-        when they are first read: in the thread of the exporters, not in the training thread."""
+        when they are first read: in the thread of the exporters, not in the training thread.
+        values has all that are required, in the order of the table."""
         event = object.__new__(cls)
         event._name, event._timestamp, event._make = name, TracingTimestamp.now(), (kind, values)
         return event
@@ -56,8 +60,9 @@ class Event:
         those of a deferred event."""
         if "_attributes" in self.__dict__:
             return self._attributes.to_json()
-        kind, values = self._make
-        return dict(kind.rows(values), **{str(StandardEventAttributeName.TIMESTAMP_MSEC): self._timestamp.milliseconds_since_epoch})
+        found = {name: value for name, value in self._make[1].items() if value is not None}
+        found[_TIME] = self._timestamp.milliseconds_since_epoch
+        return found
 
     def __getattr__(self, name):
         if name != "_attributes" or "_make" not in self.__dict__:

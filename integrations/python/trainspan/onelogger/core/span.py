@@ -49,7 +49,7 @@ class Span:
     Attributes that are set on an open span are passed to its recorder by hear(span,
     attributes). Rarely used parts of a span are made at their first use."""
 
-    __slots__ = ("_id", "_name", "_parent_span", "_events", "_initial", "_updated", "_running", "_hear", "_token", "_ref", "_copy", "_failed", "_ended", "__weakref__")  # fmt: skip
+    __slots__ = ("_id", "_name", "_parent_span", "_events", "_initial", "_updated", "_running", "_hear", "_token", "_ref", "_copy", "_failed", "_ended", "_listed", "__weakref__")  # fmt: skip
 
     # Defaults of the slots.
     _late = {
@@ -65,6 +65,7 @@ class Span:
         "_copy": lambda self: None,
         "_failed": lambda self: False,
         "_ended": lambda self: None,
+        "_listed": lambda self: True,  # its recorder has it among the open spans
     }
 
     def __getattr__(self, name):
@@ -90,7 +91,7 @@ class Span:
 
         events = [event(StandardEventName.SPAN_START, self._start() or now.perf_counter_seconds)]
         if self._ended:
-            events.append(event(StandardEventName.SPAN_STOP, self._ended))
+            events.append(event(StandardEventName.SPAN_STOP, self._ended / 1e9))
         return events
 
     def _start(self):

@@ -17,7 +17,7 @@ class BaseJsonExporter(BaseExporter):
 
     def __init__(self):
         super().__init__()
-        self._count, self._pid, self._held = 0, os.getpid(), None
+        self._count, self._pid, self._held, self._latest = 0, os.getpid(), None, (None, "")
         self._lock = threading.RLock()
 
     def initialize(self):
@@ -41,7 +41,9 @@ class BaseJsonExporter(BaseExporter):
     def export_event(self, event, span):
         super().export_event(event, span)
         self._release()
-        self._record({"type": "event", "span_id": str(span.id), "event": _event(event)})
+        if self._latest[0] is not span.id:
+            self._latest = span.id, str(span.id)  # most events are of one span
+        self._record({"type": "event", "span_id": self._latest[1], "event": _event(event)})
 
     def export_error(self, event, span):
         super().export_error(event, span)

@@ -86,6 +86,8 @@ class BaseExporter(Exporter):
         return self._state is self._State.CLOSED
 
     def _check_state(self):
+        if self._state is self._State.READY:
+            return
         if self._state is self._State.NOT_INITIALIZED:
             raise ExportError("Exporter not initialized. Call initialize first.")
         if self._state is self._State.CLOSED:

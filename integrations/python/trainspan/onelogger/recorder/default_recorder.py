@@ -1,6 +1,8 @@
 """The recorder of spans of any kind."""
 
+import os
 import traceback
+import weakref
 from contextvars import ContextVar
 from enum import Enum
 from threading import RLock
@@ -14,6 +16,9 @@ from ..core.event import ErrorEvent
 from ..core.exceptions import OneLoggerError, assert_that
 from ..core.span import Span
 from ._outlet import Outlet
+
+
+_all: "weakref.WeakSet[DefaultRecorder]" = weakref.WeakSet()
 
 
 class ExportCustomizationMode(Enum):
@@ -40,7 +45,8 @@ class DefaultRecorder(Recorder):
             raise OneLoggerError("Invalid export_customization_mode: %s" % (mode,))
         self._mode, self._names = mode, frozenset(span_name_filter or ())
         self._latest = ContextVar("latest_active_span", default=None)
-        self._open, self._lock, self._closed = {}, RLock(), False
+        self._spans, self._lock, self._closed = {}, RLock(), False
+        _all.add(self)
         self._exporters = exporters
         for exporter in exporters:
             exporter.initialize()
@@ -86,7 +92,12 @@ class DefaultRecorder(Recorder):
         _wire.call("close")
 
     def get_active_spans_by_name(self, span_name):
-        return [span for span in list(self._open.values()) if span.name == span_name]
+        return [span for span in list(self._open.values()) if span._name == span_name]
+
+    @property
+    def _open(self):
+        """Returns the open spans by their id()."""
+        return self._spans
 
     # The operations without the guard, and without recording the call.
 
@@ -166,3 +177,12 @@ class DefaultRecorder(Recorder):
         """Stops a span that the program has left open."""
         self._end(span)
         _wire.ended(span)
+
+
+def _child():
+    for recorder in list(_all):
+        recorder._lock = RLock()  # a thread of the parent may have held it
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_child)

@@ -19,14 +19,18 @@ class Window:
 
     def add(self, start, end):
         """Adds the time of a run, which was counted when it started."""
-        self.take(micros(between(start, end)))
+        self.take([micros(between(start, end))])
 
-    def take(self, us):
-        if self.least is None or us < self.least:
-            self.least = us
-        if us > self.most:
-            self.most = us
-        self.sum += us
+    def take(self, times):
+        """Adds times in microseconds; returns their sum."""
+        total = sum(times)
+        if times:
+            least = min(times)
+            if self.least is None or least < self.least:
+                self.least = least
+            self.most = max(self.most, max(times))
+            self.sum += total
+        return total
 
     # In seconds.
 
@@ -98,35 +102,31 @@ class State:
         """Returns whether the metrics are exported after this number of iterations."""
         return done % every == 0 and done > 1
 
-    def completed(self, us, end, rates):
-        """Counts an iteration of us microseconds that ended at end, in seconds of the wall clock.
-        Returns False if the total time is zero, so that the throughput is unknown."""
+    def completed(self, times, end, rates):
+        """Counts the times of iterations, in microseconds. The last one ended at end, in seconds of
+        the wall clock, None if that is unknown. Returns False if the total time is zero, so that the
+        throughput is unknown."""
         loop = self.loop
-        w = loop.iterations
-        if w.least is None or us < w.least:  # take(), inlined
-            w.least = us
-        if us > w.most:
-            w.most = us
-        w.sum += us
-        self.productive += us
-        self.done += 1
-        loop.samples += rates.batch
+        total = loop.iterations.take(times)
+        self.productive += total
+        loop.samples += rates.batch * len(times)
         if rates.seq:
             loop.tokens = rates.seq * loop.samples
-        loop.last_end = end
+        loop.last_end = end or loop.last_end
         if loop.first_end is None:
             loop.first_end = end
         if rates.flops is None:
             return True
-        flops = rates.flops
-        self.flops = (self.flops or 0) + flops
-        loop.flops += flops
-        if loop.iterations.sum <= 0:
-            return False
-        now = loop.throughput = float(loop.flops) / (loop.iterations.total * 10**12 * rates.world())
-        loop.throughput_min = now if loop.throughput_min is None else min(loop.throughput_min, now)
-        loop.throughput_max = now if loop.throughput_max is None else max(loop.throughput_max, now)
-        return True
+        spent = loop.iterations.sum - total
+        for us in times:
+            spent += us
+            self.flops = (self.flops or 0) + rates.flops
+            loop.flops += rates.flops
+            if spent > 0:
+                now = loop.throughput = float(loop.flops) / (spent / 1e6 * 10**12 * rates.world())
+                loop.throughput_min = now if loop.throughput_min is None else min(loop.throughput_min, now)
+                loop.throughput_max = now if loop.throughput_max is None else max(loop.throughput_max, now)
+        return spent > 0
 
     def prepare(self, step, validation):
         """Stores the values that belong to the checkpoint of a step."""

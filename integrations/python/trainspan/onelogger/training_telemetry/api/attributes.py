@@ -41,26 +41,19 @@ class _Table(Attributes):
         def create(cls, *args, **kwargs):
             if args or not needed <= kwargs.keys() <= cls._types.keys():
                 kwargs = signature.bind(*args, **kwargs).arguments  # this takes 50 us
-            attributes = cls()
-            for name, value in cls.rows(kwargs):
-                attributes[name] = Attribute(name, value)
-            return attributes
-
-        def kept(values):
-            """Returns the names and values that attributes of these values have."""
-            found, get = [], values.get
+            attributes, get = cls(), kwargs.get
             for name, missing, nonzero in rows:
                 value = get(name)
                 if value is None:
                     if not missing:
                         raise OneLoggerError("%s is required." % name)
                 elif value or not nonzero:
-                    found.append((name, _flat(value) if isinstance(value, dict) else value))
-            return found
+                    attributes[name] = Attribute(name, _flat(value) if isinstance(value, dict) else value)
+            return attributes
 
         create.__signature__ = inspect.Signature([inspect.Parameter("cls", keep)] + own)
         create.__doc__ = "New attributes of these values."
-        cls.create, cls.rows = classmethod(create), staticmethod(kept)
+        cls.create = classmethod(create)
 
     def _read(self, name):
         kind, missing = self._types[name]

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import time
 from functools import wraps
 
 from .... import _ring
@@ -31,14 +30,21 @@ FORCED = (
 )
 
 
-_new, _call, _end, _clock = object.__new__, _ring.start_call, _ring.end, time.perf_counter  # type: ignore[attr-defined]
+_call, _end = _ring.start_call, _ring.end  # type: ignore[attr-defined]
+LATER = 500  # most iterations of the fast path that are counted together
+
+
+def _now():
+    """Returns nanoseconds of the performance counter, which is also the clock of the ring buffer."""
+    return round(moments.time.perf_counter() * 1e9)
 
 
 class Iteration(Span):
     """The span of a training iteration. It stores only times; its other values are created at
     their first use."""
 
-    __slots__ = ("_began",)  # start by the performance counter; if unset, the ring buffer has the start
+    __slots__ = ("_began",)  # nanoseconds of the performance counter
+    __init__ = object.__init__  # type: ignore[assignment] # quick_start sets what is known
     _name, _ref = names.TRAINING_SINGLE_ITERATION, str(names.TRAINING_SINGLE_ITERATION)
 
     def _known(self):
@@ -47,12 +53,12 @@ class Iteration(Span):
         return super()._known()
 
     def _start(self):
-        return getattr(self, "_began", None) or super()._start()
+        return self._began / 1e9
 
     def _lasted(self):
         if self._ended is None:
             return super()._lasted()
-        return int(round(max(self._ended - self._start(), 0.0) * 1e6)) // 1000
+        return (max(self._ended - self._began, 0) + 500) // 10**6
 
 
 def _told(f):
@@ -81,8 +87,9 @@ class TrainingRecorder(DefaultRecorder):
 
     def __init__(self, config, exporters, export_customization_mode, span_name_filter):
         super().__init__(exporters, export_customization_mode, span_name_filter)
-        self._config, self._state, self._telling, self._said = config, State(), {}, {}
+        self._config, self._progress, self._telling, self._said = config, State(), {}, {}
         self._iteration, self._touched, self._attributed, self._rates = None, False, False, None
+        self._times, self._next = [], 0  # nanoseconds that _progress lacks, and the iteration after which it gets them
 
     # Spans that the program starts itself. Only one span with a standard name may be open at a
     # time, and only callbacks may start spans with a window.
@@ -247,7 +254,7 @@ class TrainingRecorder(DefaultRecorder):
     def on_training_single_iteration_start(self, start_time):
         _ring.position(None, self._state.done)
         span = self._timed("training_single_iteration", names.TRAINING_SINGLE_ITERATION, start_time, self._state.loop.iterations)
-        self._iteration = span
+        self._iteration, self._touched = span, self._rates is not None  # its start is an event
         return span
 
     @_told
@@ -259,7 +266,8 @@ class TrainingRecorder(DefaultRecorder):
             return self._done(span, stop_time)
         start, at = span.start_event.timestamp, stop_time or TracingTimestamp.now()
         try:
-            timed = state.completed(micros(between(start, at)), at.seconds_since_epoch, Rates(config, lambda: self._config.world_size))
+            state.done += 1
+            timed = state.completed([micros(between(start, at))], at.seconds_since_epoch, Rates(config, lambda: self._config.world_size))
             if not timed and at.seconds_since_epoch >= start.seconds_since_epoch:
                 raise OneLoggerError("train_iterations_time_total must be greater than 0")
             every = config.log_every_n_train_iterations
@@ -303,8 +311,9 @@ class TrainingRecorder(DefaultRecorder):
         self._telling["told"] = False
 
     # The fast path of iterations that no exporter gets, because there is no exporter or the
-    # filter excludes them: it only writes to the ring buffer and updates the metrics. All other
-    # iterations (not plain) use the slow path.
+    # filter excludes them: it only writes to the ring buffer and stores times, which _progress
+    # gets when the metrics are due or the slow path needs it. All other iterations (not plain)
+    # use the slow path.
 
     def find_plain(self):
         """Determines whether iterations are plain, and sets _guard.plain for the callbacks."""
@@ -313,6 +322,7 @@ class TrainingRecorder(DefaultRecorder):
         plain = hidden and all(hasattr(c, "functions") and not c.functions() for c in configs)
         if plain:
             self._rates = Rates(self._config.telemetry_config, lambda: self._config.world_size) if self._exporters else None
+            self._heard, self._touched = self._set, self._rates is not None and self._iteration is not None
             self._every = self._config.telemetry_config.log_every_n_train_iterations
             self._ids = _wire.name("training_single_iteration"), _ring.name("on_training_single_iteration_start", "call") | _ring.CALL
         _guard.plain = self if plain else None
@@ -321,55 +331,99 @@ class TrainingRecorder(DefaultRecorder):
         """Starts an iteration and returns its span, or None if the slow path must start it."""
         if self._iteration is not None:
             return None
-        span = _new(Iteration)
+        span, state, latest = Iteration(), self._progress, self._latest
         n, callback = self._ids
-        span._token = _call(n, callback, self._state.done)
-        latest = self._latest
-        span._parent_span, span._hear = latest.get(), self._set
-        self._open[id(span)] = self._iteration = span
-        if self._rates is not None:
-            span._began = moments.time.perf_counter()
-        self._state.loop.iterations.count += 1
+        span._token = token = _call(n, callback, state.done)
+        span._began = _now() if token is None else token[0]
+        span._parent_span, span._hear = latest.get(), self._heard
+        span._listed = False
+        self._iteration = span
         latest.set(span)
         return span
 
     def quick_end(self):
         """Ends the iteration. Returns False if the slow path must end it."""
-        span, state, latest = self._iteration, self._state, self._latest
+        span, state, latest = self._iteration, self._progress, self._latest
         if span is None or self._touched or latest.get() is not span:
             self._touched = False
             return False
         done, rates, loops = state.done + 1, self._rates, None
-        if done % self._every == 0 and state.due(done, self._every):
-            loops = self.get_active_spans_by_name(names.TRAINING_LOOP)
-            if len(loops) != 1:
-                return False
-        if rates is None:
-            state.done, end = done, _clock()
-        else:
-            began = getattr(span, "_began", None)
-            if began is None:  # it started when there was no exporter
-                return False
-            clock = moments.time
-            end = clock.perf_counter()
-            us = round((end - began) * 1e6)
-            if not us and not state.loop.iterations.sum:  # without any time there is no throughput
-                return False
-            state.completed(us, clock.time(), rates)
-        span._running, span._hear, span._ended = False, None, end
+        count = done >= self._next
+        if count:
+            if state.due(done, self._every):
+                loops = self.get_active_spans_by_name(names.TRAINING_LOOP)
+                if len(loops) != 1:
+                    return False
+            if rates is not None and not state.loop.iterations.sum and _now() - span._began <= 500:
+                return False  # without any time there is no throughput
         if self._attributed:
             self._attributed = False
-            _wire.ended(span)
+            end = _wire.ended(span) or _now()
+            span._ended = end
             span._updated.add(StandardSpanAttributeName.DURATION_MSEC, span._lasted())
         else:
-            _end(span._token)
+            span._ended = end = _end(span._token) or _now()
+        span._running, span._hear = False, None
         self._iteration = None
-        del self._open[id(span)]
+        if span._listed:
+            self._unlist(span)
         above = span._parent_span
         latest.set(above if above is None or above._running else None)
-        if loops and rates is not None:
-            self._update(loops[0], self._every)
+        state.done = done
+        if rates is not None:
+            self._times.append(end - span._began)
+        if count:
+            self._next = min(done - done % self._every + self._every, done + LATER)
+            if rates is not None:
+                self._count(moments.time.time())
+                if not state.loop.iterations.sum:
+                    self._next = 0
+                if loops:
+                    self._update(loops[0], self._every)
         return True
+
+    def _count(self, end):
+        """Adds the times of the fast path to the progress. The last iteration ended at end, in
+        seconds of the wall clock, None if that is unknown."""
+        with self._lock:
+            times = self._times[:]
+            del self._times[: len(times)]
+            self._progress.loop.iterations.count += len(times)
+            self._progress.completed([(ns + 500) // 1000 for ns in times], end, self._rates)
+
+    # An iteration of the fast path is listed among the open spans, and its start is counted, when
+    # one of these is needed. Another thread may need it while the iteration ends.
+
+    def _list(self):
+        span = self._iteration
+        if span is not None and not span._listed:
+            with self._lock:
+                if not span._listed:
+                    self._spans[id(span)] = span
+                    self._progress.loop.iterations.count += 1
+                    span._listed = True
+                if self._iteration is not span:
+                    self._unlist(span)
+
+    def _unlist(self, span):
+        with self._lock:
+            if self._spans.pop(id(span), None) is not None:
+                self._progress.loop.iterations.count -= 1  # _count adds one
+
+    @property
+    def _state(self):
+        """Returns the progress of the training, for the slow path."""
+        self._next = 0
+        self._list()
+        if self._times:
+            self._count(None)
+        return self._progress
+
+    @property
+    def _open(self):
+        """Returns the open spans by their id()."""
+        self._list()
+        return self._spans
 
     def _set(self, span, attributes):
         self._attributed = self._attributed or span is self._iteration
@@ -381,6 +435,7 @@ class TrainingRecorder(DefaultRecorder):
 
     def _end(self, span, stop_attributes=None, at=None):
         if span is self._iteration:
+            self._list()
             self._iteration, self._touched, self._attributed = None, False, False
         super()._end(span, stop_attributes, at)
 
