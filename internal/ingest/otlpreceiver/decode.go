@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -20,14 +21,27 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// unmarshal decodes a request. Most of a request is spans with scalar
-// attributes: these are decoded here, because the library uses reflection,
-// which takes more time than the rest of the processing. Rare parts of a
-// request go through the library, and a request with anything unknown goes
+// decoder decodes requests. Most of a request is spans with scalar attributes:
+// these are decoded here, because the library allocates each message by
+// reflection, which takes more time than the rest of the processing. Rare parts
+// of a request go through the library, and a request with anything unknown goes
 // through it as a whole.
-func unmarshal(body []byte) (*collectorpb.ExportTraceServiceRequest, error) {
+//
+// A decoder uses the memory of its last request again after reset. Its other
+// methods return false for what the library has to decide.
+type decoder struct {
+	names [128]string // recent keys and names by hash; there are few different ones
+	attrs slab[attribute]
+	spans slab[tracepb.Span]
+	lists []*commonpb.KeyValue // attributes of all spans
+	bytes []byte               // identifiers
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// unmarshal decodes a request. The result is valid until reset.
+func (d *decoder) unmarshal(body []byte) (*collectorpb.ExportTraceServiceRequest, error) {
 	req := &collectorpb.ExportTraceServiceRequest{}
-	var d decoder
 	if d.request(body, req) {
 		return req, nil
 	}
@@ -35,14 +49,18 @@ func unmarshal(body []byte) (*collectorpb.ExportTraceServiceRequest, error) {
 	return req, proto.Unmarshal(body, req)
 }
 
-// decoder decodes one request. Its methods return false for what the library
-// has to decide.
-type decoder struct {
-	names [128]string // recent keys and names by hash; there are few different ones
-	attrs slab[attribute]
-	spans slab[tracepb.Span]
-	bytes []byte // memory for identifiers
-	list  []*commonpb.KeyValue
+// reset makes the decoder ready for another request, with the memory of the
+// last one unless that is much.
+func (d *decoder) reset() {
+	d.attrs.reset(maxReused)
+	d.spans.reset(maxReused / 8)
+	d.lists, d.bytes = d.lists[:0], d.bytes[:0]
+	if cap(d.lists) > maxReused {
+		d.lists = nil
+	}
+	if cap(d.bytes) > maxReused*maxIdentifier {
+		d.bytes = nil
+	}
 }
 
 // attribute is an attribute in a single allocation.
@@ -54,20 +72,42 @@ type attribute struct {
 }
 
 // slab allocates values of one type, many at a time.
-type slab[T any] struct{ room []T }
+type slab[T any] struct {
+	blocks []*[slabBlock]T
+	used   int
+}
+
+const slabBlock = 32
 
 func (s *slab[T]) next() *T {
-	const most = 32
-	if len(s.room) == 0 {
-		s.room = make([]T, most)
+	at := s.used / slabBlock
+	if at == len(s.blocks) {
+		s.blocks = append(s.blocks, new([slabBlock]T))
 	}
-	v := &s.room[0]
-	s.room = s.room[1:]
+	v := &s.blocks[at][s.used%slabBlock]
+	s.used++
 	return v
 }
 
-// maxIdentifier is more than the length of identifiers.
-const maxIdentifier = 64
+// reset clears the values, and keeps memory for at most n.
+func (s *slab[T]) reset(n int) {
+	keep := min(len(s.blocks), n/slabBlock)
+	clear(s.blocks[keep:])
+	s.blocks = s.blocks[:keep]
+	for i, block := range s.blocks {
+		if i*slabBlock >= s.used {
+			break
+		}
+		clear(block[:])
+	}
+	s.used = 0
+}
+
+const (
+	maxReused     = 8192 // attributes whose memory is kept for the next request
+	maxIdentifier = 64   // more than the length of identifiers
+	maxName       = 256  // length of names that are kept
+)
 
 // Tags of fields: their numbers and wire types.
 const (
@@ -87,6 +127,11 @@ type field struct {
 // take reads the next field of b and returns the rest; ok is false for an
 // invalid field.
 func take(b []byte) (f field, rest []byte, ok bool) {
+	// Nearly all fields are short bytes with a number below 16.
+	if len(b) > 2 && b[0]&7 == byte(protowire.BytesType) && b[0] > 7 && b[0] < 0x80 && int(b[1]) <= min(len(b)-2, 0x7f) {
+		n := 2 + int(b[1])
+		return field{tag: protowire.Number(b[0]), data: b[2:n:n]}, b[n:], true
+	}
 	number, kind, n := protowire.ConsumeTag(b)
 	if n < 0 {
 		return f, nil, false
@@ -171,7 +216,7 @@ func (d *decoder) scope(b []byte, ss *tracepb.ScopeSpans) bool {
 }
 
 func (d *decoder) span(b []byte, s *tracepb.Span) bool {
-	d.list = d.list[:0]
+	from := len(d.lists)
 	for len(b) > 0 {
 		f, rest, ok := take(b)
 		if b = rest; !ok {
@@ -196,7 +241,7 @@ func (d *decoder) span(b []byte, s *tracepb.Span) bool {
 			s.EndTimeUnixNano = f.n
 		case 9<<3 | bytesField:
 			a := d.attrs.next()
-			d.list = append(d.list, &a.kv)
+			d.lists = append(d.lists, &a.kv)
 			ok = d.attribute(f.data, a)
 		case 10<<3 | varintField:
 			s.DroppedAttributesCount = uint32(f.n) //nolint:gosec // as the library does
@@ -226,7 +271,9 @@ func (d *decoder) span(b []byte, s *tracepb.Span) bool {
 			return false
 		}
 	}
-	s.Attributes = slices.Clone(d.list)
+	if list := d.lists[from:]; len(list) > 0 {
+		s.Attributes = list[:len(list):len(list)]
+	}
 	return true
 }
 
@@ -288,8 +335,11 @@ func merge(b []byte, m proto.Message) bool {
 
 // name returns an interned string.
 func (d *decoder) name(b []byte) (string, bool) {
-	if len(b) == 0 {
+	switch {
+	case len(b) == 0:
 		return "", true
+	case len(b) > maxName:
+		return string(b), utf8.Valid(b)
 	}
 	known := &d.names[(uint(len(b))+uint(b[0])*5+uint(b[len(b)-1])*11+uint(b[len(b)/2])*23)%uint(len(d.names))]
 	if *known != string(b) {
@@ -307,7 +357,7 @@ func (d *decoder) identifier(b []byte) []byte {
 		return slices.Clone(b)
 	}
 	if len(b) > cap(d.bytes)-len(d.bytes) {
-		d.bytes = make([]byte, 0, 2048)
+		d.bytes = make([]byte, 0, max(2048, min(2*cap(d.bytes), maxReused*maxIdentifier)))
 	}
 	at := len(d.bytes)
 	d.bytes = append(d.bytes, b...)

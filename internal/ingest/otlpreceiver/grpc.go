@@ -52,12 +52,12 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		s.r.refused.Add(1)
 		return nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	req, err := unmarshal(raw.body)
+	b, err := newBatch(raw.body)
 	if err != nil {
 		s.r.refused.Add(1)
 		return nil, status.Error(codes.InvalidArgument, broken(err).Error())
 	}
-	return s.export(ctx, req, raw.body)
+	return s.export(ctx, b)
 }
 
 // rawMessage is an undecoded request.
@@ -77,12 +77,11 @@ func (rawCodec) Unmarshal(body []byte, v any) error {
 
 // Export implements the service.
 func (s grpcService) Export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
-	return s.export(ctx, req, nil)
+	return s.export(ctx, &Batch{Spans: req.GetResourceSpans()})
 }
 
-// export accepts a request, with its encoded body if that is known.
-func (s grpcService) export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest, body []byte) (*collectorpb.ExportTraceServiceResponse, error) {
-	b := &Batch{Spans: req.GetResourceSpans(), Body: body}
+// export accepts a request.
+func (s grpcService) export(ctx context.Context, b *Batch) (*collectorpb.ExportTraceServiceResponse, error) {
 	if p, ok := peer.FromContext(ctx); ok {
 		b.From = p.Addr
 	}

@@ -82,11 +82,12 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 	if err := checkProtobuf(body); err != nil {
 		return nil, err
 	}
-	message, err := unmarshal(body)
+	batch, err := newBatch(body)
 	if err != nil {
 		return nil, broken(err)
 	}
-	return &Batch{Spans: message.GetResourceSpans(), Body: body, From: addr(req.RemoteAddr)}, nil
+	batch.From = addr(req.RemoteAddr)
+	return batch, nil
 }
 
 // body reads and decompresses a body, up to the limit.

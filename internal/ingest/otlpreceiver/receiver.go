@@ -36,8 +36,8 @@ const (
 	DefaultMaxRate       = 200_000
 )
 
-// Sink accepts the spans of a request; it may keep them, but not change them.
-// It is called concurrently. After an error the sender is informed that the
+// Sink accepts the spans of a request. It must not change them, and must set
+// [Batch.Kept] if it keeps any of them. It is called concurrently. After an error the sender is informed that the
 // spans were rejected, so that it does not send them again, unless the error
 // matches ErrLater.
 type Sink func(ctx context.Context, b *Batch) error
@@ -50,6 +50,33 @@ type Batch struct {
 	Body []byte
 	// From is the other end of the connection, nil if unknown.
 	From net.Addr
+	// Kept means that the memory of Spans is not used again after the Sink has
+	// returned.
+	Kept bool
+
+	decoder *decoder // of Spans; nil if their memory is never used again
+}
+
+// newBatch decodes a request in protobuf, for take.
+func newBatch(body []byte) (*Batch, error) {
+	b := &Batch{Body: body, decoder: decoders.Get().(*decoder)}
+	req, err := b.decoder.unmarshal(body)
+	if err != nil {
+		b.end()
+		return nil, err
+	}
+	b.Spans = req.GetResourceSpans()
+	return b, nil
+}
+
+// end frees the memory of the spans, unless the Sink keeps them.
+func (b *Batch) end() {
+	if b.decoder != nil && !b.Kept {
+		b.Spans = nil
+		b.decoder.reset()
+		decoders.Put(b.decoder)
+		b.decoder = nil
+	}
 }
 
 // ErrLater is matched by temporary errors of a Sink: the sender is asked to
@@ -139,9 +166,10 @@ func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
 	return nil, false
 }
 
-// take passes the spans of a request to the sink. The response is empty if all
-// were accepted.
+// take passes the spans of a request to the sink, and frees their memory. The
+// response is empty if all were accepted.
 func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTraceServiceResponse, error) {
+	defer b.end()
 	n := int64(count(b.Spans))
 	if !r.rate.allow(float64(n), time.Now()) {
 		r.refused.Add(1)
@@ -167,6 +195,7 @@ func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTrace
 func (r *Receiver) offer(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			b.Kept = true // perhaps
 			err = fmt.Errorf("panicked: %v", p)
 			r.o.Logger.Error("OTLP receiver", "error", err, "see", helptopic.Receiver)
 		}

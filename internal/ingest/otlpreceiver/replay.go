@@ -309,7 +309,7 @@ func (f *found) hasEvent(name string, at, id uint64) bool {
 
 // eachSpan decodes a record and calls fn for each span that its receiver wrote.
 func (r *replay) eachSpan(rec *record, fn func(src *tracepb.Span, scope string, in *found, id uint64)) []*tracepb.ResourceSpans {
-	req, err := unmarshal(rec.body)
+	req, err := new(decoder).unmarshal(rec.body)
 	if err != nil || checkProtobuf(rec.body) != nil {
 		return nil
 	}

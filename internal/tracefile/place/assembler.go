@@ -69,6 +69,7 @@ type Assembler struct {
 	args    []dftracer.Arg
 	members map[Key]*Span
 	heads   []*Span
+	events  []dftracer.Event
 	one     [1]*Span
 }
 
@@ -180,7 +181,7 @@ func (a *Assembler) Shrink(keep int) {
 	a.WriteAll()
 	a.finish(keep)
 	a.family.keepEnded(keep)
-	a.members, a.heads, a.args = make(map[Key]*Span), nil, nil
+	a.members, a.heads, a.args, a.events = make(map[Key]*Span), nil, nil, nil
 	a.waiting = newWaiting()
 }
 

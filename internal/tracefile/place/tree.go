@@ -11,6 +11,9 @@ import (
 // root.
 const maxOutlived = 128
 
+// maxKept is the number of spans for which an Assembler keeps memory between groups.
+const maxKept = 256
+
 // writeTree writes the spans of one tree: it finds their parents, then their lanes.
 func (a *Assembler) writeTree(all []*Span) {
 	clear(a.members)
@@ -186,7 +189,10 @@ func overlaps(list []interval, s *Span) bool {
 // writeGroup writes a span on its lane, and its descendants on the same or on other
 // lanes.
 func (a *Assembler) writeGroup(group []*Span, first int) {
-	events := make([]dftracer.Event, len(group))
+	events := slices.Grow(a.events[:0], len(group))[:len(group)]
+	if len(group) <= maxKept {
+		a.events = events
+	}
 	for i, s := range group {
 		events[i] = dftracer.Event{ID: s.self.id, TS: s.Start, Dur: s.End - s.Start, Level: s.level + 1}
 		if i > 0 {

@@ -67,6 +67,7 @@ func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...stri
 	t.GenericWriter = parquet.NewGenericWriter[T](countedWriter{draft, &t.size},
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(groupRows),
+		parquet.DataPageStatistics(false), // the page index has the same bounds
 		// These are not searched by range, and comparing strings is expensive.
 		parquet.SkipPageBounds("args"), parquet.SkipPageBounds("outer_cat"), parquet.SkipPageBounds("outer_name"), parquet.SkipPageBounds("host"),
 		parquet.SortingWriterConfig(parquet.SortingColumns(columns...)),

@@ -176,6 +176,7 @@ const forwardQueue = 1 << 15
 func (o *otlpSide) take(ctx context.Context, b *otlpreceiver.Batch) error {
 	err := o.files.Take(ctx, b)
 	if o.queue != nil && !errors.Is(err, otlpreceiver.ErrLater) {
+		b.Kept = true
 		for _, rs := range b.Spans {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, span := range ss.GetSpans() {
