@@ -37,9 +37,9 @@ const (
 )
 
 // Sink accepts the spans of a request. It must not change them, and must set
-// [Batch.Kept] if it keeps any of them. It is called concurrently. After an error the sender is informed that the
-// spans were rejected, so that it does not send them again, unless the error
-// matches ErrLater.
+// [Batch.Kept] if it keeps any of them. It is called concurrently. After an error
+// the sender is informed that the spans were rejected, so that it does not send
+// them again, unless the error matches ErrLater.
 type Sink func(ctx context.Context, b *Batch) error
 
 // Batch is the content of a request.
