@@ -114,7 +114,7 @@ func (r *Reader) Next() (*Event, error) {
 		line, err := r.lines.Next()
 		switch {
 		case err == nil:
-			if r.take(line) {
+			if r.take(line, &r.event) {
 				return &r.event, nil
 			}
 		case errors.Is(err, fsread.ErrLongLine):
@@ -159,7 +159,7 @@ func (r *Reader) takeRest() bool {
 		r.stats.Torn = true
 		return false
 	}
-	return r.take(line)
+	return r.take(line, &r.event)
 }
 
 func (r *Reader) bad(err error) {
@@ -170,21 +170,21 @@ func (r *Reader) bad(err error) {
 	}
 }
 
-// take parses one line and reports whether it is an event.
-func (r *Reader) take(line []byte) bool {
+// take parses one line into ev and reports whether it is an event.
+func (r *Reader) take(line []byte, ev *Event) bool {
 	r.stats.Lines++
 	r.stats.Bytes += int64(len(line)) + 1
 	line = tracefile.TrimLine(line)
 	if len(line) == 0 {
 		return false
 	}
-	if err := r.parser.Parse(line, &r.event); err != nil {
+	if err := r.parser.Parse(line, ev); err != nil {
 		r.bad(err)
 		return false
 	}
-	if r.stats.Events == 0 || r.event.Phase == PhaseMetadata {
-		r.stats.Dialect = tracefile.GuessDialect(line, &r.event, r.stats.Dialect)
-		r.opts.Hashes.Note(&r.event)
+	if r.stats.Events == 0 || ev.Phase == PhaseMetadata {
+		r.stats.Dialect = tracefile.GuessDialect(line, ev, r.stats.Dialect)
+		r.opts.Hashes.Note(ev)
 	}
 	r.stats.Events++
 	return true
