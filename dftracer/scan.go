@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/inflate"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
@@ -144,10 +146,9 @@ func (s *scan) run() error {
 	}()
 	for range s.opts.Workers {
 		workers.Go(func() {
-			var rd Reader
-			var m tracefile.Members
+			var w worker
 			for p := range todo {
-				s.work(p, &rd, &m)
+				s.work(p, &w)
 			}
 		})
 	}
@@ -170,18 +171,51 @@ func (s *scan) run() error {
 
 func (s *scan) cancel() { s.once.Do(func() { close(s.quit) }) }
 
+// worker is the memory that the pieces of one goroutine share.
+type worker struct {
+	rd      Reader
+	members tracefile.Members
+	whole   inflate.Decoder
+	packed  []byte
+}
+
+// Members up to this size are inflated at once.
+const (
+	maxPiece = 1 << 20
+	maxText  = 8 << 20
+)
+
+// member returns the text of a piece that is exactly one member of moderate
+// size, until the next call.
+func (w *worker) member(f *os.File, p *piece) ([]byte, bool) {
+	if !p.Gzip || p.Size > maxPiece {
+		return nil, false
+	}
+	w.packed = slices.Grow(w.packed[:0], int(p.Size))[:p.Size]
+	if _, err := f.ReadAt(w.packed, p.Offset); err != nil {
+		return nil, false
+	}
+	text, n, ok := w.whole.Member(w.packed, maxText)
+	return text, ok && n == len(w.packed)
+}
+
 // work parses the whole lines of a piece.
-func (s *scan) work(p *piece, rd *Reader, m *tracefile.Members) {
+func (s *scan) work(p *piece, w *worker) {
 	defer close(p.done)
 	if p.batches != nil {
 		defer close(p.batches)
 	}
-	src, err := s.open(p, m)
-	if err != nil {
-		p.stats.Torn, p.stats.Cause = true, err
-		return
+	rd := &w.rd
+	if text, ok := w.member(s.f, p); ok {
+		rd.lines.ResetText(text, s.opts.Stop)
+	} else {
+		src, err := s.open(p, &w.members)
+		if err != nil {
+			p.stats.Torn, p.stats.Cause = true, err
+			return
+		}
+		rd.lines.Reset(src, s.opts.Stop)
 	}
-	rd.lines.Reset(src, s.opts.Stop)
 	rd.stats = ReadStats{}
 	slow := rd.parser.Slow
 	out := newBatch()
