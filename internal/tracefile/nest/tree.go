@@ -312,7 +312,8 @@ func (t *Tree) copyKids(to *Tree, from, into int32) {
 const keepLatest = 32
 
 // fold joins neighbouring siblings into intervals of at most most, so that long
-// spans keep their bounds while short ones lose theirs.
+// spans keep their bounds while short ones lose theirs. The siblings that it
+// joins have no children any more.
 func (t *Tree) fold(at int32, most int64, keep int) {
 	for i := 0; i < keep && at != 0; i++ {
 		at = t.nodes[at].prev
@@ -325,8 +326,6 @@ func (t *Tree) fold(at int32, most int64, keep int) {
 		}
 		o := &t.nodes[old]
 		if n.end-o.start <= most {
-			t.releaseKids(at)
-			t.releaseKids(old)
 			n.start, n.until, n.busy, n.name, n.prev = o.start, n.end, n.busy+o.busy, noName, o.prev
 			t.release(old)
 		}
