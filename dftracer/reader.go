@@ -2,6 +2,7 @@ package dftracer
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,8 @@ type Reader struct {
 	parser tracefile.Parser
 	event  Event
 	stats  ReadStats
-	closer io.Closer
+	text   io.Closer // of a regular file
+	file   *os.File
 	err    error
 }
 
@@ -84,26 +86,43 @@ func OpenReader(path string, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: %w", err)
 	}
-	r, err := NewReader(f, opts)
+	r, err := newFileReader(f, opts)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("dftracer: read %s: %w", path, err), f.Close())
 	}
-	r.closer = f
+	r.file = f
 	return r, nil
 }
 
-// NewReader reads a trace from r, which may be compressed.
-func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
+func newFileReader(f *os.File, opts *ReaderOptions) (*Reader, error) {
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return NewReader(f, opts) // a pipe: what it has is read at once
+	}
+	text, err := fsread.FileText(f)
+	if err != nil {
+		return nil, err
+	}
+	r := readerOf(text, opts)
+	r.text = text
+	return r, nil
+}
+
+func readerOf(text io.Reader, opts *ReaderOptions) *Reader {
 	rd := &Reader{}
 	if opts != nil {
 		rd.opts = *opts
 	}
+	rd.lines.Reset(text, rd.opts.Stop)
+	return rd
+}
+
+// NewReader reads a trace from r, which may be compressed.
+func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	text, err := fsread.Text(bufio.NewReaderSize(r, 64<<10))
 	if err != nil {
 		return nil, err
 	}
-	rd.lines.Reset(text, rd.opts.Stop)
-	return rd, nil
+	return readerOf(text, opts), nil
 }
 
 // Next returns the next event, or io.EOF at the end. The next call overwrites
@@ -212,10 +231,16 @@ func (r *Reader) Stats() ReadStats {
 
 // Close closes the file that OpenReader opened. It does nothing for NewReader.
 func (r *Reader) Close() error {
-	if r.closer == nil {
+	if r.file == nil {
 		return nil
 	}
-	return r.closer.Close()
+	if r.text != nil {
+		r.lines.Reset(nil, nil)
+		r.err = cmp.Or(r.err, os.ErrClosed)
+		_ = r.text.Close()
+		r.text = nil
+	}
+	return r.file.Close()
 }
 
 // Stats are counts of what a Writer has done so far.

@@ -68,7 +68,7 @@ func (d *Decoder) Member(in []byte, limit int) (text []byte, length int, ok bool
 		}
 	}
 	end := d.pos - int(d.n/8)
-	if end+trailerSize > len(in) {
+	if end+trailerSize > len(in) || d.size > d.limit {
 		return nil, 0, false
 	}
 	text = d.out[:d.size]
@@ -107,17 +107,18 @@ func (d *Decoder) take(n uint) uint {
 	return v
 }
 
-// room makes place for n bytes of text.
+// room makes place for n bytes of text. It fails if there is more text than the
+// limit.
 func (d *Decoder) room(n int) bool {
 	if need := d.size + n + slack; need > len(d.out) {
-		if d.size+n > d.limit+longest {
+		if d.size > d.limit {
 			return false
 		}
 		out := make([]byte, max(need, 2*len(d.out), 64<<10))
 		copy(out, d.out[:d.size])
 		d.out = out
 	}
-	return d.size <= d.limit
+	return true
 }
 
 // stored copies a block that is not compressed.
@@ -219,7 +220,7 @@ func (d *Decoder) block() bool {
 		distances       = &d.distances.table
 	)
 	for {
-		if size+longest+slack > len(out) || size > d.limit {
+		if size+longest+slack > len(out) {
 			d.size = size
 			if !d.room(longest) {
 				return false
