@@ -2,6 +2,7 @@ package dftracer
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,8 @@ type Reader struct {
 	parser tracefile.Parser
 	event  Event
 	stats  ReadStats
-	closer io.Closer
+	text   io.Closer // of a regular file
+	file   *os.File
 	err    error
 }
 
@@ -84,26 +86,43 @@ func OpenReader(path string, opts *ReaderOptions) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dftracer: %w", err)
 	}
-	r, err := NewReader(f, opts)
+	r, err := newFileReader(f, opts)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("dftracer: read %s: %w", path, err), f.Close())
 	}
-	r.closer = f
+	r.file = f
 	return r, nil
 }
 
-// NewReader reads a trace from r, which may be compressed.
-func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
+func newFileReader(f *os.File, opts *ReaderOptions) (*Reader, error) {
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return NewReader(f, opts) // a pipe: what it has is read at once
+	}
+	text, err := fsread.FileText(f)
+	if err != nil {
+		return nil, err
+	}
+	r := readerOf(text, opts)
+	r.text = text
+	return r, nil
+}
+
+func readerOf(text io.Reader, opts *ReaderOptions) *Reader {
 	rd := &Reader{}
 	if opts != nil {
 		rd.opts = *opts
 	}
+	rd.lines.Reset(text, rd.opts.Stop)
+	return rd
+}
+
+// NewReader reads a trace from r, which may be compressed.
+func NewReader(r io.Reader, opts *ReaderOptions) (*Reader, error) {
 	text, err := fsread.Text(bufio.NewReaderSize(r, 64<<10))
 	if err != nil {
 		return nil, err
 	}
-	rd.lines.Reset(text, rd.opts.Stop)
-	return rd, nil
+	return readerOf(text, opts), nil
 }
 
 // Next returns the next event, or io.EOF at the end. The next call overwrites
@@ -114,7 +133,7 @@ func (r *Reader) Next() (*Event, error) {
 		line, err := r.lines.Next()
 		switch {
 		case err == nil:
-			if r.take(line) {
+			if r.take(line, &r.event) {
 				return &r.event, nil
 			}
 		case errors.Is(err, fsread.ErrLongLine):
@@ -159,7 +178,7 @@ func (r *Reader) takeRest() bool {
 		r.stats.Torn = true
 		return false
 	}
-	return r.take(line)
+	return r.take(line, &r.event)
 }
 
 func (r *Reader) bad(err error) {
@@ -170,21 +189,21 @@ func (r *Reader) bad(err error) {
 	}
 }
 
-// take parses one line and reports whether it is an event.
-func (r *Reader) take(line []byte) bool {
+// take parses one line into ev and reports whether it is an event.
+func (r *Reader) take(line []byte, ev *Event) bool {
 	r.stats.Lines++
 	r.stats.Bytes += int64(len(line)) + 1
 	line = tracefile.TrimLine(line)
 	if len(line) == 0 {
 		return false
 	}
-	if err := r.parser.Parse(line, &r.event); err != nil {
+	if err := r.parser.Parse(line, ev); err != nil {
 		r.bad(err)
 		return false
 	}
-	if r.stats.Events == 0 || r.event.Phase == PhaseMetadata {
-		r.stats.Dialect = tracefile.GuessDialect(line, &r.event, r.stats.Dialect)
-		r.opts.Hashes.Note(&r.event)
+	if r.stats.Events == 0 || ev.Phase == PhaseMetadata {
+		r.stats.Dialect = tracefile.GuessDialect(line, ev, r.stats.Dialect)
+		r.opts.Hashes.Note(ev)
 	}
 	r.stats.Events++
 	return true
@@ -212,10 +231,16 @@ func (r *Reader) Stats() ReadStats {
 
 // Close closes the file that OpenReader opened. It does nothing for NewReader.
 func (r *Reader) Close() error {
-	if r.closer == nil {
+	if r.file == nil {
 		return nil
 	}
-	return r.closer.Close()
+	if r.text != nil {
+		r.lines.Reset(nil, nil)
+		r.err = cmp.Or(r.err, os.ErrClosed)
+		_ = r.text.Close()
+		r.text = nil
+	}
+	return r.file.Close()
 }
 
 // Stats are counts of what a Writer has done so far.

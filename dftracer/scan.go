@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/inflate"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
@@ -99,14 +101,16 @@ func (p *part) join(o part) {
 	p.add(o.text, nil)
 }
 
-// batch holds copies of events for the ordered scan.
+// batch holds events for the ordered scan, which are parsed into it.
 type batch struct {
 	events []Event
-	args   []Arg
+	args   []Arg // of all events
 }
 
 const (
 	batchEvents = 512
+	batchArgs   = 4 * batchEvents
+	argsRoom    = 16
 	pieceSize   = 4 << 20
 )
 
@@ -142,10 +146,9 @@ func (s *scan) run() error {
 	}()
 	for range s.opts.Workers {
 		workers.Go(func() {
-			var rd Reader
-			var m tracefile.Members
+			var w worker
 			for p := range todo {
-				s.work(p, &rd, &m)
+				s.work(p, &w)
 			}
 		})
 	}
@@ -168,18 +171,51 @@ func (s *scan) run() error {
 
 func (s *scan) cancel() { s.once.Do(func() { close(s.quit) }) }
 
+// worker is the memory that the pieces of one goroutine share.
+type worker struct {
+	rd      Reader
+	members tracefile.Members
+	whole   inflate.Decoder
+	packed  []byte
+}
+
+// Members up to this size are inflated at once.
+const (
+	maxPiece = 1 << 20
+	maxText  = 8 << 20
+)
+
+// member returns the text of a piece that is exactly one member of moderate
+// size, until the next call.
+func (w *worker) member(f *os.File, p *piece) ([]byte, bool) {
+	if !p.Gzip || p.Size > maxPiece {
+		return nil, false
+	}
+	w.packed = slices.Grow(w.packed[:0], int(p.Size))[:p.Size]
+	if _, err := f.ReadAt(w.packed, p.Offset); err != nil {
+		return nil, false
+	}
+	text, n, ok := w.whole.Member(w.packed, maxText)
+	return text, ok && n == len(w.packed)
+}
+
 // work parses the whole lines of a piece.
-func (s *scan) work(p *piece, rd *Reader, m *tracefile.Members) {
+func (s *scan) work(p *piece, w *worker) {
 	defer close(p.done)
 	if p.batches != nil {
 		defer close(p.batches)
 	}
-	src, err := s.open(p, m)
-	if err != nil {
-		p.stats.Torn, p.stats.Cause = true, err
-		return
+	rd := &w.rd
+	if text, ok := w.member(s.f, p); ok {
+		rd.lines.ResetText(text, s.opts.Stop)
+	} else {
+		src, err := s.open(p, &w.members)
+		if err != nil {
+			p.stats.Torn, p.stats.Cause = true, err
+			return
+		}
+		rd.lines.Reset(src, s.opts.Stop)
 	}
-	rd.lines.Reset(src, s.opts.Stop)
 	rd.stats = ReadStats{}
 	slow := rd.parser.Slow
 	out := newBatch()
@@ -200,16 +236,17 @@ func (s *scan) work(p *piece, rd *Reader, m *tracefile.Members) {
 			rd.bad(err)
 			continue
 		}
-		if !rd.take(line) {
+		ev := out.next()
+		if !rd.take(line, ev) {
 			continue
 		}
-		s.opts.Hashes.Note(&rd.event)
+		s.opts.Hashes.Note(ev)
 		if p.batches == nil {
-			if p.err = s.fn(&rd.event); p.err != nil {
+			if p.err = s.fn(ev); p.err != nil {
 				s.cancel()
 				break
 			}
-		} else if out.add(&rd.event); len(out.events) == batchEvents {
+		} else if out.keep(ev); out.full() {
 			if !s.send(p, out) {
 				break
 			}
@@ -253,7 +290,7 @@ func (s *scan) send(p *piece, b *batch) bool {
 }
 
 var batches = sync.Pool{New: func() any {
-	return &batch{events: make([]Event, 0, batchEvents), args: make([]Arg, 0, 4*batchEvents)}
+	return &batch{events: make([]Event, 0, batchEvents), args: make([]Arg, 0, batchArgs)}
 }}
 
 func newBatch() *batch { return batches.Get().(*batch) }
@@ -263,16 +300,29 @@ func (b *batch) free() {
 	clear(b.events)
 	clear(b.args)
 	b.events, b.args = b.events[:0], b.args[:0]
-	if cap(b.args) <= 64*batchEvents {
-		batches.Put(b)
+	batches.Put(b)
+}
+
+// next returns the event to parse into. Until keep is called, it is the same.
+func (b *batch) next() *Event {
+	ev := &b.events[:cap(b.events)][len(b.events)]
+	ev.Args = b.args[len(b.args):]
+	return ev
+}
+
+// keep adds the event of next to the batch.
+func (b *batch) keep(ev *Event) {
+	b.events = b.events[:len(b.events)+1]
+	if n := len(ev.Args); n <= cap(b.args)-len(b.args) { // otherwise append has moved them
+		b.args = b.args[:len(b.args)+n]
+		ev.Args = ev.Args[:n:n]
 	}
 }
 
-func (b *batch) add(ev *Event) {
-	n := len(b.args)
-	b.args = append(b.args, ev.Args...)
-	b.events = append(b.events, *ev)
-	b.events[len(b.events)-1].Args = b.args[n:len(b.args):len(b.args)]
+// full reports whether a batch has no room for another event with the usual
+// number of arguments.
+func (b *batch) full() bool {
+	return len(b.events) == batchEvents || cap(b.args)-len(b.args) < argsRoom
 }
 
 // collect handles the pieces in file order: it joins the line that crosses two
@@ -337,7 +387,7 @@ func (s *scan) single(line part, number int) error {
 		s.join.stats.Lines++
 		s.join.bad(fsread.ErrLongLine)
 	} else {
-		ok = s.join.take(line.text)
+		ok = s.join.take(line.text, &s.join.event)
 	}
 	st := &s.join.stats
 	s.stats.Lines++

@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/heap"
 	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
@@ -53,6 +54,7 @@ Memory does not grow with the size of the traces.`,
   trainspan trace summary trace.pfw.gz --io 'posix*,stdio*,my_storage'`,
 		ValidArgsFunction: read.Complete,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			heap.Bound(largeJob)
 			o.classes.NoKernels = cmd.Flags().Changed("compute")
 			return runSummary(cmd.Context(), a, args, &o)
 		},

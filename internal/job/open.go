@@ -80,7 +80,10 @@ func compareKeys(a, b Key) int { return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.
 // file, and metadata without a process belongs to the process that wrote the
 // file.
 func (g *group) key(ev *dftracer.Event) Key {
-	key := Key{cmp.Or(ev.HostHash, g.host), ev.PID}
+	key := Key{ev.HostHash, ev.PID}
+	if key.Host == "" {
+		key.Host = g.host
+	}
 	if key.PID == 0 && ev.Phase == dftracer.PhaseMetadata {
 		key.PID = g.owner.PID
 	}

@@ -174,6 +174,15 @@ func (s *Steps) Add(sp *Span) {
 	}
 }
 
+// usesExplicit reports whether Add uses spans of a class and a lane while the
+// first rule applies, apart from the steps.
+func (s *Steps) usesExplicit(c vocab.Class, lane int64) bool {
+	if p, ok := passOf(c); ok {
+		return !slices.Contains(s.training.passes[p], lane)
+	}
+	return c == vocab.ClassFrame || c == vocab.ClassCheckpointLoad
+}
+
 // SaysSteps reports whether spans like an event, which has that meaning, help
 // to determine the steps or their numbers.
 func SaysSteps(m *vocab.Meaning, ev *dftracer.Event) bool {
@@ -349,6 +358,9 @@ func (s *Steps) fromUpdates() (out []Step) {
 // AddEvent is Add for an event of a trace with times in microseconds and a
 // known meaning.
 func (s *Steps) AddEvent(ev *dftracer.Event, m *vocab.Meaning) {
+	if s.explicit() && m.Step != vocab.StepIteration && !s.usesExplicit(m.Class, ev.TID) {
+		return
+	}
 	var sp Span
 	sp.ID, sp.Start, sp.End, sp.Thread = ev.ID, ev.TS*1000, ev.End()*1000, ev.TID
 	sp.Step, sp.Epoch, sp.First = Unknown, Unknown, Unknown

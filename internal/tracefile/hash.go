@@ -150,6 +150,9 @@ type interner struct {
 	table [1024]string
 }
 
+// hashFactor spreads bits over a product: 2^64 by the golden ratio.
+const hashFactor = 0x9e3779b97f4a7c15
+
 // maxInterned is the length of the longest string that is kept.
 const maxInterned = 64
 
@@ -164,13 +167,13 @@ func (t *interner) get(b []byte) string {
 	var h uint64
 	switch {
 	case n >= 8:
-		h = binary.LittleEndian.Uint64(b) ^ binary.LittleEndian.Uint64(b[n-8:])*0x9e3779b97f4a7c15
+		h = binary.LittleEndian.Uint64(b) ^ binary.LittleEndian.Uint64(b[n-8:])*hashFactor
 	case n >= 4:
 		h = uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint32(b[n-4:]))<<32
 	default:
 		h = uint64(b[0]) | uint64(b[n/2])<<8 | uint64(b[n-1])<<16
 	}
-	h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15
+	h = (h ^ uint64(n)) * hashFactor
 	slot := &t.table[h>>54]
 	if *slot != string(b) {
 		*slot = string(b)

@@ -57,6 +57,9 @@ func eight(b []byte, i int) uint64 {
 }
 
 func loadTail(b []byte, i int) (w uint64) {
+	if i+8 <= cap(b) && i < len(b) { // lines are usually inside a text
+		return binary.LittleEndian.Uint64(b[i:i+8]) & (math.MaxUint64 >> (64 - 8*(len(b)-i)))
+	}
 	for j := len(b) - 1; j >= i; j-- {
 		w = w<<8 | uint64(b[j])
 	}
@@ -78,6 +81,10 @@ func (p *Parser) Fast(b []byte, ev *Event) bool {
 			p.Seen |= HasID
 			ev.ID, i, ok = Digits(b, i+5)
 		case w&seven == textName:
+			if n := p.sameHead(b[i:], ev); n > 0 {
+				i, ok = i+n, true
+				break
+			}
 			p.Seen |= HasName
 			ev.Name, i, ok = p.str(b, i+7)
 		case w&six == textCat:
@@ -151,7 +158,7 @@ func (p *Parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 	p.Seen |= HasArgs
 	for {
 		ok := false
-		switch eight(b, i) {
+		switch w := eight(b, i); w {
 		case textHash:
 			p.Seen |= HasHost
 			ev.HostHash, i, ok = p.hashText(b, i+8)
@@ -174,7 +181,9 @@ func (p *Parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 			n := len(ev.Args)
 			ev.Args = append(ev.Args, Arg{})
 			a := &ev.Args[n]
-			if a.Key, i, ok = p.name(b, i, n); !ok {
+			if slot := &p.names[n%len(p.names)]; slot.mask != 0 && w&slot.mask == slot.text {
+				a.Key, i, ok = slot.key, i+len(slot.key)+3, true
+			} else if a.Key, i, ok = p.name(b, i, n); !ok {
 				return i, false
 			}
 			if v, next, whole := Digits(b, i); whole && v <= math.MaxInt64 {
@@ -195,6 +204,31 @@ func (p *Parser) fastMembers(b []byte, i int, ev *Event) (int, bool) {
 			return i, false
 		}
 	}
+}
+
+// sameHead returns the length of the name and the category if b begins with
+// these two. It finds those of earlier lines by their first bytes.
+func (p *Parser) sameHead(b []byte, ev *Event) int {
+	const name, cat = len(`"name":`), len(`,"cat":`)
+	if len(b) < name+17 {
+		return 0
+	}
+	hash := (binary.LittleEndian.Uint64(b[name+1:]) ^ binary.LittleEndian.Uint64(b[name+9:])*hashFactor) * hashFactor
+	h := &p.heads[hash>>(64-headBits)]
+	if h.text == "" || len(b) < len(h.text) || string(b[:len(h.text)]) != h.text {
+		first, i := plainString(b, name)
+		if i < 0 || eight(b, i)&seven != ','|textCat<<8 {
+			return 0
+		}
+		second, i := plainString(b, i+cat)
+		if i < 0 || len(first) > maxInterned || len(second) > maxInterned {
+			return 0
+		}
+		*h = head{string(b[:i]), p.intern.get(first), p.intern.get(second)}
+	}
+	ev.Name, ev.Cat = h.name, h.cat
+	p.Seen |= HasName | HasCat
+	return len(h.text)
 }
 
 // sameLane returns the length of the text before the time if b begins like the
@@ -248,15 +282,19 @@ func holdsString(b []byte, i int, s string) bool {
 // name parses the name of the n-th argument and the colon after it.
 func (p *Parser) name(b []byte, i, n int) (string, int, bool) {
 	slot := &p.names[n%len(p.names)]
-	if end := i + len(*slot) + 2; holdsString(b, i, *slot) && end < len(b) && b[end] == ':' {
-		return *slot, end + 1, true
+	if end := i + len(slot.key) + 2; holdsString(b, i, slot.key) && end < len(b) && b[end] == ':' {
+		return slot.key, end + 1, true
 	}
 	key, next := plainString(b, i)
 	if next < 0 || next >= len(b) || b[next] != ':' {
 		return "", i, false
 	}
-	*slot = p.intern.get(key)
-	return *slot, next + 1, true
+	*slot = argName{key: p.intern.get(key)}
+	if n := next + 1 - i; n <= 8 {
+		slot.mask = math.MaxUint64 >> (64 - 8*n)
+		slot.text = eight(b, i) & slot.mask
+	}
+	return slot.key, next + 1, true
 }
 
 // value parses any value into a. It does not change a.Key.
@@ -342,18 +380,26 @@ func (p *Parser) hashText(b []byte, i int) (string, int, bool) {
 
 // Digits parses an unsigned integer in the only form that JSON allows.
 func Digits(b []byte, i int) (uint64, int, bool) {
-	if i+8 <= len(b) {
-		w := binary.LittleEndian.Uint64(b[i:])
-		v, n := leading(w)
-		next := byte(w >> (8 * n))
-		if n-1 < 7 && (n == 1 || byte(w) != '0') && next != '.' && next|0x20 != 'e' {
-			return v, i + int(n), true
+	w := eight(b, i)
+	v, n := leading(w)
+	if n == 8 {
+		if i+17 > len(b) || byte(w) == '0' {
+			return longDigits(b, i)
 		}
+		low, m := leading(binary.LittleEndian.Uint64(b[i+8:])) // up to 16 digits
+		if next := b[i+8+int(m)]; next-'0' <= 9 || next == '.' || next|0x20 == 'e' {
+			return longDigits(b, i)
+		}
+		return v*powers[m] + low, i + 8 + int(m), true
 	}
-	return longDigits(b, i)
+	next := byte(w >> (8 * n))
+	return v, i + int(n), n > 0 && (n == 1 || byte(w) != '0') && next != '.' && next|0x20 != 'e'
 }
 
-// longDigits is like Digits for any length and position.
+// powers holds the powers of ten.
+var powers = [16]uint64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
+
+// longDigits is Digits for eight digits and more.
 func longDigits(b []byte, i int) (uint64, int, bool) {
 	start := i
 	var v uint64
@@ -492,7 +538,20 @@ type Parser struct {
 	pid, tid   int64  // in lane
 	phase      Phase  // in tail
 	host       string // in tail
-	names      [8]string
+	names      [8]argName
+	heads      [1 << headBits]head
+}
+
+// head is the text of a name and a category, and these two.
+type head struct{ text, name, cat string }
+
+const headBits = 6
+
+// argName is the name of an argument, with its quotes and its colon as a number
+// if these are at most eight bytes.
+type argName struct {
+	key        string
+	text, mask uint64
 }
 
 // Keys is a set of members of a record.

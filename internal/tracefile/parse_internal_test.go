@@ -89,3 +89,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestFastRepeats checks that lines like earlier ones take the fast parser: what
+// it remembers of them has a path of its own.
+func TestFastRepeats(t *testing.T) {
+	var p Parser
+	var ev Event
+	for _, name := range []string{"v1", "v2", "v22"} {
+		text, err := os.ReadFile("../../dftracer/testdata/" + name + ".pfw")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(text) {
+			if line = TrimLine(line); len(line) == 0 {
+				continue
+			}
+			for range 3 {
+				if err := p.Parse(line, &ev); err != nil || p.Slow > 0 {
+					t.Fatalf("%s: %s\ngot %v, %d by the general parser, want none", name, line, err, p.Slow)
+				}
+			}
+		}
+	}
+}

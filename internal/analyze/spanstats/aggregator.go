@@ -67,7 +67,7 @@ type Aggregator struct {
 	metadata int64
 	events   int64
 
-	recent [32]int32 // names found without a look-up, by length and first letter
+	recent [128]int32 // names found without a look-up, by length, first and last letter
 	last   *process
 }
 
@@ -200,9 +200,9 @@ func (a *Aggregator) fact(ev *dftracer.Event) {
 
 func (a *Aggregator) nameOf(ev *dftracer.Event) int32 {
 	key := nameKey{ev.Cat, ev.Name}
-	at := len(ev.Name) + len(ev.Cat)
-	if ev.Name != "" {
-		at += int(ev.Name[0])
+	at := 7*len(ev.Name) + len(ev.Cat)
+	if n := len(ev.Name); n > 0 {
+		at += int(ev.Name[0]) + 3*int(ev.Name[n-1])
 	}
 	recent := &a.recent[at%len(a.recent)]
 	if id := *recent; int(id) < len(a.list) && a.list[id].key == key {

@@ -135,14 +135,16 @@ func (p *process) account() *account {
 			acc.closed = max(acc.closed, s.Closed())
 		}
 	}
-	acc.use = sets.use(p.start, p.end)
 	framed := p.framed()
+	times := []nest.Interval{{Start: p.start, End: p.end}}
 	for _, e := range p.epochs {
 		if framed && !e.framed {
 			continue // only mentioned, for example by work ahead of an epoch
 		}
-		acc.epochs, acc.uses = append(acc.epochs, e), append(acc.uses, sets.use(e.start, e.end))
+		acc.epochs, times = append(acc.epochs, e), append(times, nest.Interval{Start: e.start, End: e.end})
 	}
+	uses := sets.uses(times)
+	acc.use, acc.uses = uses[0], uses[1:]
 	acc.steps = p.countSteps()
 	return acc
 }

@@ -2,6 +2,7 @@ package spanstats
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strconv"
 
@@ -139,53 +140,93 @@ func (u Use) dividedBy(n int64) Use {
 // unions has one union for each class except Other, in their order.
 type unions [classCount - 1][]nest.Interval
 
-// overlap goes through unions between from and to and returns, for every
-// combination of them (bit 0 for the first), the time in which exactly these
-// applied.
-func (sets unions) overlap(from, to int64) (out [1 << len(unions{})]int64) {
-	var next [len(unions{})]int
+// shares has, for every combination of unions (bit 0 for the first), the time
+// in which exactly these applied.
+type shares [1 << len(unions{})]int64
+
+// sharesUntil returns the shares of the time from the first point to each of
+// the points, which are sorted.
+func (sets unions) sharesUntil(points []int64) []shares {
+	var (
+		out  = make([]shares, len(points))
+		now  shares
+		mask int
+		next [len(unions{})]int   // the intervals that have not ended
+		edge [len(unions{})]int64 // when they begin or, those in mask, end
+	)
+	at := points[0]
+	enter := func(k int) {
+		edge[k] = math.MaxInt64
+		if next[k] < len(sets[k]) {
+			edge[k] = sets[k][next[k]].Start
+		}
+	}
 	for k, set := range sets {
-		next[k], _ = slices.BinarySearchFunc(set, from, func(iv nest.Interval, t int64) int {
+		next[k], _ = slices.BinarySearchFunc(set, at, func(iv nest.Interval, t int64) int {
 			if iv.End <= t {
 				return -1
 			}
 			return 1
 		})
+		if enter(k); edge[k] <= at {
+			mask |= 1 << k
+			edge[k] = set[next[k]].End
+		}
 	}
-	for at := from; at < to; {
-		mask, until := 0, to
-		for k, set := range sets {
-			for next[k] < len(set) && set[next[k]].End <= at {
-				next[k]++
+	for i, point := range points {
+		for at < point {
+			until := point
+			for _, t := range edge {
+				until = min(until, t)
 			}
-			if next[k] == len(set) {
-				continue
-			}
-			if iv := set[next[k]]; iv.Start <= at {
-				mask |= 1 << k
-				until = min(until, iv.End)
-			} else {
-				until = min(until, iv.Start)
+			now[mask] += until - at
+			at = until
+			for k := range edge {
+				if edge[k] != at {
+					continue
+				}
+				if mask ^= 1 << k; mask&(1<<k) != 0 {
+					edge[k] = sets[k][next[k]].End
+				} else {
+					next[k]++
+					enter(k)
+				}
 			}
 		}
-		out[mask] += until - at
-		at = until
+		out[i] = now
 	}
 	return out
 }
 
-// use returns the use of one interval.
-func (sets unions) use(from, to int64) Use {
-	t := sets.overlap(from, to)
+// uses returns the use of each of some intervals.
+func (sets unions) uses(of []nest.Interval) []Use {
+	points := make([]int64, 0, 2*len(of))
+	for _, iv := range of {
+		points = append(points, iv.Start, iv.End)
+	}
+	slices.Sort(points)
+	points = slices.Compact(points)
+	sums := sets.sharesUntil(points)
+	out := make([]Use, len(of))
+	for i, iv := range of {
+		from, _ := slices.BinarySearch(points, iv.Start)
+		to, _ := slices.BinarySearch(points, iv.End)
+		out[i] = useOf(&sums[from], &sums[to], iv.End-iv.Start)
+	}
+	return out
+}
+
+// useOf returns the use of the time between two points.
+func useOf(from, to *shares, wall int64) Use {
 	bit := func(c Class) int { return 1 << (c - 1) }
 	sum := func(with, without int) (n int64) {
-		for mask, d := range t {
+		for mask := range to {
 			if mask&with == with && mask&without == 0 {
-				n += d
+				n += to[mask] - from[mask]
 			}
 		}
 		return n
 	}
-	return Use{Wall: to - from, Compute: sum(bit(Compute), 0), IO: sum(bit(IO), 0), IOStall: sum(bit(IO), bit(Compute)),
-		Comm: sum(bit(Comm), 0), CommStall: sum(bit(Comm), bit(Compute)), Copies: sum(bit(Copy), 0), Idle: t[0]}
+	return Use{Wall: wall, Compute: sum(bit(Compute), 0), IO: sum(bit(IO), 0), IOStall: sum(bit(IO), bit(Compute)),
+		Comm: sum(bit(Comm), 0), CommStall: sum(bit(Comm), bit(Compute)), Copies: sum(bit(Copy), 0), Idle: to[0] - from[0]}
 }

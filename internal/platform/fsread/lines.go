@@ -27,8 +27,9 @@ var ErrEmptyLines = fmt.Errorf("more than %d empty lines in a row, which no trac
 type Lines struct {
 	r          io.Reader
 	buf        []byte
-	start, end int   // the unread part of buf
-	read       int64 // bytes read from r
+	own        []byte // memory to read into, if buf is that of a caller
+	start, end int    // the unread part of buf
+	read       int64  // bytes read from r
 	err        error
 	skipping   bool // inside a line that is too long
 	empty      int  // successive empty lines
@@ -38,7 +39,17 @@ type Lines struct {
 // Reset starts reading lines from r and reuses the memory. stop, if not nil, is
 // called before each read of r; its error ends the text.
 func (l *Lines) Reset(r io.Reader, stop func() error) {
-	*l = Lines{r: r, buf: l.buf, stop: stop}
+	*l = Lines{r: r, buf: l.own, own: l.own, stop: stop}
+}
+
+// ResetText starts reading the lines of a text that is in memory.
+func (l *Lines) ResetText(text []byte, stop func() error) {
+	*l = Lines{buf: text, own: l.own, end: len(text), read: int64(len(text)), err: io.EOF}
+	if stop != nil {
+		if err := stop(); err != nil {
+			l.end, l.read, l.err = 0, 0, err
+		}
+	}
 }
 
 // Next returns a line without its line feed, valid until the next call, or
@@ -104,7 +115,7 @@ func (l *Lines) fill() {
 	if l.end == len(l.buf) {
 		bigger := make([]byte, max(64<<10, 2*len(l.buf)))
 		copy(bigger, l.buf[:l.end])
-		l.buf = bigger
+		l.buf, l.own = bigger, bigger
 	}
 	for range 100 {
 		n, err := l.r.Read(l.buf[l.end:])

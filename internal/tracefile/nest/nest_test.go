@@ -216,3 +216,30 @@ func overlapping(n int) {
 }
 
 func BenchmarkGrowthOverlapping(b *testing.B) { growth.Bench(b, 1<<14, overlapping) }
+
+// TestTreeForgets checks that a tree remembers a bounded number of spans, and
+// that the own times stay exact, for steps whose spans are written in several
+// orders.
+func TestTreeForgets(t *testing.T) {
+	const steps, limit = 20_000, 64
+	step := []span{{10, 40, 2}, {50, 90, 2}, {60, 80, 3}, {0, 100, 1}, {100, 110, 1}}
+	for name, order := range map[string][]int{"written at the end": {0, 2, 1, 3, 4}, "sorted": {3, 0, 1, 2, 4}, "without nesting": {0, 4}} {
+		t.Run(name, func(t *testing.T) {
+			own, want := make([]int64, len(step)), []int64{30, 20, 20, 30, 10}
+			tree := nest.NewTree(nil, limit)
+			for i := range int64(steps) {
+				for _, k := range order {
+					tree.Add(i*110+step[k].start, i*110+step[k].end, int32(k), int32(step[k].level), own)
+				}
+			}
+			for k := range want {
+				if want[k] *= steps; !slices.Contains(order, k) {
+					want[k] = 0
+				}
+			}
+			if used := len(tree.Rest()); !slices.Equal(own, want) || used > 2*limit {
+				t.Errorf("own times %v, want %v; memory of %d spans, want at most %d", own, want, used, 2*limit)
+			}
+		})
+	}
+}

@@ -55,6 +55,9 @@ func (s *Set) settle() {
 	// Intervals before the first pending one stay where they are.
 	at, _ := slices.BinarySearchFunc(s.list, s.pending[0].Start, func(iv Interval, t int64) int { return cmp.Compare(iv.End, t) })
 	tail := slices.Clone(s.list[at:])
+	if len(s.list)+len(s.pending) > cap(s.list) {
+		s.list = slices.Grow(s.list, len(s.list)+len(s.pending)) // append grows by a quarter, and copies more
+	}
 	s.list = Union(s.list[:at], tail, s.pending)
 	s.pending = s.pending[:0]
 	if s.Limit > 0 && len(s.list) > s.Limit {

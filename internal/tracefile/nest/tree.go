@@ -19,6 +19,8 @@ type Tree struct {
 	Deep int64
 
 	nodes []Node  // nodes[0] is the whole time axis
+	first int64   // when the first child of nodes[0] began
+	deep  bool    // nodes other than the spine may have children
 	spine []int32 // the latest child of nodes[0], the latest child of that node, and so on
 	free  int32   // unused nodes, linked by prev
 	live  int
@@ -52,6 +54,16 @@ func NewTree(nodes []Node, limit int) *Tree {
 // Add adds a finished span. Its own time is added to own[name] and subtracted
 // from the names that had this time before.
 func (t *Tree) Add(start, end int64, name, level int32, own []int64) {
+	if last := t.nodes[0].kids; last != 0 && t.nodes[last].end <= start && start < end { // it begins after all others
+		at, n := t.alloc()
+		n.start, n.end, n.until, n.busy, n.name, n.kids, n.prev, n.level = start, end, end, end-start, name, 0, last, level
+		own[name] += end - start
+		t.nodes[0].kids, t.spine = at, append(t.spine[:0], at)
+		if t.live > t.limit {
+			t.prune()
+		}
+		return
+	}
 	s := Node{start: start, end: end, until: end, name: name, level: level}
 	// The spans of the spine are nested, so those around the new one come first.
 	depth := sort.Search(len(t.spine), func(i int) bool { return !t.nodes[t.spine[i]].holds(&s) })
@@ -90,7 +102,8 @@ walk:
 		rest, in, gone := t.take(&s, cur, 0, own)
 		s.prev, inside, outside = rest, inside+in, outside+gone
 	}
-	at := t.alloc(s)
+	at, n := t.alloc()
+	*n = s
 	if later != 0 {
 		t.nodes[later].prev = at
 	} else {
@@ -107,7 +120,10 @@ walk:
 	own[name] += s.busy - inside
 	if parent != 0 {
 		own[t.nodes[parent].name] += outside - s.busy
+	} else if s.prev == 0 {
+		t.first = start
 	}
+	t.deep = t.deep || parent != 0 || s.kids != 0
 	if t.live > t.limit {
 		t.prune()
 	}
@@ -162,19 +178,22 @@ func (n *Node) holds(s *Node) bool {
 	return n.start < s.end && n.start <= s.start && n.end >= s.end && n.until >= s.until && (n.start < s.start || n.until > s.until || n.level < s.level)
 }
 
-func (t *Tree) alloc(n Node) int32 {
+// alloc returns an unused node, which the caller fills.
+func (t *Tree) alloc() (int32, *Node) {
 	t.live++
-	if at := t.free; at != 0 {
-		t.free = t.nodes[at].prev
-		t.nodes[at] = n
-		return at
+	at := t.free
+	if at == 0 {
+		t.nodes = append(t.nodes, Node{})
+		at = int32(len(t.nodes) - 1)
+		return at, &t.nodes[at]
 	}
-	t.nodes = append(t.nodes, n)
-	return int32(len(t.nodes) - 1)
+	n := &t.nodes[at]
+	t.free = n.prev
+	return at, n
 }
 
 func (t *Tree) release(at int32) {
-	t.nodes[at] = Node{prev: t.free}
+	t.nodes[at].prev = t.free
 	t.free = at
 	t.live--
 }
@@ -205,12 +224,14 @@ func (t *Tree) prune() {
 // shrink folds siblings, except some of the latest, until half of the limit is
 // free.
 func (t *Tree) shrink(limit, keep int) {
-	for at := t.nodes[0].kids; at != 0; at = t.nodes[at].kids {
+	for at := t.nodes[0].kids; t.deep && at != 0; at = t.nodes[at].kids {
 		for old := t.nodes[at].prev; old != 0; old = t.nodes[old].prev {
 			t.releaseKids(old)
 		}
 	}
-	span := t.extent()
+	last := t.nodes[0].kids
+	t.deep = t.nodes[last].kids != 0
+	span := max(t.nodes[last].end-t.first, 1) // the time between the first and the last remembered span
 	for most := span/int64(limit) + 1; t.live > limit/2 && most > 0 && most/4 <= span; most *= 2 {
 		for at := int32(0); ; at = t.nodes[at].kids {
 			t.fold(t.nodes[at].kids, most, keep)
@@ -258,7 +279,7 @@ func (t *Tree) Rest() (used []Node) {
 	if t.live > restSpans {
 		t.shrink(restSpans, 2)
 	}
-	packed := &Tree{nodes: make([]Node, 1, t.live+1), limit: t.limit, Deep: t.Deep}
+	packed := &Tree{nodes: make([]Node, 1, t.live+1), first: t.first, deep: t.deep, limit: t.limit, Deep: t.Deep}
 	t.copyKids(packed, 0, 0)
 	packed.respine()
 	used, *t = t.nodes, *packed
@@ -274,7 +295,8 @@ func (t *Tree) copyKids(to *Tree, from, into int32) {
 	for kid := t.nodes[from].kids; kid != 0; kid = t.nodes[kid].prev {
 		n := t.nodes[kid]
 		n.kids, n.prev = 0, 0
-		at := to.alloc(n)
+		at, node := to.alloc()
+		*node = n
 		if last == 0 {
 			to.nodes[into].kids = at
 		} else {
@@ -285,22 +307,13 @@ func (t *Tree) copyKids(to *Tree, from, into int32) {
 	}
 }
 
-// extent returns the time between the first and the last remembered span.
-func (t *Tree) extent() int64 {
-	at := t.nodes[0].kids
-	last := t.nodes[at].end
-	for t.nodes[at].prev != 0 {
-		at = t.nodes[at].prev
-	}
-	return max(last-t.nodes[at].start, 1)
-}
-
 // keepLatest is how many of the latest siblings are not folded while the file
 // is read.
 const keepLatest = 32
 
 // fold joins neighbouring siblings into intervals of at most most, so that long
-// spans keep their bounds while short ones lose theirs.
+// spans keep their bounds while short ones lose theirs. The siblings that it
+// joins have no children any more.
 func (t *Tree) fold(at int32, most int64, keep int) {
 	for i := 0; i < keep && at != 0; i++ {
 		at = t.nodes[at].prev
@@ -313,8 +326,6 @@ func (t *Tree) fold(at int32, most int64, keep int) {
 		}
 		o := &t.nodes[old]
 		if n.end-o.start <= most {
-			t.releaseKids(at)
-			t.releaseKids(old)
 			n.start, n.until, n.busy, n.name, n.prev = o.start, n.end, n.busy+o.busy, noName, o.prev
 			t.release(old)
 		}
