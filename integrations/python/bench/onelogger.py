@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-PREFIX, FILE, TURNS, REPEATS = sys.argv[1], sys.argv[2:] == ["file"], 500, 20
+PREFIX, FILE, REPEATS = sys.argv[1], sys.argv[2:] == ["file"], 20
 
 if PREFIX.startswith("trainspan"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -25,15 +25,15 @@ def module(name):
     return importlib.import_module(PREFIX + "." + name)
 
 
-def best(body):
+def best(body, turns):
     least = float("inf")
     for _ in range(REPEATS):
         start = time.process_time_ns()
-        for _ in range(TURNS):
+        for _ in range(turns):
             body()
         settle()
         least = min(least, time.process_time_ns() - start)
-    return least / TURNS
+    return least / turns
 
 
 def settle():
@@ -84,5 +84,5 @@ def timed():
         pass
 
 
-for name, body in (("pair", pair), ("with", scope), ("attribute", attribute), ("timed_span", timed)):
-    print("%s %.0f" % (name, best(body)))
+for name, body, turns in (("pair", pair, 1000), ("with", scope, 500), ("attribute", attribute, 500), ("timed_span", timed, 500)):
+    print("%s %.0f" % (name, best(body, turns)))
