@@ -196,8 +196,11 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s is in the table: %v, want every command that reads runs and no other", name, in)
 		}
 	}
-	for _, c := range readers {
-		for _, r := range references {
+	for i, c := range readers {
+		for j, r := range references {
+			if testing.Short() && (i+j)%2 != 0 { // each command and each reference is in some pair
+				continue
+			}
 			t.Run(c.command+" "+r.ref, func(t *testing.T) {
 				line := append(strings.Fields(c.command), strings.Fields(c.args)...)
 				switch {

@@ -72,6 +72,7 @@ func TestRunsByLauncher(t *testing.T) {
 		{"Kubernetes, nobody counts", []begun{{failed, "TRAINSPAN_JOB=uid", 2}, {fresh, "TRAINSPAN_JOB=uid", 2}}, "[1:[0 1] 2:[0 1]]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			for _, b := range c.starts {
 				var all []*started

@@ -174,7 +174,11 @@ func TestDecodeRandom(t *testing.T) {
 		return s
 	}
 	d := new(decoder)
-	for range 300 {
+	requests := 300
+	if testing.Short() {
+		requests = 100
+	}
+	for range requests {
 		req := &collectorpb.ExportTraceServiceRequest{}
 		some(3, func() {
 			rs := &tracepb.ResourceSpans{SchemaUrl: name()}

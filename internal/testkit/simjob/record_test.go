@@ -29,6 +29,9 @@ func (k *kept) Close() error     { return nil }
 func TestFeedEqualsFiles(t *testing.T) {
 	for _, family := range simjob.Families() {
 		for seed := range uint64(2) { // 1 has idle threads
+			if testing.Short() && seed == 0 {
+				continue
+			}
 			j := simjob.Draw(seed, family)
 			j.Ranks, j.Idle = min(j.Ranks, 8), seed == 1
 			j.Faults = slices.DeleteFunc(j.Faults, func(f simjob.Fault) bool { return len(f.Ranks) > 0 && slices.Max(f.Ranks) >= j.Ranks })
