@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/gzip"
@@ -21,6 +22,9 @@ var connectParams = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 500 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
 	MinConnectTimeout: 10 * time.Second,
 }
+
+// reconnectTime is how long a call at the end waits for a connection that failed before.
+const reconnectTime = 100 * time.Millisecond
 
 // newGRPC returns a client that sends requests by gRPC. It sets every option,
 // because the client would take missing ones from the environment.
@@ -57,8 +61,11 @@ func dialOptions(c *Config) []grpc.DialOption {
 func noteGRPC(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	if delivery.Ending(ctx) {
 		// While a connection waits to be made again, calls fail with an error found
-		// seconds ago. There may be no later attempt.
+		// seconds ago, and also while it is being made. There may be no later attempt.
 		conn.ResetConnectBackoff()
+		soon, stop := context.WithTimeout(ctx, reconnectTime)
+		conn.WaitForStateChange(soon, connectivity.TransientFailure) // returns at once in another state
+		stop()
 	}
 	var header, trailer metadata.MD // of a response; an error may come with either
 	options = append(options, grpc.Header(&header), grpc.Trailer(&trailer))
