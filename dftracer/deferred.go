@@ -9,17 +9,16 @@ import (
 // Content supplies the category, name and arguments of a span that
 // [Writer.WriteDeferred] has written. AppendArgs appends the arguments to text,
 // encoded as for [Writer.WriteEncoded], or to args, and returns both. A goroutine
-// of the Writer calls it once, soon after WriteDeferred; it must not call the
-// Writer, and always returns the same for the same content. The Writer does not
-// keep text and args.
+// of the Writer calls it once, soon after WriteDeferred. It must not call the
+// Writer, which would wait for itself, and must not keep text and args.
 type Content interface {
 	AppendArgs(text []byte, args []Arg) (key *Key, encoded []byte, other []Arg)
 }
 
 // WriteDeferred is like [Writer.WriteComplete] for a span whose arguments are
 // encoded on the Writer's goroutine, which saves the caller that time. The line
-// has its place among the lines of the same lane, and Flush and Close include
-// it. size is about how many bytes of memory the Writer keeps alive with c: it
+// has its place among the lines of the same lane, and FlushContext and Close
+// include it. size is about how many bytes of memory the Writer keeps alive with c: it
 // decides when the Writer passes on the buffer.
 func (w *Writer) WriteDeferred(s Span, size int, c Content) {
 	if w == nil {
@@ -89,15 +88,11 @@ func (e *encoding) textOf(b *block) []byte {
 
 func (e *encoding) appendSpan(dst []byte, s *deferredSpan) []byte {
 	key, text, args := s.content.AppendArgs(e.text[:0], e.args[:0])
-	if len(text) > tracefile.MaxArgs {
-		args, _ = tracefile.AppendObject(args, append(append([]byte{'{'}, text[1:]...), '}')) // of invalid text, the part before the error
-		text = text[:0]
+	if len(text) > 0 && len(text)+tracefile.ArgsSize(args) > tracefile.MaxArgs {
+		args, text = decodeArgs(args, text), text[:0]
 	}
-	if len(text)+tracefile.ArgsSize(args) > tracefile.MaxArgs {
-		ev := tracefile.Long(key, s.Span, args)
-		line, cuts := tracefile.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return e.enc.Append(dst, &e.clock, ev) })
-		e.cuts.Add(uint64(cuts))
-		dst = append(dst, line...)
+	if tracefile.ArgsSize(args) > tracefile.MaxArgs {
+		dst = append(dst, fittingLine(e.enc, &e.clock, tracefile.Long(key, s.Span, args), e.cuts)...)
 	} else {
 		dst = e.enc.AppendSpan(dst, &e.clock, key, &s.Span, args, text)
 	}

@@ -94,8 +94,7 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 // not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
 	if len(args) > tracefile.MaxArgs {
-		all, _ := tracefile.AppendObject(nil, append(append([]byte{'{'}, args[1:]...), '}')) // of invalid text, the part before the error
-		w.WriteComplete(key, s, all...)
+		w.WriteComplete(key, s, decodeArgs(nil, args)...)
 		return
 	}
 	w.complete(key, &s, nil, args)
@@ -177,12 +176,22 @@ func (w *Writer) Write(ev *Event) {
 
 // writeLong writes an event whose strings may have to be shortened.
 func (w *Writer) writeLong(ev *Event) {
-	var c tracefile.Clock
-	line, cuts := tracefile.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return w.enc.Append(dst, &c, ev) })
-	if cuts > 0 {
-		w.cuts.Add(uint64(cuts))
-	}
-	w.blocks.append(w.shardOf(ev), line, ev.End())
+	w.blocks.append(w.shardOf(ev), fittingLine(w.enc, new(tracefile.Clock), ev, &w.cuts), ev.End())
+}
+
+// fittingLine returns the line of an event whose strings may have to be
+// shortened, and counts those that are.
+func fittingLine(enc *tracefile.Encoder, c *tracefile.Clock, ev *Event, cuts *atomic.Uint64) []byte {
+	line, n := tracefile.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return enc.Append(dst, c, ev) })
+	cuts.Add(uint64(n))
+	return line
+}
+
+// decodeArgs appends the arguments of encoded text to dst; of invalid text,
+// those before the error.
+func decodeArgs(dst []Arg, text []byte) []Arg {
+	dst, _ = tracefile.AppendObject(dst, append(append([]byte{'{'}, text[1:]...), '}'))
+	return dst
 }
 
 func (w *Writer) shardOf(ev *Event) *shard {

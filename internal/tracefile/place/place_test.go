@@ -709,7 +709,7 @@ func TestFacts(t *testing.T) {
 			}
 		}
 		if got != c.want || written != c.want || cut.Attributes != int64(10-c.want) || told != cut.Attributes {
-			t.Errorf("%s: %d are taken, %d are in the file, %d are cut, of which the file has %d; want %d taken", name, got, written, cut.Attributes, told, c.want)
+			t.Errorf("%s: %d attributes were taken and %d are in the file; %d were cut, and the file counts %d; want %d taken", name, got, written, cut.Attributes, told, c.want)
 		}
 	}
 }
