@@ -174,33 +174,6 @@ func (r *Report) machineSentences() (out []string) {
 	return out
 }
 
-// machineAction returns what to do about the machine, or "" if it is not related to the
-// diagnosis.
-func (r *Report) machineAction() string {
-	m, v := r.Verdict.Machine, r.Verdict.Rank
-	if m == nil || v == nil {
-		return ""
-	}
-	if len(m.Causes) > 0 {
-		c := &m.Causes[0]
-		crowded := slices.ContainsFunc(m.Overloaded, func(o machine.Overload) bool {
-			return o.Host == c.Host && (c.Cores == 0 || c.Cores >= o.Cores) // else the rank is limited to fewer processors
-		})
-		if c.Cause != machine.CauseProcessor || !crowded {
-			return causeAction(c)
-		}
-	}
-	switch v.Kind {
-	case finding.SlowRanks, finding.Imbalance, finding.Drift:
-		if len(m.Overloaded) > 0 && m.Overloaded[0].Limit {
-			return "raise the processor limit of the control group before looking for anything else"
-		} else if len(m.Overloaded) > 0 {
-			return "run fewer processes and threads at once, or use more processors, before looking for anything else"
-		}
-	}
-	return ""
-}
-
 // causeNotKnown lists the late ranks whose cause the samples do not show. It returns "" if there
 // are none, or if nothing was sampled.
 func (r *Report) causeNotKnown() string {

@@ -252,11 +252,11 @@ func TestDowntimeOfPlannedStops(t *testing.T) {
 	r := &Report{Ledger: &account.Report{}}
 	r.Ledger.Disruptions = []account.Disruption{{Proper: true}, {Proper: true}}
 	loss := &Loss{Category: account.Downtime}
-	if got := r.lossAction(loss); strings.Contains(got, "log") || !strings.Contains(got, "sooner") {
+	if got := r.adviceOnLoss(loss); strings.Contains(got, "log") || !strings.Contains(got, "sooner") {
 		t.Errorf(`advice %q, want "sooner" and no log`, got)
 	}
 	r.Ledger.Disruptions[1].Proper = false
-	if got := r.lossAction(loss); got != actions[account.Downtime] {
+	if got := r.adviceOnLoss(loss); got != actions[account.Downtime] {
 		t.Errorf("advice %q, want %q", got, actions[account.Downtime])
 	}
 }
@@ -313,7 +313,7 @@ func TestActionOfADiagnosis(t *testing.T) {
 	for kind, want := range map[finding.Kind]string{finding.SlowRanks: "look there", finding.Fine: ""} {
 		r := Report{Verdict: Verdict{Rank: &straggler.Verdict{Finding: finding.Finding{Kind: kind}, Next: "look there"}, kind: kind}}
 		r.Verdict.Finding = r.Verdict.ofRanks()
-		if got := r.action(); got != want {
+		if got := r.adviceOnDiagnosis(); got != want {
 			t.Errorf("%s: %q, want %q", kind, got, want)
 		}
 	}

@@ -185,7 +185,7 @@ func TestWaitsBesideCollectives(t *testing.T) {
 	if got, want := r.Verdict.Finding.Sentence(), "of it is waiting for rank 1."; !strings.HasSuffix(got, want) {
 		t.Errorf("loss().Sentence() = %q, want the end %q", got, want)
 	}
-	if got := r.action(); !strings.Contains(got, "rank 1 is the last to start") {
+	if got := r.adviceOnDiagnosis(); !strings.Contains(got, "rank 1 is the last to start") {
 		t.Errorf("action() = %q, want why rank 1 comes last", got)
 	}
 	r.Ledger.WaitedFor[0].InInit = 400
@@ -217,8 +217,8 @@ func TestHeavyStage(t *testing.T) {
 		r.Shares = r.shares()
 		r.diagnose()
 		f := r.Verdict.Finding
-		if f == nil || f.Kind != finding.SlowTransfer || f.Cause != c.want || strings.Contains(f.Sentence(), "works") != (c.want != "") || c.want != "" && !strings.Contains(r.action(), "move work from stage 1") {
-			t.Errorf("%s: got %+v, action %q; want the stage %q", name, f, r.action(), c.want)
+		if f == nil || f.Kind != finding.SlowTransfer || f.Cause != c.want || strings.Contains(f.Sentence(), "works") != (c.want != "") || c.want != "" && !strings.Contains(r.adviceOnDiagnosis(), "move work from stage 1") {
+			t.Errorf("%s: got %+v, action %q; want the stage %q", name, f, r.adviceOnDiagnosis(), c.want)
 		}
 	}
 }
