@@ -76,7 +76,7 @@ func (m *madeRun) write(t *testing.T, i int, at time.Time) {
 		State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: &status, Started: at, Seen: end, Ended: &end,
 	}
 	if m.running {
-		r.State, r.EndedBy, r.ExitStatus, r.Ended, r.Seen = rundir.Running, "", nil, nil, time.Now()
+		r.State, r.EndedBy, r.ExitStatus, r.Ended, r.Seen = rundir.Running, "", nil, nil, whileTested()
 	}
 	file, _, err := rundir.CreateFile(where.Dir)
 	if err != nil {
@@ -86,6 +86,10 @@ func (m *madeRun) write(t *testing.T, i int, at time.Time) {
 		t.Fatal(err)
 	}
 }
+
+// whileTested returns a time at which a run was seen that goes on until the test is over, however long
+// that takes: a run that nobody has seen for half a minute is over.
+func whileTested() time.Time { return time.Now().Add(time.Hour) }
 
 // Targets of references that are not runs.
 const (
@@ -380,7 +384,7 @@ func TestTopFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := file.Write(&rundir.Run{Name: "newer", State: rundir.Running, Started: time.Now(), Seen: time.Now()}); err != nil {
+	if err := file.Write(&rundir.Run{Name: "newer", State: rundir.Running, Started: time.Now(), Seen: whileTested()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.read(t.Context(), false); r.name() != "newer.1" || got.waiting == "" {
