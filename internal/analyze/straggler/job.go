@@ -386,6 +386,9 @@ func (rd *reader) step(step int64) {
 		}
 		rd.before[r] = p.end
 		rd.measure(r, p)
+		if !rd.g.st.windowed {
+			p.findAwaited()
+		}
 		rd.joins(r, p)
 		rd.meet(p)
 		rd.hide(p)
