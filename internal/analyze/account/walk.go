@@ -310,6 +310,10 @@ func (w *walk) place(r *Row, up int32) placed {
 				l.iter = what(kindMeeting)
 			}
 		}
+	case r.kind == kindCustom:
+		if parent != nil && parent.part == partCompute { // a layer of a pass through the model
+			l = parent.placed
+		}
 	case r.kind == kindStartUp:
 		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
 			l = parent.placed
