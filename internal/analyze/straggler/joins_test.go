@@ -2,6 +2,8 @@ package straggler_test
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
@@ -105,5 +107,52 @@ func TestClocksOfGroups(t *testing.T) {
 		if got, ok := by[r]; !ok || got != int64(-off[r]*1e6) {
 			t.Errorf("clock of rank %d: add %d ns, want %d", r, got, int64(-off[r]*1e6))
 		}
+	}
+}
+
+// TestSharedNames has tensor parallel ranks {0, 1} and {2, 3}, and data parallel ranks {0, 2} and {1, 3}; groups of a
+// kind share their name. The optimizer of rank 0 is slow: rank 1 waits for it in the next step, and then ranks 2
+// and 3 wait for both.
+func TestSharedNames(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 4})
+	rng := rand.New(rand.NewPCG(7, 7))
+	var now [4]float64
+	for i := range 60 {
+		var steps [4]straggler.Step
+		work := func(r int, p straggler.Phase, ms float64) {
+			ms *= 1 + 0.02*rng.NormFloat64()
+			steps[r].Spans = append(steps[r].Spans, timedSpan(p, now[r], now[r]+ms))
+			now[r] += ms
+		}
+		meet := func(name string, pairs ...[2]int) {
+			for _, pair := range pairs {
+				end := max(now[pair[0]], now[pair[1]]) + 2
+				for _, r := range pair {
+					s := timedSpan(straggler.Communication, now[r], end)
+					s.Group, s.GroupSize = name, 2
+					steps[r].Spans = append(steps[r].Spans, s)
+					now[r] = end
+				}
+			}
+		}
+		for range 3 {
+			for r := range 4 {
+				work(r, straggler.Forward, 20)
+			}
+			meet("tp", [2]int{0, 1}, [2]int{2, 3})
+		}
+		meet("dp", [2]int{0, 2}, [2]int{1, 3})
+		for r := range 4 {
+			work(r, straggler.Optimizer, []float64{40, 10, 10, 10}[r])
+			steps[r].Rank, steps[r].Number = r, int64(i)
+			st.Add(&steps[r])
+		}
+	}
+	if got := st.Strides(); got["dp"] != 2 || got["tp"] != 0 {
+		t.Errorf("Strides() = %v, want dp:2", got)
+	}
+	v := st.Verdict()
+	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{0}) || v.Cause != straggler.Optimizer.String() {
+		t.Errorf("got %s %v %s: %s; want %s [0] %s", v.Kind, v.Ranks, v.Cause, v.Sentence, finding.SlowRanks, straggler.Optimizer)
 	}
 }
