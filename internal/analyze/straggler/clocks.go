@@ -1,6 +1,7 @@
 package straggler
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/platform/stats"
@@ -14,8 +15,9 @@ const (
 )
 
 // Clocks returns, for each rank, the nanoseconds to add to its clock so that it agrees with the clock of the
-// lowest rank. It relies on the ranks of a group leaving a collective together. It returns nil if no clocks
-// differ by more than a second, or if the groups that meet do not connect all ranks.
+// lowest rank. It relies on the ranks of a group leaving a collective together, and on messages in both directions
+// between two ranks arriving after they were sent. It returns nil if no clocks differ by more than a second, or if
+// collectives and messages do not connect all ranks.
 func (s *State) Clocks() map[int]int64 {
 	s.Pack()
 	var earliest, latest int64
@@ -41,12 +43,14 @@ func (s *State) Clocks() map[int]int64 {
 		apart[k] = make([][]float64, len(g.groups[k].members))
 	}
 	left := make([]map[int]int64, len(g.ranks))
+	delays := make(map[[2]int]int64) // by sender and receiver: the least time of a message, by their clocks
 	rd := g.read()
 	for range min(len(g.steps), clockRounds) {
 		rd.round()
 		for r, p := range rd.programs {
 			left[r] = g.leaves(r, p)
 		}
+		g.measureMessages(delays, rd.programs)
 		for k := range g.groups {
 			members := g.groups[k].members
 			first, ok := left[members[0]][k]
@@ -60,11 +64,20 @@ func (s *State) Clocks() map[int]int64 {
 			}
 		}
 	}
+	pairs := slices.SortedFunc(maps.Keys(delays), func(a, b [2]int) int { return slices.Compare(a[:], b[:]) })
 	by := map[int]int64{0: 0} // by index of the rank
 	for grown := true; grown; {
 		grown = false
 		for k := range g.groups {
 			grown = g.spread(by, k, apart[k]) || grown
+		}
+		for _, pair := range pairs {
+			there := delays[pair]
+			back, ok := delays[[2]int{pair[1], pair[0]}]
+			at, known := by[pair[0]]
+			if _, done := by[pair[1]]; ok && known && !done {
+				by[pair[1]], grown = at-(there-back)/2, true
+			}
 		}
 	}
 	if len(by) < len(g.ranks) {
@@ -97,6 +110,32 @@ func (g *graph) spread(by map[int]int64, k int, apart [][]float64) bool {
 		}
 	}
 	return grown
+}
+
+// measureMessages updates the least times of messages with those of a step.
+func (g *graph) measureMessages(delays map[[2]int]int64, programs []*program) {
+	sent := make(map[[2]int][]int64)
+	each := func(kind pieceKind, fn func(r, peer int, at int64)) {
+		for r, p := range programs {
+			at := p.start
+			for i := range p.host {
+				pc := &p.host[i]
+				if at += pc.dur; pc.kind == kind && g.peers[r][pc.group] >= 0 {
+					fn(r, g.peers[r][pc.group], at)
+				}
+			}
+		}
+	}
+	each(send, func(r, to int, at int64) { sent[[2]int{r, to}] = append(sent[[2]int{r, to}], at) })
+	each(receive, func(r, from int, at int64) {
+		pair := [2]int{from, r}
+		if list := sent[pair]; len(list) > 0 {
+			if was, ok := delays[pair]; !ok || at-list[0] < was {
+				delays[pair] = at - list[0]
+			}
+			sent[pair] = list[1:]
+		}
+	})
 }
 
 // leaves returns when a rank left its last collective of each group in a step.

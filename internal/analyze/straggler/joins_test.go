@@ -110,6 +110,25 @@ func TestClocksOfGroups(t *testing.T) {
 	}
 }
 
+// TestClocksOfMessages aligns the clocks of two ranks that only exchange messages.
+func TestClocksOfMessages(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 2})
+	for i := range 30 {
+		now := float64(i) * 100
+		message := func(m straggler.Meeting, r int, from, to float64) straggler.Span {
+			off := 8000 * float64(r)
+			s := timedSpan(straggler.Communication, now+off+from, now+off+to)
+			s.Meeting, s.Peer = m, 2-r
+			return s
+		}
+		st.Add(&straggler.Step{Rank: 0, Number: int64(i), Spans: []straggler.Span{message(straggler.Send, 0, 10, 11), message(straggler.Receive, 0, 11, 63)}})
+		st.Add(&straggler.Step{Rank: 1, Number: int64(i), Spans: []straggler.Span{message(straggler.Receive, 1, 5, 12), message(straggler.Send, 1, 60, 61)}})
+	}
+	if got := st.Clocks()[1] / 1e6; got < -8002 || got > -7998 {
+		t.Errorf("clock of rank 1: add %d ms, want -8000", got)
+	}
+}
+
 // TestSharedNames has tensor parallel ranks {0, 1} and {2, 3}, and data parallel ranks {0, 2} and {1, 3}; groups of a
 // kind share their name. The optimizer of rank 0 is slow: rank 1 waits for it in the next step, and then ranks 2
 // and 3 wait for both.
