@@ -216,8 +216,9 @@ func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps
 	accounts, err := account.Collect(set, steps.reader, ranks.Reader)
 	err = cmp.Or(err, spill.Err())
 	for i := range accounts {
-		if clocks := fromjob.Clocks(ranks.Attempts(accounts[i].Job)); clocks != nil {
-			accounts[i].SetClocks(clocks.Of)
+		attempts := ranks.Attempts(accounts[i].Job)
+		if clocks, strides := fromjob.Clocks(attempts), fromjob.Strides(attempts); clocks != nil || len(strides) > 0 {
+			accounts[i].Rebuild(clocks.Of, strides)
 		}
 	}
 	for path, judge := range judges {

@@ -121,7 +121,7 @@ func (s *State) Jobs() []*Job {
 		clocks := fromjob.Clocks(attempts)
 		out = append(out, &Job{
 			Name: joinNames(s.names), Job: j, Skipped: skipped, clocks: clocks,
-			Ledger:   account.LedgerOf(j, func(p *job.Process) *account.Builder { return of[p].ledger }, clocks.Of),
+			Ledger:   account.LedgerOf(j, func(p *job.Process) *account.Builder { return of[p].ledger }, clocks.Of, fromjob.Strides(attempts)),
 			Attempts: attempts,
 			others:   others,
 			spill:    s.spill,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"sync"
 
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 )
@@ -16,8 +17,10 @@ type Account struct {
 	of func(*job.Process) *Builder
 }
 
-// SetClocks rebuilds the ledger with corrected clocks, as [LedgerOf] does.
-func (a *Account) SetClocks(clock func(*job.Process) int64) { a.Ledger = LedgerOf(a.Job, a.of, clock) }
+// Rebuild rebuilds the ledger with corrected clocks and strides, as [LedgerOf] does.
+func (a *Account) Rebuild(clock func(*job.Process) int64, strides map[int]meet.Strides) {
+	a.Ledger = LedgerOf(a.Job, a.of, clock, strides)
+}
 
 // Collect reads the files of a set and returns the ledger of each job in it.
 // Its memory grows with the number of iterations, not of spans. Records are also
@@ -31,7 +34,7 @@ func Collect(set *job.Set, also ...func(*job.Process) Reader) ([]Account, error)
 	var out []Account
 	for _, j := range jobs {
 		a := Account{Job: j, of: func(p *job.Process) *Builder { return c.builders[p] }}
-		a.SetClocks(nil)
+		a.Rebuild(nil, nil)
 		out = append(out, a)
 	}
 	return out, nil
@@ -43,10 +46,10 @@ const packedMemory = 32 << 20
 
 // LedgerOf returns the ledger of a job. The function of returns the builder of each
 // process, whose sink, from [OpenSink], is closed. If clock is not nil, it returns by how many
-// nanoseconds to set the clock of a process forward. LedgerOf may be called again, also
-// after the processes got other rank and attempt numbers.
-func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Process) int64) *Ledger {
-	l := &Ledger{}
+// nanoseconds to set the clock of a process forward. strides has, by attempt, those of process groups that
+// share a name. LedgerOf may be called again, also after the processes got other rank and attempt numbers.
+func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Process) int64, strides map[int]meet.Strides) *Ledger {
+	l := &Ledger{strides: strides}
 	l.Expect(j.Ranks)
 	for _, p := range j.Processes {
 		b := of(p)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
@@ -18,6 +19,8 @@ type Ledger struct {
 	having   map[int][]int // by attempt number: the ranks with that attempt, in order
 	tried    []Interval    // starts without records
 	expected int           // number of ranks of the job, 0 if unknown
+
+	strides map[int]meet.Strides // by attempt number: of its process groups
 
 	meeting sync.Mutex
 	table   *table          // of the meetings, nil until first used

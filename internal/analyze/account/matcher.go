@@ -52,7 +52,7 @@ func (l *Ledger) meet() *table {
 			all = append(all, of[at])
 		}
 		t.findPeers(all)
-		m := newMatcher(all, l.expected)
+		m := newMatcher(all, l.expected, l.strides[number])
 		m.inside(l.spill)
 		m.outside()
 		for i, a := range all {
@@ -146,7 +146,7 @@ func (a meeting) before(b meeting) bool {
 // mostMeetings bounds the meetings that are matched together: they need 64 bytes each, or more if ranks differ. Tests set it.
 var mostMeetings = 1 << 17
 
-func newMatcher(all []*attempt, expected int) *matcher {
+func newMatcher(all []*attempt, expected int, strides meet.Strides) *matcher {
 	m := &matcher{all: all, answers: make([]answers, len(all))}
 	m.cols = make([][packBlock]int64, max(insideColumns, outsideColumns))
 	ranks := make([][]meet.Group, len(all))
@@ -163,7 +163,7 @@ func newMatcher(all []*attempt, expected int) *matcher {
 		}
 		m.ops = append(m.ops, ops)
 	}
-	named := meet.NumberGroups(ranks)
+	named := meet.NumberGroups(ranks, strides)
 	for i := range named.List {
 		m.sizes = append(m.sizes, named.List[i].Expected(max(expected, len(all))))
 	}

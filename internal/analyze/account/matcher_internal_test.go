@@ -102,7 +102,7 @@ func TestManyGroups(t *testing.T) {
 	for _, id := range l.rankIDs() {
 		all = append(all, l.ranks[id].attempts...)
 	}
-	m := newMatcher(all, ranks)
+	m := newMatcher(all, ranks, nil)
 	held, calls := 0, 0
 	m.match(&insideLayout, func(int, int64, int, int64) { calls++ }, func(int) {
 		n := 0
@@ -151,7 +151,7 @@ func TestMeetingsInRounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			report := func() *Report {
-				return LedgerOf(of, func(p *job.Process) *Builder { return builders[p] }, nil).Report(Query{})
+				return LedgerOf(of, func(p *job.Process) *Builder { return builders[p] }, nil, nil).Report(Query{})
 			}
 			want := report()
 			for _, most := range [...]int{1, 50} {

@@ -440,6 +440,26 @@ func TestEveryStandardSpan(t *testing.T) {
 }
 
 // TestWordForSteps checks that a span with a word for a step keeps its name in the account if it is no step.
+// TestLayersAndFrames has spans of a program's own around the steps, in a pass through the model, and in a step
+// outside of the passes. Only the last has a category of its own.
+func TestLayersAndFrames(t *testing.T) {
+	var j timeline
+	j.process(0, 0, 0, 20, 20)
+	fit := j.span(0, "fit", 0, 20)
+	for n := range int64(2) {
+		at := 1 + 8*float64(n)
+		step := j.step(fit, n, at, at+8)
+		forward := j.span(step, "model_forward", at, at+4)
+		j.span(forward, "layer 3", at+1, at+3)
+		j.span(step, "tokenize", at+5, at+7)
+	}
+	r := j.report(account.Query{})
+	want(t, "a frame, layers and a span of its own", r.Categories, account.Totals{account.Productive: 12 * sec, "custom.tokenize": 4 * sec, account.Other: 4 * sec})
+	if got := r.ProductiveParts[account.Compute]; got != 8*sec {
+		t.Errorf("got %d ns of compute, want %d", got, 8*sec)
+	}
+}
+
 func TestWordForSteps(t *testing.T) {
 	j := &timeline{}
 	j.process(0, 1, 1, 20, 20)

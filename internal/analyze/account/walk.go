@@ -1,6 +1,9 @@
 package account
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
@@ -13,7 +16,8 @@ type walk struct {
 	t       *timeline
 	train   job.Training
 	step    opened     // the step span that was opened last
-	steps   []job.Step // set if steps have no spans
+	all     []job.Step // the steps
+	steps   []job.Step // the same if steps have no spans, else nil
 	at      int        // index of the current one in steps
 	ids     openIDs
 	live    []liveRow // by slot
@@ -110,9 +114,9 @@ type opened struct {
 }
 
 func newWalk(a *attempt, t *timeline, steps *job.Steps) *walk {
-	w := &walk{a: a, t: t, train: steps.Training(), stacks: make(map[int64]*nest.Stack[opened])}
+	w := &walk{a: a, t: t, all: steps.All(), train: steps.Training(), stacks: make(map[int64]*nest.Stack[opened])}
 	if steps.Rule.Between() {
-		w.steps = steps.All()
+		w.steps = w.all
 	}
 	w.emit = func(from, to int64, what what, p part) {
 		t.extend(from, what)
@@ -310,6 +314,13 @@ func (w *walk) place(r *Row, up int32) placed {
 				l.iter = what(kindMeeting)
 			}
 		}
+	case r.kind == kindCustom:
+		switch {
+		case parent != nil && parent.part == partCompute: // a layer of a pass through the model
+			l = parent.placed
+		case w.isFrame(r):
+			l.result, l.iter = kindOther, whatOther
+		}
 	case r.kind == kindStartUp:
 		if parent != nil && parent.result != kindOther && parent.result != kindStartUp {
 			l = parent.placed
@@ -327,6 +338,12 @@ func (w *walk) place(r *Row, up int32) placed {
 	beside, known := w.onOtherThread(r)
 	l.aside = r.Background || beside || parent != nil && parent.aside && (beside || !known)
 	return l
+}
+
+// isFrame reports whether a span contains a step, as one around the training loop does.
+func (w *walk) isFrame(r *Row) bool {
+	i, _ := slices.BinarySearchFunc(w.all, r.Start, func(s job.Step, start int64) int { return cmp.Compare(s.Start, start) })
+	return i < len(w.all) && w.all[i].End <= r.End && (r.Thread == w.all[i].Thread || w.all[i].Thread == 0)
 }
 
 // onOtherThread reports whether a span ran on another thread than the training, and

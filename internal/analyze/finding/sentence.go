@@ -42,7 +42,7 @@ func work(cause string) string {
 	case CauseCompute:
 		return "forward and backward"
 	case causeHost:
-		return "code outside of spans"
+		return "code outside of phases"
 	case causeTransfer:
 		return "copies between host and device"
 	}

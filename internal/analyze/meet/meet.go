@@ -38,10 +38,14 @@ type Groups struct {
 	Number [][]int // of each rank, for each group that it recorded: the index in List
 }
 
+// Strides has, by name, how far apart the members of groups that share the name are in
+// the order of their ranks. Names that it does not have stand for neighbors.
+type Strides map[string]int
+
 // NumberGroups numbers the groups in the records of ranks, by name. If more
 // ranks use a name than the group has members, there are several groups with
-// that name: the ranks in order are divided among them.
-func NumberGroups(ranks [][]Group) *Groups {
+// that name: the ranks in order are divided among them, with the given strides.
+func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	type key struct {
 		name  string
 		setUp bool
@@ -58,7 +62,8 @@ func NumberGroups(ranks [][]Group) *Groups {
 		}
 	}
 	out := &Groups{Number: make([][]int, len(ranks))}
-	first := make(map[key]int, len(users)) // index in List
+	first := make(map[key]int, len(users))  // index in List
+	partOf := make(map[key]func(i int) int) // by index in users: the number of the group among those of the name
 	byName := func(a, b key) int {
 		if c := cmp.Compare(a.name, b.name); c != 0 || a.setUp == b.setUp {
 			return c
@@ -74,19 +79,23 @@ func NumberGroups(ranks [][]Group) *Groups {
 			parts = len(of) / size
 		}
 		first[k] = len(out.List)
+		partOf[k] = func(i int) int { return i * parts / len(of) }
+		if by := strides[k.name]; by > 1 && parts%by == 0 {
+			partOf[k] = func(i int) int { return i/(by*size)*by + i%by }
+		}
 		for p := range parts {
-			out.List = append(out.List, Members{
-				Group: Group{Name: k.name, Size: size, SetUp: k.setUp}, Ranks: of[p*len(of)/parts : (p+1)*len(of)/parts], Part: p, Parts: parts,
-			})
+			out.List = append(out.List, Members{Group: Group{Name: k.name, Size: size, SetUp: k.setUp}, Part: p, Parts: parts})
+		}
+		for i, r := range of {
+			m := &out.List[first[k]+partOf[k](i)]
+			m.Ranks = append(m.Ranks, r)
 		}
 	}
 	for r, groups := range ranks {
 		for _, g := range groups {
-			at := first[keyOf(g)]
-			for last := out.List[at].Ranks; last[len(last)-1] < r; last = out.List[at].Ranks {
-				at++
-			}
-			out.Number[r] = append(out.Number[r], at)
+			k := keyOf(g)
+			i, _ := slices.BinarySearch(users[k], r)
+			out.Number[r] = append(out.Number[r], first[k]+partOf[k](i))
 		}
 	}
 	return out

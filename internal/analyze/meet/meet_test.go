@@ -15,17 +15,21 @@ func TestNumberGroups(t *testing.T) {
 		ranks [][]meet.Group
 		list  string // per group: name, part of parts, ranks, and the expected members in a job of all ranks
 		want  string // by rank: the number of each of its groups
+		by    int    // the stride of tp
 	}{
-		{"no groups", [][]meet.Group{nil, nil}, "", "[[] []]"},
-		{"all ranks", [][]meet.Group{{{}}, {{}}, {{}}}, `"" 0/1 [0 1 2] of 3; `, "[[0] [0] [0]]"},
-		{"the set-up is no collective", [][]meet.Group{{{SetUp: true}, {}}, {{}, {SetUp: true}}}, `"" 0/1 [0 1] of 2; "" set-up 0/1 [0 1] of 2; `, "[[1 0] [0 1]]"},
-		{"a group of each two", [][]meet.Group{pair, pair, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [2 3] of 2; `, "[[0] [0] [1] [1]]"},
-		{"one of a pair has no records", [][]meet.Group{pair, pair, pair}, `"tp" 0/1 [0 1 2] of 2; `, "[[0] [0] [0]]"},
-		{"a size that one rank has", [][]meet.Group{{{Name: "a"}}, {{Name: "a", Size: 3}}}, `"a" 0/1 [0 1] of 3; `, "[[0] [0]]"},
-		{"no size", [][]meet.Group{{{Name: "a"}}, nil, {{Name: "a"}}}, `"a" 0/1 [0 2] of 2; `, "[[0] [] [0]]"},
-		{"one group with two sizes", [][]meet.Group{{{Name: "a"}, {Name: "a", Size: 2}}, {{Name: "a"}}}, `"a" 0/1 [0 1] of 2; `, "[[0 0] [0]]"},
+		{"no groups", [][]meet.Group{nil, nil}, "", "[[] []]", 0},
+		{"all ranks", [][]meet.Group{{{}}, {{}}, {{}}}, `"" 0/1 [0 1 2] of 3; `, "[[0] [0] [0]]", 0},
+		{"the set-up is no collective", [][]meet.Group{{{SetUp: true}, {}}, {{}, {SetUp: true}}}, `"" 0/1 [0 1] of 2; "" set-up 0/1 [0 1] of 2; `, "[[1 0] [0 1]]", 0},
+		{"a group of each two", [][]meet.Group{pair, pair, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [2 3] of 2; `, "[[0] [0] [1] [1]]", 0},
+		{"a group of each second", [][]meet.Group{pair, pair, pair, pair}, `"tp" 0/2 [0 2] of 2; "tp" 1/2 [1 3] of 2; `, "[[0] [1] [0] [1]]", 2},
+		{"two strides of four", [][]meet.Group{pair, pair, pair, pair, pair, pair, pair, pair},
+			`"tp" 0/4 [0 2] of 2; "tp" 1/4 [1 3] of 2; "tp" 2/4 [4 6] of 2; "tp" 3/4 [5 7] of 2; `, "[[0] [1] [0] [1] [2] [3] [2] [3]]", 2},
+		{"one of a pair has no records", [][]meet.Group{pair, pair, pair}, `"tp" 0/1 [0 1 2] of 2; `, "[[0] [0] [0]]", 0},
+		{"a size that one rank has", [][]meet.Group{{{Name: "a"}}, {{Name: "a", Size: 3}}}, `"a" 0/1 [0 1] of 3; `, "[[0] [0]]", 0},
+		{"no size", [][]meet.Group{{{Name: "a"}}, nil, {{Name: "a"}}}, `"a" 0/1 [0 2] of 2; `, "[[0] [] [0]]", 0},
+		{"one group with two sizes", [][]meet.Group{{{Name: "a"}, {Name: "a", Size: 2}}, {{Name: "a"}}}, `"a" 0/1 [0 1] of 2; `, "[[0 0] [0]]", 0},
 	} {
-		got := meet.NumberGroups(tt.ranks)
+		got := meet.NumberGroups(tt.ranks, meet.Strides{"tp": tt.by})
 		list := ""
 		for i := range got.List {
 			m := &got.List[i]

@@ -53,6 +53,7 @@ func (rp *replayer) round(s int, rd *reader) bool {
 		for _, l := range rp.lanes[r] {
 			if l != nil {
 				l.i, l.on, l.ops, l.launched, l.paths, l.waited, l.culprit = 0, nothing, l.ops[:0], l.launched[:0], l.paths[:0], 0, -1
+				l.ends = l.ends[:0]
 				l.until = 0
 				clear(l.nth)
 			}
@@ -223,13 +224,23 @@ func (rp *replayer) host(a *actor, p *program) {
 					continue
 				}
 				alone = false
-				if l.i < len(l.ops) {
+				n, ends := len(l.ops), l.clock
+				if pc.after > 0 && l.lane == 1 {
+					n = min(n, pc.after-1)
+				}
+				if l.i < n {
 					a.on = ownLane
 					return
 				}
+				if n == 0 {
+					continue
+				}
+				if l.lane == 1 {
+					ends = l.ends[(n-1)*rp.k : n*rp.k]
+				}
 				before := a.clock[0]
 				for k := range a.clock {
-					a.clock[k] = max(a.clock[k], l.clock[k]-float64(pc.lead))
+					a.clock[k] = max(a.clock[k], ends[k]-float64(pc.lead))
 				}
 				if rp.budget && l.lane == 1 {
 					rp.joined(a, l, pc.dur)
@@ -334,6 +345,12 @@ func (rp *replayer) release(m *meeting) {
 	}
 	for i, w := range m.waiters {
 		copy(w.a.clock, m.arrival)
+		if w.a.lane == 1 {
+			w.a.ends = append(w.a.ends, m.arrival...)
+			if h := rp.hosts[w.a.rank]; h.on == ownLane {
+				rp.wake(h) // it may wait for this collective only
+			}
+		}
 		if i < len(m.waiters)-1 {
 			w.a.i++
 			rp.wake(w.a)

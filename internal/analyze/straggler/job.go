@@ -37,6 +37,7 @@ type graph struct {
 	sampled bool    // the steps before rounds are read too, because only samples of steps have the work of devices
 	groups  []group
 	gid     [][]int // by rank and by its own group number: the index in groups
+	strides meet.Strides
 	peers   [][]int // by rank and by its own group number: the index of the peer, -1 for a process group or an unknown peer
 
 	// How ranks wait for each other.
@@ -72,6 +73,8 @@ type job struct {
 // group is a process group.
 type group struct {
 	name    string
+	shared  string // the recorded name, which several groups may have
+	parts   int    // their number
 	size    int
 	members []int // ranks that met in it, by index
 	// unseen reports whether most of its collectives were launched for a device but the device's records do
@@ -138,8 +141,11 @@ func newGraph(st *State) *graph {
 	if len(g.ranks) == 0 {
 		return g
 	}
-	g.nameGroups()
+	g.nameGroups(nil)
 	g.commonSteps()
+	if g.strides = g.findStrides(); g.strides != nil {
+		g.nameGroups(g.strides)
+	}
 	g.inferStages()
 	return g
 }
@@ -229,7 +235,8 @@ func (g *graph) commonSteps() {
 }
 
 // nameGroups numbers the groups of all ranks.
-func (g *graph) nameGroups() {
+func (g *graph) nameGroups(strides meet.Strides) {
+	g.groups, g.gid, g.peers = nil, nil, nil
 	var ranks [][]meet.Group
 	for _, r := range g.ranks {
 		var of []meet.Group
@@ -245,11 +252,11 @@ func (g *graph) nameGroups() {
 		}
 		g.peers = append(g.peers, peers)
 	}
-	all := meet.NumberGroups(ranks)
+	all := meet.NumberGroups(ranks, strides)
 	g.gid = all.Number
 	for i := range all.List {
 		m := &all.List[i]
-		in := group{name: m.Name, size: m.Size, members: m.Ranks}
+		in := group{name: m.Name, size: m.Size, members: m.Ranks, shared: m.Name, parts: m.Parts}
 		if m.Parts > 1 {
 			in.name += " " + strconv.Itoa(m.Part)
 		}
@@ -386,6 +393,9 @@ func (rd *reader) step(step int64) {
 		}
 		rd.before[r] = p.end
 		rd.measure(r, p)
+		if !rd.g.st.windowed {
+			p.findAwaited()
+		}
 		rd.joins(r, p)
 		rd.meet(p)
 		rd.hide(p)

@@ -311,6 +311,7 @@ func (rp *replayer) receive(a *actor) bool {
 	if !rp.budget {
 		return true
 	}
+	rp.out.met = true
 	rp.out.transfer[rp.w.stepIndex(rp.s, a.rank)] += float32(rp.latency)
 	if wait > 0 {
 		rp.waits(a.rank, from, messages, wait, &a.path, &list[0].path)

@@ -16,7 +16,9 @@ type likeness struct {
 const uneven = -1
 
 // isCut reports whether a piece ends an interval: after it the rank continues together with others.
-func (pc *piece) isCut() bool { return pc.kind == collective || pc.kind == receive }
+func (pc *piece) isCut() bool {
+	return pc.kind == collective || pc.kind == receive || pc.kind == join && pc.after > 0
+}
 
 // likeOthers returns the likeness of all ranks except the given ones.
 func (j *job) likeOthers(ranks []int) *likeness {

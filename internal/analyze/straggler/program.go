@@ -19,6 +19,9 @@ type piece struct {
 	// lead depends on the kind. For a join: how long before the end of all launched work it ends. For a
 	// launch: the index in lanes. For work: 1 if it continues after a launch.
 	lead int64
+	// after is 1 plus the number of operations of the communication lane that a recorded join waits for, or 0
+	// if a join waits for everything launched.
+	after int
 }
 
 type pieceKind uint8
@@ -90,6 +93,27 @@ func (p *program) eachPiece(fn func(*piece)) {
 	}
 	for i := range p.lanes {
 		fn(&p.lanes[i].piece)
+	}
+}
+
+// findAwaited finds which collectives of the communication lane the recorded joins wait for: those that ended
+// before the join did. Others may be in flight, such as a gather of parameters that are needed later.
+func (p *program) findAwaited() {
+	if len(p.lanes) == 0 || p.lanes[0].lane != 1 {
+		return
+	}
+	ended, at := 0, int64(0)
+	for i := range p.host {
+		at += p.host[i].dur
+		if p.host[i].kind != join {
+			continue
+		}
+		for ; ended < len(p.lanes) && p.lanes[ended].lane == 1; ended++ {
+			if l := &p.lanes[ended]; l.start+l.dur > at+behind {
+				break
+			}
+		}
+		p.host[i].after = ended + 1
 	}
 }
 

@@ -141,7 +141,8 @@ func findLanes(all []Span) {
 }
 
 // blocking moves the collectives of communication lanes to the training thread if some begin within forward:
-// there each layer waits for its parameters.
+// there each layer waits for its parameters. If the training thread has joins within forward, these are the
+// waits.
 func blocking(all []Span) {
 	waits := false
 	for i := range all {
@@ -151,6 +152,9 @@ func blocking(all []Span) {
 		}
 		for k := i + 1; k < len(all) && all[k].Start < f.End-crossing; k++ {
 			c := &all[k]
+			if c.Phase == Communication && c.Meeting == Join && c.Lane == 0 {
+				return
+			}
 			waits = waits || c.Phase == Communication && c.Meeting == Collective && c.Lane != 0 && c.Lane != Device && c.Start > f.Start+crossing
 		}
 	}

@@ -45,6 +45,7 @@ type actor struct {
 	nth   []int     // by group of the rank: meetings so far in this round
 	// For a lane: the launch time of each operation, by replay.
 	launched []float64
+	ends     []float64 // for the communication lane: when each operation of the round ended, by replay
 	ops      []*laneOp
 	on       waitsOn
 	todo     []piece // for a host: the pieces of this round
@@ -85,6 +86,7 @@ type outcome struct {
 	late           []int // by rank: judged rounds in which the others waited longest for it
 	finished       bool
 	transfers      map[int][]float64 // by group and round; NaN if the group does not meet in the round
+	met            bool              // ranks met in a collective or received a message
 }
 
 // replayer replays a job with several repairs at once. The first replay is without repair.

@@ -38,7 +38,7 @@ func (j *job) table(out *outcome) *Table {
 // others and the transfer. With [Table.Own] it adds up to the duration of the step on that rank. Both are NaN
 // if no meetings are recorded.
 func (t *Table) Communication(rank, step int) (wait, transfer float64) {
-	if len(t.out.transfers) == 0 || !t.out.finished {
+	if !t.out.finished || !t.out.met {
 		return math.NaN(), math.NaN()
 	}
 	at := t.j.stepIndex(t.j.from+step, rank)

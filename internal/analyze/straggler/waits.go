@@ -105,7 +105,7 @@ func (b *budget) add(waiter, culprit int, group string, wait float64, short, lon
 // waits returns the wait budget, or nil if there is none.
 func (j *job) waits(was *outcome) *Waits {
 	b := was.budget
-	if b == nil || !was.finished || j.rounds() < 1 || len(was.transfers) == 0 && len(b.groups) == 0 {
+	if b == nil || !was.finished || j.rounds() < 1 || !was.met {
 		return nil
 	}
 	w := &Waits{By: b.by, Names: b.names}
@@ -185,6 +185,7 @@ func (rp *replayer) waits(r, culprit int, group string, wait int64, short, long 
 // leave a meeting at the same time, which real hosts do only approximately.
 func (rp *replayer) account(m *meeting) {
 	o, w := rp.out, rp.w
+	o.met = true
 	list := o.transfers[m.group]
 	if list == nil {
 		list = slices.Repeat([]float64{math.NaN()}, len(w.steps))

@@ -45,7 +45,7 @@ func seconds(s float64) string {
 }
 
 // Less formats the difference of two durations as the difference of their texts
-// by [Duration].
+// by [Duration]. If that is wrong by more than a fifth, it formats the exact difference.
 func Less(from, to int64) string {
 	unit := int64(1)
 	switch largest := max(from, -from); {
@@ -59,7 +59,11 @@ func Less(from, to int64) string {
 		unit = 1e8
 	}
 	round := func(ns int64) int64 { return (ns + unit/2) / unit * unit }
-	return Duration(round(from) - round(to))
+	less, exact := round(from)-round(to), from-to
+	if off := less - exact; 5*max(off, -off) > max(exact, -exact) {
+		less = exact
+	}
+	return Duration(less)
 }
 
 // Milliseconds formats milliseconds for comparison with others: in milliseconds

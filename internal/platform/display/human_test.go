@@ -31,6 +31,23 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestLess(t *testing.T) {
+	const ms, minute = int64(1e6), 60 * int64(1e9)
+	for _, c := range []struct {
+		from, to int64
+		want     string
+	}{
+		{13_700 * ms, 9_900 * ms, "3.8 s"},
+		{1_840 * ms, 1_300 * ms, "500 ms"},                 // 1.8 s and 1.3 s
+		{1_806 * ms, 1_755 * ms, "51.0 ms"},                // 1.8 s and 1.8 s
+		{67*minute + 25*1e9, 66*minute + 35*1e9, "50.0 s"}, // 1h 07m and 1h 07m
+	} {
+		if got := display.Less(c.from, c.to); got != c.want {
+			t.Errorf("Less(%d, %d) = %q, want %q", c.from, c.to, got, c.want)
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234", -123: "-123"} {
 		if got := display.Count(n); got != want {

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
@@ -120,6 +121,17 @@ func Clocks(attempts []Attempt) ClockTable {
 				out = make(ClockTable)
 			}
 			out[attempts[i].Number] = c
+		}
+	}
+	return out
+}
+
+// Strides returns, by attempt, the strides of process groups that share a name: see [straggler.State.Strides].
+func Strides(attempts []Attempt) map[int]meet.Strides {
+	out := make(map[int]meet.Strides)
+	for i := range attempts {
+		if s := attempts[i].State.Strides(); s != nil {
+			out[attempts[i].Number] = s
 		}
 	}
 	return out

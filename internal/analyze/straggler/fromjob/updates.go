@@ -44,9 +44,13 @@ func (u *Updates) MicroBatches() int {
 
 // step adds the spans of a training step, in order of their start. The passes inside an optimizer span, those
 // of its closure, count as one: they are of one batch. An optimizer span without a pass since the last update is
-// none: it sets the gradients to zero, or is that of a second optimizer.
+// none: it sets the gradients to zero, or is that of a second optimizer. A stage of a pipeline, which exchanges
+// messages, runs several forward passes before the first backward pass: there each backward pass counts.
 func (u *Updates) step(list []straggler.Span) {
 	updates, until := false, int64(math.MinInt64)
+	pipeline := slices.ContainsFunc(list, func(s straggler.Span) bool {
+		return s.Phase == straggler.Communication && (s.Meeting == straggler.Send || s.Meeting == straggler.Receive)
+	})
 	passed := func() {
 		if !u.backward { // what was counted before was zero_grad
 			u.Count, updates, u.backward = 0, false, true
@@ -62,7 +66,7 @@ func (u *Updates) step(list []straggler.Span) {
 		case straggler.Forward:
 			u.forward = true
 		case straggler.Backward:
-			if u.forward {
+			if u.forward || pipeline && u.passes > 0 {
 				passed()
 			}
 		case straggler.Optimizer:

@@ -7,9 +7,9 @@ import (
 )
 
 // TestUpdates writes steps as the starts of their spans: f is forward, b backward, o an optimizer step, z
-// its zero_grad, and O an optimizer step that lasts until the end of the training step.
+// its zero_grad, O an optimizer step that lasts until the end of the training step, and m a message.
 func TestUpdates(t *testing.T) {
-	phases := map[rune]straggler.Phase{'f': straggler.Forward, 'b': straggler.Backward, 'o': straggler.Optimizer, 'z': straggler.Optimizer, 'O': straggler.Optimizer}
+	phases := map[rune]straggler.Phase{'f': straggler.Forward, 'b': straggler.Backward, 'o': straggler.Optimizer, 'z': straggler.Optimizer, 'O': straggler.Optimizer, 'm': straggler.Communication}
 	for name, c := range map[string]struct {
 		steps         []string
 		updates, each int
@@ -26,6 +26,7 @@ func TestUpdates(t *testing.T) {
 		"a closure":                  {[]string{"Ofbfbfb", "Ofbfb"}, 2, 1},
 		"the last pass in a closure": {[]string{"fzb", "Ozfb", "fzb", "Ozfb", "fzb", "Ozfb"}, 3, 2},
 		"zero_grad is no update":     {[]string{"zfb", "fbo", "zfb", "fbo"}, 2, 2},
+		"a stage of a pipeline":      {[]string{"fmfmmbfmmbfmmbmbo", "fmfmmbfmmbfmmbmbo"}, 2, 4},
 		"no passes on record":        {[]string{"o", "o"}, 2, 0},
 		"no optimizer on record":     {[]string{"fb", "fb"}, 0, 0},
 	} {
@@ -34,6 +35,9 @@ func TestUpdates(t *testing.T) {
 			var list []straggler.Span
 			for i, r := range text {
 				sp := straggler.Span{Phase: phases[r], Start: int64(i * 10), End: int64(i*10 + 5)}
+				if r == 'm' {
+					sp.Meeting = straggler.Send
+				}
 				if r == 'O' {
 					sp.End = int64(len(text) * 10)
 				}

@@ -1,0 +1,177 @@
+package straggler_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
+)
+
+// timedSpan returns a span from and to a number of milliseconds.
+func timedSpan(p straggler.Phase, from, to float64) straggler.Span {
+	at := func(ms float64) int64 { return 1e15 + int64(ms*1e6) }
+	return straggler.Span{Phase: p, Start: at(from), End: at(to)}
+}
+
+// TestPrefetchedGathers has two layers whose parameters are gathered on another lane. The host waits for the first
+// gather; the second one runs during the first layer. From step 30 on, gathers take 20 ms longer, of which
+// the host only waits for the first.
+func TestPrefetchedGathers(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 2})
+	now := 0.0
+	for i := range 60 {
+		d := 10.0
+		if i >= 30 {
+			d = 30
+		}
+		for r := range 2 {
+			comm := func(m straggler.Meeting, lane int, from, to float64) straggler.Span {
+				s := timedSpan(straggler.Communication, now+from, now+to)
+				s.Meeting, s.Lane = m, lane
+				return s
+			}
+			st.Add(&straggler.Step{Rank: r, Number: int64(i), Spans: []straggler.Span{
+				timedSpan(straggler.Forward, now, now+100+d),
+				comm(straggler.Join, 0, 0, d),
+				comm(straggler.Collective, 1, 0, d),
+				comm(straggler.Collective, 1, d, 2*d),
+				comm(straggler.Join, 0, d+50, d+50),
+			}})
+		}
+		now += 100 + d
+	}
+	v := st.Verdict()
+	if v.Kind != finding.SlowTransfer || math.Abs(v.Saved-20*30.0/59) > 0.5 {
+		t.Errorf("got %s that saves %.1f ms of a step, want %s that saves %.1f: %s", v.Kind, v.Saved, finding.SlowTransfer, 20*30.0/59, v.Sentence)
+	}
+}
+
+// TestOnlyMessages has two workers that only exchange messages with a server. The table of ranks has how long each
+// of them waits.
+func TestOnlyMessages(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 3})
+	now := 0.0
+	for i := range 60 {
+		message := func(m straggler.Meeting, peer int, from, to float64) straggler.Span {
+			s := timedSpan(straggler.Communication, now+from, now+to)
+			s.Meeting, s.Peer = m, peer+1
+			return s
+		}
+		for r, work := range []float64{0, 60, 100} {
+			spans := []straggler.Span{message(straggler.Receive, 1, 0, 61), message(straggler.Receive, 2, 61, 101), message(straggler.Send, 1, 101, 102), message(straggler.Send, 2, 102, 103)}
+			if r > 0 {
+				spans = []straggler.Span{timedSpan(straggler.Forward, now, now+work), message(straggler.Send, 0, work, work+1), message(straggler.Receive, 0, work+1, 103)}
+			}
+			role := "worker"
+			if r == 0 {
+				role = "server"
+			}
+			st.SetRank(r, straggler.Rank{Role: role})
+			st.Add(&straggler.Step{Rank: r, Number: int64(i), Spans: spans})
+		}
+		now += 103
+	}
+	v := st.Verdict()
+	for _, row := range v.Ranking {
+		if want := []float64{100, 40, 0}[row.Rank]; !(math.Abs(row.Wait-want) < 5) {
+			t.Errorf("rank %d waits %.1f ms in a step, want %.1f", row.Rank, row.Wait, want)
+		}
+	}
+}
+
+// TestClocksOfGroups aligns the clocks of ranks that only meet in groups of two.
+func TestClocksOfGroups(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 4})
+	off := []float64{0, 5000, -7000, 9000} // ms
+	groups := [][2]int{{0, 1}, {2, 3}, {1, 2}}
+	for i := range 30 {
+		now := float64(i) * 100
+		for r := range 4 {
+			spans := []straggler.Span{timedSpan(straggler.Forward, now+off[r], now+off[r]+60)}
+			for k, g := range groups {
+				if g[0] != r && g[1] != r {
+					continue
+				}
+				s := timedSpan(straggler.Communication, now+off[r]+60+float64(10*k), now+off[r]+70+float64(10*k))
+				s.Group, s.GroupSize = "g"+string(rune('0'+k)), 2
+				spans = append(spans, s)
+			}
+			st.Add(&straggler.Step{Rank: r, Number: int64(i), Spans: spans})
+		}
+	}
+	by := st.Clocks()
+	for r := range 4 {
+		if got, ok := by[r]; !ok || got != int64(-off[r]*1e6) {
+			t.Errorf("clock of rank %d: add %d ns, want %d", r, got, int64(-off[r]*1e6))
+		}
+	}
+}
+
+// TestClocksOfMessages aligns the clocks of two ranks that only exchange messages.
+func TestClocksOfMessages(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 2})
+	for i := range 30 {
+		now := float64(i) * 100
+		message := func(m straggler.Meeting, r int, from, to float64) straggler.Span {
+			off := 8000 * float64(r)
+			s := timedSpan(straggler.Communication, now+off+from, now+off+to)
+			s.Meeting, s.Peer = m, 2-r
+			return s
+		}
+		st.Add(&straggler.Step{Rank: 0, Number: int64(i), Spans: []straggler.Span{message(straggler.Send, 0, 10, 11), message(straggler.Receive, 0, 11, 63)}})
+		st.Add(&straggler.Step{Rank: 1, Number: int64(i), Spans: []straggler.Span{message(straggler.Receive, 1, 5, 12), message(straggler.Send, 1, 60, 61)}})
+	}
+	if got := st.Clocks()[1] / 1e6; got < -8002 || got > -7998 {
+		t.Errorf("clock of rank 1: add %d ms, want -8000", got)
+	}
+}
+
+// TestSharedNames has tensor parallel ranks {0, 1} and {2, 3}, and data parallel ranks {0, 2} and {1, 3}; groups of a
+// kind share their name. The optimizer of rank 0 is slow: rank 1 waits for it in the next step, and then ranks 2
+// and 3 wait for both.
+func TestSharedNames(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 4})
+	rng := rand.New(rand.NewPCG(7, 7))
+	var now [4]float64
+	for i := range 60 {
+		var steps [4]straggler.Step
+		work := func(r int, p straggler.Phase, ms float64) {
+			ms *= 1 + 0.02*rng.NormFloat64()
+			steps[r].Spans = append(steps[r].Spans, timedSpan(p, now[r], now[r]+ms))
+			now[r] += ms
+		}
+		meet := func(name string, pairs ...[2]int) {
+			for _, pair := range pairs {
+				end := max(now[pair[0]], now[pair[1]]) + 2
+				for _, r := range pair {
+					s := timedSpan(straggler.Communication, now[r], end)
+					s.Group, s.GroupSize = name, 2
+					steps[r].Spans = append(steps[r].Spans, s)
+					now[r] = end
+				}
+			}
+		}
+		for range 3 {
+			for r := range 4 {
+				work(r, straggler.Forward, 20)
+			}
+			meet("tp", [2]int{0, 1}, [2]int{2, 3})
+		}
+		meet("dp", [2]int{0, 2}, [2]int{1, 3})
+		for r := range 4 {
+			work(r, straggler.Optimizer, []float64{40, 10, 10, 10}[r])
+			steps[r].Rank, steps[r].Number = r, int64(i)
+			st.Add(&steps[r])
+		}
+	}
+	if got := st.Strides(); got["dp"] != 2 || got["tp"] != 0 {
+		t.Errorf("Strides() = %v, want dp:2", got)
+	}
+	v := st.Verdict()
+	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{0}) || v.Cause != straggler.Optimizer.String() {
+		t.Errorf("got %s %v %s: %s; want %s [0] %s", v.Kind, v.Ranks, v.Cause, v.Sentence, finding.SlowRanks, straggler.Optimizer)
+	}
+}
