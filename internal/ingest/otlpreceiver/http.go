@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -70,24 +71,14 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 		return nil, err
 	}
 	if media == mediaJSON {
-		if err := checkJSON(body); err != nil {
-			return nil, err
+		if bytes.Count(body, []byte("{")) > otlpspan.MaxParts { // each part is an object
+			return nil, tooMany(otlpspan.ErrParts)
 		}
-		spans, err := otlpform.ReadJSON(body)
-		if err != nil {
+		if body, err = otlpform.ProtobufOfJSON(body); err != nil {
 			return nil, broken(err)
 		}
-		return &Batch{Spans: spans, From: addr(req.RemoteAddr)}, nil
 	}
-	if err := checkProtobuf(body); err != nil {
-		return nil, err
-	}
-	batch, err := newBatch(body)
-	if err != nil {
-		return nil, broken(err)
-	}
-	batch.From = addr(req.RemoteAddr)
-	return batch, nil
+	return NewBatch(body, addr(req.RemoteAddr))
 }
 
 // body reads and decompresses a body, up to the limit.
