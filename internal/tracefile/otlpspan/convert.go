@@ -63,14 +63,15 @@ type Converter struct {
 // Span converts a span. Its name and attributes become this library's if the
 // vocabulary knows them.
 func (c *Converter) Span(src *Span, scope string) *place.Span {
-	s := &place.Span{Key: src.Key(), Start: Micros(src.Start), End: Micros(src.End)}
+	s := place.NewSpan()
+	s.Key, s.Start, s.End = src.Key(), Micros(src.Start), Micros(src.End)
 	if src.Flags&parentIsRemote != parentIsRemote {
 		s.Parent = src.Parent()
 	}
 	known, found := vocab.Known(src.Name)
 	var cat, name string
 	var cut place.Cut
-	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.Attributes), c.Limits.Attributes)+4), span: known.Standard}
+	list := arguments{args: slices.Grow(s.Args, min(len(src.Attributes), c.Limits.Attributes)+4), span: known.Standard}
 	for i := range src.Attributes {
 		a := &src.Attributes[i]
 		switch a.Key {

@@ -127,10 +127,12 @@ func (a *Assembler) Write(s *Span) {
 // Add queues a span that arrived at now. If too many spans wait, it writes the oldest.
 // It returns the id that the span has, or will have, in the file.
 func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
-	if !a.admit(s) {
-		return s.id
-	}
+	added := a.admit(s)
 	id = s.id
+	if !added {
+		s.end()
+		return id
+	}
 	a.waiting.add(s, now)
 	a.bound()
 	return id
@@ -138,8 +140,8 @@ func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
 
 // Waits reports whether a span that arrived at or before the given time still waits.
 func (a *Assembler) Waits(at time.Time) bool {
-	for _, q := range a.waiting.queue {
-		if !q.span.taken {
+	for i := range a.waiting.queue {
+		if q := &a.waiting.queue[i]; !q.taken() {
 			return !q.at.After(at)
 		}
 	}
@@ -157,7 +159,7 @@ func (a *Assembler) bound() {
 // WriteUntil writes the spans that arrived at or before the given time, and all waiting
 // spans of their trees.
 func (a *Assembler) WriteUntil(at time.Time) {
-	for len(a.waiting.queue) > 0 && (a.waiting.queue[0].span.taken || !a.waiting.queue[0].at.After(at)) {
+	for len(a.waiting.queue) > 0 && (a.waiting.queue[0].taken() || !a.waiting.queue[0].at.After(at)) {
 		a.writeTree(a.waiting.oldest())
 	}
 }

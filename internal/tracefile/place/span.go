@@ -2,6 +2,7 @@ package place
 
 import (
 	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -9,7 +10,7 @@ import (
 )
 
 // Span is a span that has ended. The caller must not change it after Add, and may reuse
-// it once it is written.
+// it once it is written, unless it is from [NewSpan].
 type Span struct {
 	Key        Key
 	Parent     Key // zero for a root, and for a parent in another process
@@ -34,6 +35,22 @@ type Span struct {
 	down  []*Span
 	own   bool // placed separately: a child or an event of it was written before
 	level int  // number of ancestors in the same call; -1 if unknown
+
+	pooled bool // from NewSpan
+}
+
+var written = sync.Pool{New: func() any { return &Span{pooled: true} }}
+
+// NewSpan returns an empty span, for one call of Add. It has the memory of a span that
+// was written.
+func NewSpan() *Span { return written.Get().(*Span) }
+
+// end makes the memory of a span available, if it is from NewSpan.
+func (s *Span) end() {
+	if s.pooled {
+		*s = Span{Args: s.Args[:0], Events: s.Events[:0], down: s.down[:0], pooled: true}
+		written.Put(s)
+	}
 }
 
 // Event is an event of a span. Name and Time identify it within its span: it is written
@@ -131,8 +148,12 @@ type waiting struct {
 
 type queued struct {
 	span *Span
+	seq  uint64 // of the span: another one may have its memory
 	at   time.Time
 }
+
+// taken reports whether the span is already removed.
+func (q *queued) taken() bool { return q.span.taken || q.span.seq != q.seq }
 
 func newWaiting() waiting { return waiting{spans: make(map[Key]*Span), below: make(map[Key]*Span)} }
 
@@ -148,22 +169,22 @@ func (w *waiting) add(s *Span, now time.Time) {
 		}
 		w.below[s.Parent] = s
 	}
-	w.queue = append(w.queue, queued{s, now})
+	w.queue = append(w.queue, queued{s, s.seq, now})
 	w.bytes += s.size
 }
 
 // oldest removes and returns the span that waits longest and all waiting spans of its
 // tree. It returns nil if that span was already removed with another one.
 func (w *waiting) oldest() []*Span {
-	s := w.queue[0].span
+	first := w.queue[0]
 	w.queue[0] = queued{}
 	if w.queue = w.queue[1:]; len(w.queue) == 0 {
 		w.queue = nil
 	}
-	if s.taken {
+	if first.taken() {
 		return nil
 	}
-	return w.gather(s)
+	return w.gather(first.span)
 }
 
 // gather removes and returns a span and all waiting spans of its tree. The list is valid

@@ -16,7 +16,6 @@ const maxKept = 256
 
 // writeTree writes the spans of one tree: it finds their parents, then their lanes.
 func (a *Assembler) writeTree(all []*Span) {
-	clear(a.members)
 	for _, s := range all {
 		if len(all) > 1 { // a single span needs no lookup
 			a.members[s.Key] = s
@@ -52,7 +51,11 @@ func (a *Assembler) writeTree(all []*Span) {
 		a.writeHead(s)
 	}
 	a.heads = heads
-	clear(all)
+	clear(a.members)
+	for i, s := range all {
+		all[i] = nil
+		s.end()
+	}
 	clear(a.heads)
 	a.announce()
 }
