@@ -22,7 +22,6 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -106,7 +105,7 @@ func (t *traceReader) readExported() (failed error) {
 // otlpLine is a line of a file.
 type otlpLine struct {
 	text  []byte
-	spans []*tracepb.ResourceSpans
+	spans []otlpspan.ResourceSpans
 	err   error
 	torn  bool // it has no line feed
 }
@@ -121,7 +120,10 @@ func (l *otlpLine) decode() {
 		l.err = errManyObjects
 		return
 	}
-	l.spans, l.err = otlpform.ReadJSON(l.text)
+	var request []byte
+	if request, l.err = otlpform.ProtobufOfJSON(l.text); l.err == nil {
+		l.spans = otlpspan.Resources(request)
+	}
 	if l.err == nil && len(l.spans) == 0 && !bytes.Contains(l.text, []byte(`"resource`)) {
 		l.err = errNoOTLP
 	}
@@ -201,13 +203,11 @@ func (o *otlpReader) lines(path string, wanted func([]byte) bool, take func(*otl
 // again.
 func (o *otlpReader) findSegments(path string) {
 	_ = o.lines(path, func(text []byte) bool { return bytes.Contains(text, []byte(otlpform.SegmentOf)) }, func(l *otlpLine) error {
-		for _, rs := range l.spans {
-			for _, ss := range rs.GetScopeSpans() {
-				for _, src := range ss.GetSpans() {
-					of := otlpspan.Resource(src.GetAttributes()).Text(otlpform.SegmentOf)
-					if raw, err := hex.DecodeString(of); err == nil && len(raw) == 8 {
-						o.own[spanNumber(src.GetSpanId())] = spanNumber(raw)
-					}
+		for i := range l.spans {
+			for src := range l.spans[i].Spans() {
+				of := otlpspan.Resource(src.Attributes).Text(otlpform.SegmentOf)
+				if raw, err := hex.DecodeString(of); err == nil && len(raw) == 8 {
+					o.own[spanNumber(src.SpanID)] = spanNumber(raw)
 				}
 			}
 		}
@@ -231,8 +231,8 @@ func (o *otlpReader) read(path string, take func(*dftracer.Event) error) (st dft
 			}
 		}
 		if l.err == nil {
-			for _, rs := range l.spans {
-				n, err := o.resource(rs, take)
+			for i := range l.spans {
+				n, err := o.resource(&l.spans[i], take)
 				st.Events += n
 				if err != nil {
 					return err
@@ -261,7 +261,7 @@ func (o *otlpReader) takeSignals() int {
 }
 
 // resource passes the events of one resource's spans to take.
-func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Event) error) (n int, err error) {
+func (o *otlpReader) resource(rs *otlpspan.ResourceSpans, take func(*dftracer.Event) error) (n int, err error) {
 	p := o.process(rs)
 	emit := func(ev *dftracer.Event) {
 		if err == nil {
@@ -274,17 +274,15 @@ func (o *otlpReader) resource(rs *tracepb.ResourceSpans, take func(*dftracer.Eve
 		p.path = o.path
 		p.begin(rs, emit)
 	}
-	for _, ss := range rs.GetScopeSpans() {
-		for _, src := range ss.GetSpans() {
-			o.span(p, src, ss.GetScope().GetName(), emit)
-		}
+	for src, scope := range rs.Spans() {
+		o.span(p, src, scope, emit)
 	}
 	return n, err
 }
 
 // process returns the process of a resource.
-func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
-	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
+func (o *otlpReader) process(rs *otlpspan.ResourceSpans) *otlpProcess {
+	id := rs.Resource.Identity()
 	owner := otlpOwner{place.SenderOf(&id, identity.UnknownHost, 0), id.Attempt.Or(-1), id.Job, id.Session}
 	owner.Service = ""
 	p := o.procs[owner]
@@ -299,16 +297,14 @@ func (o *otlpReader) process(rs *tracepb.ResourceSpans) *otlpProcess {
 }
 
 // begin emits the records about a process with which its trace would begin.
-func (p *otlpProcess) begin(rs *tracepb.ResourceSpans, emit func(*dftracer.Event)) {
+func (p *otlpProcess) begin(rs *otlpspan.ResourceSpans, emit func(*dftracer.Event)) {
 	first := uint64(math.MaxInt64)
-	for _, ss := range rs.GetScopeSpans() {
-		for _, src := range ss.GetSpans() {
-			if at := src.GetStartTimeUnixNano(); at > 0 {
-				first = min(first, at)
-			}
+	for src := range rs.Spans() {
+		if src.Start > 0 {
+			first = min(first, src.Start)
 		}
 	}
-	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
+	id := rs.Resource.Identity()
 	host := cmp.Or(id.Host, identity.UnknownHost)
 	emit(&dftracer.Event{Phase: dftracer.PhaseMetadata, Cat: dftracer.CatDFTracer, Name: tracefile.NameHostHash, Parent: dftracer.NoParent,
 		Args: []dftracer.Arg{dftracer.String("name", host), dftracer.String("value", p.hash)}})
@@ -377,25 +373,25 @@ func hashText(text string) uint64 {
 }
 
 // span emits a span and its events.
-func (o *otlpReader) span(p *otlpProcess, src *tracepb.Span, scope string, emit func(*dftracer.Event)) {
-	at := spanNumber(src.GetSpanId())
+func (o *otlpReader) span(p *otlpProcess, src *otlpspan.Span, scope string, emit func(*dftracer.Event)) {
+	at := spanNumber(src.SpanID)
 	if event, _, ok := otlpspan.Folded(src, scope); ok {
-		e := p.conv.Event(event, src.GetStartTimeUnixNano(), src.GetAttributes(), src.GetDroppedAttributesCount())
-		o.event(&e, o.ownNumber(src.GetParentSpanId()), true, emit)
+		e := p.conv.Event(&event)
+		o.event(&e, o.ownNumber(src.ParentSpanID), true, emit)
 		return
 	}
 	if at != 0 && o.twice([2]uint64{at, hashText(p.hash)}) {
 		return
 	}
 	s := p.conv.Span(src, scope)
-	ev := dftracer.Event{Phase: dftracer.PhaseComplete, ID: o.ownNumber(src.GetSpanId()), Name: tracefile.KeyName(*s.Name), Cat: tracefile.KeyCat(*s.Name),
+	ev := dftracer.Event{Phase: dftracer.PhaseComplete, ID: o.ownNumber(src.SpanID), Name: tracefile.KeyName(*s.Name), Cat: tracefile.KeyCat(*s.Name),
 		TS: s.Start, Dur: s.End - s.Start, Parent: dftracer.NoParent, Level: 1} // without a parent it is a root
 	if !s.Parent.IsZero() {
 		ev.Parent = int64(o.ownNumber(s.Parent.Span[:]))
 	}
-	for _, l := range src.GetLinks() {
-		if otlpspan.Resource(l.GetAttributes()).Text(otlpform.LinkKind) == otlpform.LinkParent {
-			ev.Parent = int64(o.ownNumber(l.GetSpanId()))
+	for i := range src.Links {
+		if l := &src.Links[i]; otlpspan.Resource(l.Attributes).Text(otlpform.LinkKind) == otlpform.LinkParent {
+			ev.Parent = int64(o.ownNumber(l.SpanID))
 		}
 	}
 	index := Unknown

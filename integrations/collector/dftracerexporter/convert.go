@@ -2,6 +2,7 @@ package dftracerexporter
 
 import (
 	"math"
+	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
@@ -37,16 +38,14 @@ func keyOf(trace pcommon.TraceID, span pcommon.SpanID) place.Key {
 
 // newSpan converts a span. Its strings share memory with the batch.
 func (t *trace) newSpan(src ptrace.Span, scope string) *place.Span {
-	s := &place.Span{
-		Key:   keyOf(src.TraceID(), src.SpanID()),
-		Start: micros(src.StartTimestamp()), End: micros(src.EndTimestamp()),
-	}
+	s := place.NewSpan()
+	s.Key, s.Start, s.End = keyOf(src.TraceID(), src.SpanID()), micros(src.StartTimestamp()), micros(src.EndTimestamp())
 	remote := src.Flags()&flagKnowsRemote != 0 && src.Flags()&flagRemote != 0
 	if p := src.ParentSpanID(); !p.IsEmpty() && !remote {
 		s.Parent = keyOf(src.TraceID(), p)
 	}
 	limits := t.cfg.limits()
-	args := make([]dftracer.Arg, 0, min(src.Attributes().Len(), limits.Attributes)+4)
+	args := slices.Grow(s.Args, min(src.Attributes().Len(), limits.Attributes)+4)
 	var cat, name string
 	var cut place.Cut
 	for key, v := range src.Attributes().All() {

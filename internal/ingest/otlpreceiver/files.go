@@ -16,9 +16,6 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
-	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // Defaults of FilesOptions.
@@ -158,18 +155,18 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 	var errs []error
 	r := request{pid: -1, body: b.Body}
 	written := false
-	for _, rs := range b.Spans {
-		n := int64(count([]*tracepb.ResourceSpans{rs}))
+	for i := range b.Spans {
+		rs := &b.Spans[i]
+		n := int64(rs.Len)
 		if n == 0 {
 			continue
 		}
-		res := otlpspan.Resource(rs.GetResource().GetAttributes())
-		if f.Recorded(rs) {
+		if f.o.Recorded != "" && rs.Resource.Text(AttrRecorded) == f.o.Recorded {
 			f.recorded.Add(n)
 			r.places = append(r.places, recorded{})
 			continue
 		}
-		id := res.Identity()
+		id := rs.Resource.Identity()
 		if !id.PID.IsSet() && r.pid < 0 {
 			if r.pid = 0; f.o.PID != nil && b.From != nil {
 				r.pid = f.o.PID(b.From)
@@ -187,7 +184,7 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 		errs = append(errs, err)
 	}
 	if f.journal != nil && written {
-		if err := f.save(&r, b.Spans); err != nil {
+		if err := f.journal.append(&r); err != nil {
 			// If this process survives, the spans get into the files anyway; when they are
 			// sent again they are recognized.
 			return fmt.Errorf("%w: %w", ErrUnsaved, err)
@@ -196,22 +193,12 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 	return errors.Join(errs...)
 }
 
-// save writes a request to the journal.
-func (f *Files) save(r *request, spans []*tracepb.ResourceSpans) (err error) {
-	if r.body == nil {
-		if r.body, err = proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: spans}); err != nil {
-			return err
-		}
-	}
-	return f.journal.append(r)
-}
-
 // take writes the spans of one resource, and returns where they are.
-func (f *Files) take(from place.Sender, rs *tracepb.ResourceSpans) (at recorded, err error) {
+func (f *Files) take(from place.Sender, rs *otlpspan.ResourceSpans) (at recorded, err error) {
 	now := time.Now()
 	err = f.with(from, rs, now, func(p *process, w *dftracer.Writer) {
 		if p.shared {
-			f.shared.Add(int64(count([]*tracepb.ResourceSpans{rs})))
+			f.shared.Add(int64(rs.Len))
 		}
 		at = recorded{filepath.Base(w.Path()), p.take(rs, now)}
 	})
@@ -219,7 +206,7 @@ func (f *Files) take(from place.Sender, rs *tracepb.ResourceSpans) (at recorded,
 }
 
 // with calls fn with the file of a process, for the spans of a resource.
-func (f *Files) with(from place.Sender, rs *tracepb.ResourceSpans, now time.Time, fn func(p *process, w *dftracer.Writer)) error {
+func (f *Files) with(from place.Sender, rs *otlpspan.ResourceSpans, now time.Time, fn func(p *process, w *dftracer.Writer)) error {
 	err := f.store.With(from, now, func(s place.Sender) (place.Made, error) { return f.create(s, rs) },
 		func(file *place.File[place.Sender]) error {
 			p := &process{asm: file.Assembler, shared: file.Key != from,
@@ -234,11 +221,6 @@ func (f *Files) with(from place.Sender, rs *tracepb.ResourceSpans, now time.Time
 		return fmt.Errorf("otlpreceiver: %w", err)
 	}
 	return err
-}
-
-// Recorded reports whether spans are from a process that writes its own files.
-func (f *Files) Recorded(rs *tracepb.ResourceSpans) bool {
-	return f.o.Recorded != "" && otlpspan.Resource(rs.GetResource().GetAttributes()).Text(AttrRecorded) == f.o.Recorded
 }
 
 // tick writes spans that have waited long enough.
@@ -292,8 +274,8 @@ func (f *Files) Close(ctx context.Context) error {
 }
 
 // create makes the file of a process.
-func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made, error) {
-	res := otlpspan.Resource(rs.GetResource().GetAttributes())
+func (f *Files) create(from place.Sender, rs *otlpspan.ResourceSpans) (place.Made, error) {
+	res := rs.Resource
 	if from == place.SharedSender {
 		res = nil // the resource is another process's
 	}
@@ -312,12 +294,12 @@ func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made
 		f.made(w.Path())
 	}
 	facts := place.Facts{Writer: w, Limit: f.limits.Attributes}
-	for _, kv := range res {
-		switch kv.GetKey() {
+	for i := range res {
+		switch res[i].Key {
 		case "process.command_args", "process.command_line", "process.command", AttrRecorded:
 		default:
 			if facts.Room() {
-				a := otlpspan.Arg(kv.GetKey(), kv.GetValue())
+				a := res[i].Arg()
 				facts.Add(a.Key, a.Text())
 			}
 		}
@@ -326,13 +308,11 @@ func (f *Files) create(from place.Sender, rs *tracepb.ResourceSpans) (place.Made
 }
 
 // begin returns the earliest start of some spans, or now.
-func begin(rs *tracepb.ResourceSpans) time.Time {
+func begin(rs *otlpspan.ResourceSpans) time.Time {
 	var first uint64
-	for _, ss := range rs.GetScopeSpans() {
-		for _, s := range ss.GetSpans() {
-			if at := s.GetStartTimeUnixNano(); at != 0 && (first == 0 || at < first) {
-				first = at
-			}
+	for s := range rs.Spans() {
+		if s.Start != 0 && (first == 0 || s.Start < first) {
+			first = s.Start
 		}
 	}
 	if first == 0 {

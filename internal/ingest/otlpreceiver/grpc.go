@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,7 +12,6 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -23,15 +23,13 @@ const comeBack = time.Second
 
 // grpcService is the gRPC side. The gRPC library refuses requests that are too
 // large, with the code that OTLP requires.
-type grpcService struct {
-	collectorpb.UnimplementedTraceServiceServer
-	r *Receiver
-}
+type grpcService struct{ r *Receiver }
 
 // serviceDesc returns the service with our own decoder: OTLP requires
 // InvalidArgument for invalid requests, but the library returns Internal.
 func serviceDesc() *grpc.ServiceDesc {
 	desc := collectorpb.TraceService_ServiceDesc
+	desc.HandlerType = (*any)(nil)
 	desc.Methods = []grpc.MethodDesc{{MethodName: desc.Methods[0].MethodName, Handler: export}}
 	return &desc
 }
@@ -48,16 +46,22 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		s.r.refused.Add(1)
 		return nil, laterStatus(errBusy).Err()
 	}
-	if err := checkProtobuf(raw.body); err != nil {
-		s.r.refused.Add(1)
-		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	var from net.Addr
+	if p, ok := peer.FromContext(ctx); ok {
+		from = p.Addr
 	}
-	b, err := newBatch(raw.body)
+	b, err := NewBatch(raw.body, from)
 	if err != nil {
 		s.r.refused.Add(1)
-		return nil, status.Error(codes.InvalidArgument, broken(err).Error())
+		e := errBusy
+		errors.As(err, &e)
+		return nil, status.Error(e.code, e.text)
 	}
-	return s.export(ctx, b)
+	answer, err := s.r.take(ctx, b)
+	if err != nil {
+		return nil, laterStatus(err).Err()
+	}
+	return answer, nil
 }
 
 // rawMessage is an undecoded request.
@@ -73,23 +77,6 @@ func (rawCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.M
 func (rawCodec) Unmarshal(body []byte, v any) error {
 	v.(*rawMessage).body = body
 	return nil
-}
-
-// Export implements the service.
-func (s grpcService) Export(ctx context.Context, req *collectorpb.ExportTraceServiceRequest) (*collectorpb.ExportTraceServiceResponse, error) {
-	return s.export(ctx, &Batch{Spans: req.GetResourceSpans()})
-}
-
-// export accepts a request.
-func (s grpcService) export(ctx context.Context, b *Batch) (*collectorpb.ExportTraceServiceResponse, error) {
-	if p, ok := peer.FromContext(ctx); ok {
-		b.From = p.Addr
-	}
-	answer, err := s.r.take(ctx, b)
-	if err != nil {
-		return nil, laterStatus(err).Err()
-	}
-	return answer, nil
 }
 
 // laterStatus returns a refusal that asks the sender to retry later.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -70,24 +71,14 @@ func (r *Receiver) read(w http.ResponseWriter, req *http.Request, media string, 
 		return nil, err
 	}
 	if media == mediaJSON {
-		if err := checkJSON(body); err != nil {
-			return nil, err
+		if bytes.Count(body, []byte("{")) > otlpspan.MaxParts { // each part is an object
+			return nil, tooMany(otlpspan.ErrParts)
 		}
-		spans, err := otlpform.ReadJSON(body)
-		if err != nil {
+		if body, err = otlpform.ProtobufOfJSON(body); err != nil {
 			return nil, broken(err)
 		}
-		return &Batch{Spans: spans, From: addr(req.RemoteAddr)}, nil
 	}
-	if err := checkProtobuf(body); err != nil {
-		return nil, err
-	}
-	batch, err := newBatch(body)
-	if err != nil {
-		return nil, broken(err)
-	}
-	batch.From = addr(req.RemoteAddr)
-	return batch, nil
+	return NewBatch(body, addr(req.RemoteAddr))
 }
 
 // body reads and decompresses a body, up to the limit.
@@ -105,22 +96,21 @@ func (r *Receiver) body(w http.ResponseWriter, req *http.Request, t *turn) ([]by
 		w.Header().Set("Accept-Encoding", "gzip")
 		return nil, errEncoding
 	}
-	body, err := io.ReadAll(io.LimitReader(from, largeBody+1))
-	if err == nil && len(body) > largeBody {
-		if err := t.wait(req.Context(), len(body)); err != nil {
+	body := bytes.NewBuffer(make([]byte, 0, min(max(req.ContentLength, 0), largeBody)+bytes.MinRead))
+	_, err := body.ReadFrom(io.LimitReader(from, largeBody+1))
+	if err == nil && body.Len() > largeBody {
+		if err := t.wait(req.Context(), body.Len()); err != nil {
 			return nil, err
 		}
-		whole := bytes.NewBuffer(body)
-		_, err = whole.ReadFrom(io.LimitReader(from, int64(r.o.MaxBody)+1-int64(len(body))))
-		body = whole.Bytes()
+		_, err = body.ReadFrom(io.LimitReader(from, int64(r.o.MaxBody)+1-int64(body.Len())))
 	}
-	if err == nil && len(body) > r.o.MaxBody {
+	if err == nil && body.Len() > r.o.MaxBody {
 		err = &http.MaxBytesError{Limit: int64(r.o.MaxBody)}
 	}
 	if err != nil {
 		return nil, r.bodyError(err)
 	}
-	return body, nil
+	return body.Bytes(), nil
 }
 
 func (r *Receiver) bodyError(err error) error {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 )
 
 // A journal holds spans that were acknowledged and are not known to be in the
@@ -472,7 +473,7 @@ func (r *record) decode(b []byte) error {
 		}
 		for runs := next(); runs > 0; runs-- {
 			first, n := next(), next()
-			if spans += n; n == 0 || n > maxMessages || spans > maxMessages {
+			if spans += n; n == 0 || n > otlpspan.MaxParts || spans > otlpspan.MaxParts {
 				return errEntry
 			}
 			for i := range n {

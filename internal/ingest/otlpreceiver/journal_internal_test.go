@@ -25,6 +25,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -69,9 +70,23 @@ func journaled(t *testing.T, dir string) *Files {
 
 func deliver(t *testing.T, f *Files, spans []*tracepb.ResourceSpans) {
 	t.Helper()
-	if err := f.Take(t.Context(), &Batch{Spans: spans}); err != nil {
+	if err := f.Take(t.Context(), batch(t, spans, nil)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// batch returns a batch with spans.
+func batch(t testing.TB, spans []*tracepb.ResourceSpans, from net.Addr) *Batch {
+	t.Helper()
+	body, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: spans})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := NewBatch(body, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // killed copies the files of a directory, as a kill of its writer would leave
@@ -498,7 +513,7 @@ func TestInvalidJournal(t *testing.T) {
 			f := NewFiles(&FilesOptions{Dir: t.TempDir(), Journal: true, Logger: slog.New(slog.DiscardHandler)})
 			f.journal.create = create
 			for range 2 {
-				if err := f.Take(t.Context(), &Batch{Spans: numbered(7, 1, 11, flat), From: &net.TCPAddr{}}); !errors.Is(err, ErrUnsaved) || !errors.Is(err, ErrLater) {
+				if err := f.Take(t.Context(), batch(t, numbered(7, 1, 11, flat), &net.TCPAddr{})); !errors.Is(err, ErrUnsaved) || !errors.Is(err, ErrLater) {
 					t.Errorf("Take = %v, want ErrUnsaved", err)
 				}
 			}
@@ -527,12 +542,12 @@ func TestSizeOfAJournal(t *testing.T) {
 	defer f.Close(t.Context()) //nolint:errcheck // it ends with the test
 	refused := 0
 	for n := 1; n < 1001; n += 10 {
-		err := f.Take(t.Context(), &Batch{Spans: numbered(7, n, n+10, flat)})
+		err := f.Take(t.Context(), batch(t, numbered(7, n, n+10, flat), nil))
 		for errors.Is(err, ErrLater) {
 			refused++
 			f.store.Tick(t.Context(), time.Now().Add(orderWindow))
 			f.journal.tick(time.Now().Add(segmentAge), func(at time.Time) bool { return f.store.Settle(t.Context(), at) })
-			err = f.Take(t.Context(), &Batch{Spans: numbered(7, n, n+10, flat)})
+			err = f.Take(t.Context(), batch(t, numbered(7, n, n+10, flat), nil))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -605,7 +620,7 @@ func FuzzJournal(f *testing.F) {
 				ids += len(p.ids)
 			}
 		}
-		if damaged > int64(len(text)) || len(records) > len(text)/entryHead || ids > maxMessages*max(len(records), 1) {
+		if damaged > int64(len(text)) || len(records) > len(text)/entryHead || ids > otlpspan.MaxParts*max(len(records), 1) {
 			t.Errorf("%d records, %d IDs, %d damaged of %d bytes; want at most what the bytes can hold", len(records), ids, damaged, len(text))
 		}
 	})

@@ -61,6 +61,20 @@ func of(pid int, list ...*tracepb.Span) []*tracepb.ResourceSpans {
 	}}
 }
 
+// batch returns a batch with spans.
+func batch(t testing.TB, spans []*tracepb.ResourceSpans) *otlpreceiver.Batch {
+	t.Helper()
+	body, err := proto.Marshal(&collectorpb.ExportTraceServiceRequest{ResourceSpans: spans})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := otlpreceiver.NewBatch(body, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // wide returns a span with n attributes, events and links, and an event with n
 // attributes.
 func wide(n int) *tracepb.Span {
@@ -96,7 +110,7 @@ func TestProcessesWithoutANumber(t *testing.T) {
 		for i, service := range []string{"loader", "trainer"} {
 			request := of(0, span(2*round+1, 0, int64(500-100*i), 900), span(2*round+2, 0, int64(300-100*i), 800))
 			request[0].Resource.Attributes = []*commonpb.KeyValue{word("service.name", service), word("host.name", "node")}
-			if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: request}); err != nil {
+			if err := files.Take(t.Context(), batch(t, request)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,7 +156,7 @@ func TestLimitsOfASpan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir, MaxAttributes: limit, MaxEvents: limit, MaxLinks: 3, Logger: slog.New(slog.DiscardHandler)})
-			if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: of(7, wide(300))}); err != nil {
+			if err := files.Take(t.Context(), batch(t, of(7, wide(300)))); err != nil {
 				t.Fatal(err)
 			}
 			if err := files.Close(t.Context()); err != nil {
@@ -199,7 +213,7 @@ func TestEventsThatComeAsSpans(t *testing.T) {
 	event.Attributes = []*commonpb.KeyValue{number("loss", 3)}
 	list := of(7, event)
 	list[0].ScopeSpans[0].Scope = &commonpb.InstrumentationScope{Name: "one_logger"}
-	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: list}); err != nil {
+	if err := files.Take(t.Context(), batch(t, list)); err != nil {
 		t.Fatal(err)
 	}
 	if err := files.Close(t.Context()); err != nil {
@@ -231,7 +245,7 @@ func TestRenamedAttributes(t *testing.T) {
 	first, second := span(1, 0, 0, 10), span(2, 0, 10, 20)
 	first.Attributes = []*commonpb.KeyValue{number("dl.step", 3), number("rl.step", 4), number("dl.epoch", 1)}
 	second.Attributes = []*commonpb.KeyValue{number("step", 5), number("dl.step", 6)}
-	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: of(7, first, second)}); err != nil {
+	if err := files.Take(t.Context(), batch(t, of(7, first, second))); err != nil {
 		t.Fatal(err)
 	}
 	if err := files.Close(t.Context()); err != nil {
@@ -295,7 +309,7 @@ func TestValues(t *testing.T) {
 	}
 	dir := t.TempDir()
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: dir})
-	if err := errors.Join(files.Take(t.Context(), &otlpreceiver.Batch{Spans: of(7, s)}), files.Close(t.Context())); err != nil {
+	if err := errors.Join(files.Take(t.Context(), batch(t, of(7, s))), files.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))
@@ -374,7 +388,7 @@ var inputs = []struct {
 // taken writes the files of a request.
 func taken(t testing.TB, rs []*tracepb.ResourceSpans) {
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
-	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: rs}); err != nil {
+	if err := files.Take(t.Context(), batch(t, rs)); err != nil {
 		t.Error(err)
 	}
 	if err := files.Close(t.Context()); err != nil {
@@ -431,13 +445,13 @@ func TestMoreProcessesThanOpenFiles(t *testing.T) {
 	const processes = 600
 	for round := range 1 {
 		for p := range processes {
-			if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: of(1000+p, span(2+round, 1, int64(10*round), int64(10*round+5)))}); err != nil {
+			if err := files.Take(t.Context(), batch(t, of(1000+p, span(2+round, 1, int64(10*round), int64(10*round+5))))); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for p := range processes {
-		if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: of(1000+p, span(1, 0, 0, 100))}); err != nil {
+		if err := files.Take(t.Context(), batch(t, of(1000+p, span(1, 0, 0, 100)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -467,7 +481,7 @@ func TestNamesAndStatus(t *testing.T) {
 	known, standard, other := span(1, 0, 0, 10), span(2, 0, 10, 20), span(3, 0, 20, 30)
 	known.Name, standard.Name, other.Name = "megatron.train_step", "model_forward", "mine"
 	other.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: "no"}
-	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: of(7, known, standard, other)}); err != nil {
+	if err := files.Take(t.Context(), batch(t, of(7, known, standard, other))); err != nil {
 		t.Fatal(err)
 	}
 	if err := files.Close(t.Context()); err != nil {

@@ -27,7 +27,7 @@ func BenchmarkMemory(b *testing.B) {
 					s.Attributes = numbers(3)
 					list = append(list, s)
 				}
-				if err := files.Take(b.Context(), &otlpreceiver.Batch{Spans: of(1000+p, list...)}); err != nil {
+				if err := files.Take(b.Context(), batch(b, of(1000+p, list...))); err != nil {
 					b.Fatal(err)
 				}
 				if p%128 == 0 {

@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // for compressed requests
 )
@@ -36,47 +36,40 @@ const (
 	DefaultMaxRate       = 200_000
 )
 
-// Sink accepts the spans of a request. It must not change them, and must set
-// [Batch.Kept] if it keeps any of them. It is called concurrently. After an error
-// the sender is informed that the spans were rejected, so that it does not send
-// them again, unless the error matches ErrLater.
+// Sink accepts the spans of a request. It must not change them. It is called
+// concurrently. After an error the sender is informed that the spans were
+// rejected, so that it does not send them again, unless the error matches ErrLater.
 type Sink func(ctx context.Context, b *Batch) error
 
 // Batch is the content of a request.
 type Batch struct {
-	Spans []*tracepb.ResourceSpans
-	// Body is the encoded ExportTraceServiceRequest in protobuf, nil if it came in
-	// another form.
+	// Body is the ExportTraceServiceRequest in protobuf. A request in JSON is
+	// converted to it.
 	Body []byte
+	// Spans are the spans in Body.
+	Spans []otlpspan.ResourceSpans
 	// From is the other end of the connection, nil if unknown.
 	From net.Addr
-	// Kept means that the memory of Spans is not used again after the Sink has
-	// returned.
-	Kept bool
-
-	decoder *decoder // of Spans; nil if their memory is never used again
 }
 
-// newBatch decodes a request in protobuf, for take.
-func newBatch(body []byte) (*Batch, error) {
-	b := &Batch{Body: body, decoder: decoders.Get().(*decoder)}
-	req, err := b.decoder.unmarshal(body)
-	if err != nil {
-		b.end()
-		return nil, err
+// NewBatch returns the content of a request in protobuf. Its error is one for the
+// sender.
+func NewBatch(body []byte, from net.Addr) (*Batch, error) {
+	switch err := otlpspan.Check(body); {
+	case errors.Is(err, otlpspan.ErrParts), errors.Is(err, otlpspan.ErrNesting):
+		return nil, tooMany(err)
+	case err != nil:
+		return nil, broken(err)
 	}
-	b.Spans = req.GetResourceSpans()
-	return b, nil
+	return &Batch{Body: body, Spans: otlpspan.Resources(body), From: from}, nil
 }
 
-// end frees the memory of the spans, unless the Sink keeps them.
-func (b *Batch) end() {
-	if b.decoder != nil && !b.Kept {
-		b.Spans = nil
-		b.decoder.reset()
-		decoders.Put(b.decoder)
-		b.decoder = nil
+// Len returns the number of spans.
+func (b *Batch) Len() (n int) {
+	for i := range b.Spans {
+		n += b.Spans[i].Len
 	}
+	return n
 }
 
 // ErrLater is matched by temporary errors of a Sink: the sender is asked to
@@ -166,11 +159,10 @@ func (r *Receiver) slot(ctx context.Context) (free func(), ok bool) {
 	return nil, false
 }
 
-// take passes the spans of a request to the sink, and frees their memory. The
-// response is empty if all were accepted.
+// take passes the spans of a request to the sink. The response is empty if all
+// were accepted.
 func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTraceServiceResponse, error) {
-	defer b.end()
-	n := int64(count(b.Spans))
+	n := int64(b.Len())
 	if !r.rate.allow(float64(n), time.Now()) {
 		r.refused.Add(1)
 		return nil, errBusy
@@ -195,19 +187,9 @@ func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTrace
 func (r *Receiver) offer(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			b.Kept = true // perhaps
 			err = fmt.Errorf("panicked: %v", p)
 			r.o.Logger.Error("OTLP receiver", "error", err, "see", helptopic.Receiver)
 		}
 	}()
 	return r.sink(ctx, b)
-}
-
-func count(spans []*tracepb.ResourceSpans) (n int) {
-	for _, rs := range spans {
-		for _, ss := range rs.GetScopeSpans() {
-			n += len(ss.GetSpans())
-		}
-	}
-	return n
 }

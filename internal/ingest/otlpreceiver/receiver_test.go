@@ -318,10 +318,9 @@ func TestTooMuch(t *testing.T) {
 	var mu sync.Mutex
 	taken := 0
 	sink := func(_ context.Context, b *otlpreceiver.Batch) error {
-		spans := b.Spans
 		mu.Lock()
 		defer mu.Unlock()
-		taken += len(spans[0].GetScopeSpans()[0].GetSpans())
+		taken += b.Len()
 		return nil
 	}
 	r := start(t, sink, &otlpreceiver.Options{MaxRate: 1})
@@ -349,7 +348,7 @@ func TestTooMuch(t *testing.T) {
 // Simple senders set no ids: their spans are all kept.
 func TestSpansWithoutIDs(t *testing.T) {
 	files := otlpreceiver.NewFiles(&otlpreceiver.FilesOptions{Dir: t.TempDir()})
-	if err := files.Take(t.Context(), &otlpreceiver.Batch{Spans: request(3).GetResourceSpans()}); err != nil {
+	if err := files.Take(t.Context(), batch(t, request(3).GetResourceSpans())); err != nil {
 		t.Fatal(err)
 	}
 	if err := files.Close(t.Context()); err != nil {

@@ -24,7 +24,6 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // ErrInUse is why a journal is not replayed that a receiver is writing.
@@ -227,8 +226,8 @@ func (r *replay) folder(dir string, list []segmentRead) error {
 	// killed.
 	for _, s := range list {
 		for i := range s.records {
-			r.eachSpan(&s.records[i], func(src *tracepb.Span, _ string, in *found, id uint64) {
-				if k := otlpspan.KeyOf(src.GetTraceId(), src.GetSpanId()); !k.IsZero() && in.has(src, id) {
+			r.eachSpan(&s.records[i], func(src *otlpspan.Span, _ string, in *found, id uint64) {
+				if k := src.Key(); in != nil && !k.IsZero() && in.has(src, id) {
 					r.known[k] = struct{}{}
 				}
 			})
@@ -287,48 +286,50 @@ func (f *found) look(ctx context.Context, path string) error {
 }
 
 // has reports whether a file has a span.
-func (f *found) has(src *tracepb.Span, id uint64) bool {
+func (f *found) has(src *otlpspan.Span, id uint64) bool {
 	switch f.spans[id] {
 	case present:
 		return true
 	case truncated:
-		for _, kv := range src.GetAttributes() {
-			if kv.GetKey() == place.ArgTruncated {
-				return true
-			}
-		}
+		return slices.ContainsFunc(src.Attributes, func(a otlpspan.Attribute) bool { return a.Key == place.ArgTruncated })
 	}
 	return false
 }
 
 // hasEvent reports whether a file has an event.
-func (f *found) hasEvent(name string, at, id uint64) bool {
-	_, ok := f.events[eventFound{id, place.Bounded(name), strconv.FormatInt(otlpspan.Micros(at), 10)}]
+func (f *found) hasEvent(e *otlpspan.Event, id uint64) bool {
+	_, ok := f.events[eventFound{id, place.Bounded(e.Name), strconv.FormatInt(otlpspan.Micros(e.Time), 10)}]
 	return ok
 }
 
-// eachSpan decodes a record and calls fn for each span that its receiver wrote.
-func (r *replay) eachSpan(rec *record, fn func(src *tracepb.Span, scope string, in *found, id uint64)) []*tracepb.ResourceSpans {
-	req, err := new(decoder).unmarshal(rec.body)
-	if err != nil || checkProtobuf(rec.body) != nil {
+// eachSpan calls fn for each span of a record, with the file to which its receiver
+// wrote it, nil if it did not, and its id there. It returns nil if the request is
+// damaged.
+func (r *replay) eachSpan(rec *record, fn func(src *otlpspan.Span, scope string, in *found, id uint64)) *Batch {
+	b, err := NewBatch(rec.body, nil)
+	if err != nil {
 		return nil
 	}
-	list := slices.DeleteFunc(req.GetResourceSpans(), func(rs *tracepb.ResourceSpans) bool {
-		return count([]*tracepb.ResourceSpans{rs}) == 0
-	})
-	for i, rs := range list {
-		if i >= len(rec.places) || rec.places[i].file == "" || len(rec.places[i].ids) != count(list[i:i+1]) {
+	places := rec.places
+	for i := range b.Spans {
+		rs := &b.Spans[i]
+		if rs.Len == 0 {
 			continue
 		}
-		at, n := rec.places[i], 0
-		for _, ss := range rs.GetScopeSpans() {
-			for _, src := range ss.GetSpans() {
-				fn(src, ss.GetScope().GetName(), r.files[at.file], at.ids[n])
-				n++
-			}
+		var at recorded
+		if len(places) > 0 {
+			at, places = places[0], places[1:]
+		}
+		in := r.files[at.file] // there is none without a name
+		if len(at.ids) != rs.Len {
+			in, at.ids = nil, make([]uint64, rs.Len)
+		}
+		for src, scope := range rs.Spans() {
+			fn(src, scope, in, at.ids[0])
+			at.ids = at.ids[1:]
 		}
 	}
-	return list
+	return b
 }
 
 // job replays the entries of one job.
@@ -362,61 +363,68 @@ func (r *replay) job(out string, list []segmentRead) error {
 	return err
 }
 
+// partly is where a span is whose file lacks some of its events: the receiver was
+// killed between the two.
+type partly struct {
+	in *found
+	id uint64
+}
+
 // writeMissing writes the part of a request that the files lack.
 func (r *replay) writeMissing(files *Files, rec *record) error {
-	drop := make(map[*tracepb.Span]struct{})
-	events := make(map[*tracepb.Span]uint64) // spans that a file has, for their events
-	in := make(map[*tracepb.Span]*found)
+	var lacking []bool // for each span of the request
+	events := make(map[int]partly)
 	taken := int64(0)
-	ours := make(map[*tracepb.Span]struct{})
-	list := r.eachSpan(rec, func(src *tracepb.Span, scope string, f *found, id uint64) {
-		ours[src] = struct{}{}
-		k := otlpspan.KeyOf(src.GetTraceId(), src.GetSpanId())
-		if e, ok := foldable(src, scope); ok {
-			_, span := r.known[otlpspan.KeyOf(src.GetTraceId(), src.GetParentSpanId())]
-			if span || f.spans[id] == present || f.hasEvent(e.event, src.GetStartTimeUnixNano(), id) {
-				drop[src] = struct{}{}
-			}
+	b := r.eachSpan(rec, func(src *otlpspan.Span, scope string, f *found, id uint64) {
+		n := len(lacking)
+		lacking = append(lacking, false)
+		if f == nil {
 			return
 		}
-		_, known := r.known[k]
-		switch {
-		case f.has(src, id):
-			if slices.ContainsFunc(src.GetEvents(), func(ev *tracepb.Span_Event) bool {
-				return !f.hasEvent(ev.GetName(), ev.GetTimeUnixNano(), id)
-			}) {
-				events[src], in[src] = id, f
-			}
-			fallthrough
-		case known:
-			drop[src] = struct{}{}
+		if e, _, ok := otlpspan.Folded(src, scope); ok {
+			_, span := r.known[src.Parent()]
+			lacking[n] = !span && f.spans[id] != present && !f.hasEvent(&e, id)
+			return
+		}
+		k, has := src.Key(), f.has(src, id)
+		if has && slices.ContainsFunc(src.Events, func(e otlpspan.Event) bool { return !f.hasEvent(&e, id) }) {
+			events[n] = partly{f, id}
+		}
+		if _, known := r.known[k]; has || known {
 			r.stats.Placed++
-		default:
-			taken++
-			if !k.IsZero() {
-				r.known[k] = struct{}{}
-			}
+			return
+		}
+		lacking[n] = true
+		taken++
+		if !k.IsZero() {
+			r.known[k] = struct{}{}
 		}
 	})
-	for _, rs := range list {
-		if err := r.events(files, rs, rec.pid, events, in); err != nil {
+	if b == nil {
+		return nil
+	}
+	n := 0
+	for i := range b.Spans {
+		if err := r.events(files, &b.Spans[i], rec.pid, n, events); err != nil {
 			return err
 		}
-		for _, ss := range rs.GetScopeSpans() {
-			ss.Spans = slices.DeleteFunc(ss.GetSpans(), func(src *tracepb.Span) bool {
-				_, mine := ours[src]
-				_, dropped := drop[src]
-				return !mine || dropped
-			})
-		}
+		n += b.Spans[i].Len
 	}
-	if count(list) == 0 {
+	if !slices.Contains(lacking, true) {
 		return nil
+	}
+	b, err := NewBatch(otlpspan.Filter(rec.body, func() bool {
+		keep := lacking[0]
+		lacking = lacking[1:]
+		return keep
+	}), &net.TCPAddr{})
+	if err != nil {
+		return err
 	}
 	// The replay's own journal has the span until it is in the files, so that a
 	// kill of the replay loses nothing.
 	for {
-		err := files.Take(r.ctx, &Batch{Spans: list, From: &net.TCPAddr{}})
+		err := files.Take(r.ctx, b)
 		if !errors.Is(err, ErrLater) {
 			r.stats.Spans += taken
 			return err
@@ -429,23 +437,21 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	}
 }
 
-// events writes the missing events of spans whose records are in a file: the
-// receiver was killed between the two.
-func (r *replay) events(files *Files, rs *tracepb.ResourceSpans, pid int, of map[*tracepb.Span]uint64, in map[*tracepb.Span]*found) error {
-	if len(of) == 0 {
+// events writes the missing events of a resource's spans, of which the first is
+// number n of the request.
+func (r *replay) events(files *Files, rs *otlpspan.ResourceSpans, pid, n int, missing map[int]partly) error {
+	if len(missing) == 0 || rs.Len == 0 {
 		return nil
 	}
-	id := otlpspan.Resource(rs.GetResource().GetAttributes()).Identity()
+	id := rs.Resource.Identity()
 	return files.with(place.SenderOf(&id, files.host, pid), rs, time.Now(), func(p *process, _ *dftracer.Writer) {
-		for _, ss := range rs.GetScopeSpans() {
-			for _, src := range ss.GetSpans() {
-				at, ok := of[src]
-				for i := 0; ok && i < min(len(src.GetEvents()), p.conv.Limits.Events); i++ {
-					ev := src.GetEvents()[i]
-					e := p.conv.Event(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount())
-					if !in[src].hasEvent(ev.GetName(), ev.GetTimeUnixNano(), at) {
-						p.asm.WriteEvent(&e, at)
-					}
+		for src := range rs.Spans() {
+			at, ok := missing[n]
+			n++
+			for i := 0; ok && i < min(len(src.Events), p.conv.Limits.Events); i++ {
+				e := p.conv.Event(&src.Events[i])
+				if !at.in.hasEvent(&src.Events[i], at.id) {
+					p.asm.WriteEvent(&e, at.id)
 				}
 			}
 		}

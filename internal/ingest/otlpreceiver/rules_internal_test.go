@@ -34,7 +34,7 @@ func TestSenderIsAskedForOnce(t *testing.T) {
 	for _, from := range []net.Addr{nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4}} {
 		asked := 0
 		f := NewFiles(&FilesOptions{Dir: t.TempDir(), PID: func(net.Addr) int { asked++; return 0 }})
-		if err := f.Take(t.Context(), &Batch{From: from, Spans: sent(3)}); err != nil {
+		if err := f.Take(t.Context(), batch(t, sent(3), from)); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.Close(t.Context()); err != nil {
@@ -71,7 +71,7 @@ func TestCloseOfFiles(t *testing.T) {
 		if !closed {
 			t.Error("the file was not closed after the write")
 		}
-		if err := f.Take(t.Context(), &Batch{Spans: sent(2)}); err == nil || f.Stats().Spans != 0 {
+		if err := f.Take(t.Context(), batch(t, sent(2), nil)); err == nil || f.Stats().Spans != 0 {
 			t.Errorf("Take() = %v, want an error and no span", err)
 		}
 	})
@@ -124,7 +124,7 @@ func TestParentOfASpan(t *testing.T) {
 		})
 		want[c.name] = c.below
 	}
-	if err := errors.Join(f.Take(t.Context(), &Batch{Spans: request}), f.Close(t.Context())); err != nil {
+	if err := errors.Join(f.Take(t.Context(), batch(t, request, nil)), f.Close(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	paths, _ := filepath.Glob(filepath.Join(dir, "*"))

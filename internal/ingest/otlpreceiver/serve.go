@@ -1,6 +1,7 @@
 package otlpreceiver
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -171,8 +172,44 @@ var (
 	errEncoding  = &httpError{http.StatusUnsupportedMediaType, codes.InvalidArgument, "the content encoding is not gzip"}
 )
 
+func tooMany(err error) error {
+	return &httpError{http.StatusRequestEntityTooLarge, codes.ResourceExhausted, err.Error()}
+}
+
 func broken(err error) error {
 	return &httpError{http.StatusBadRequest, codes.InvalidArgument, "cannot read the request: " + err.Error()}
+}
+
+// largeBody is the size above which requests are handled one at a time.
+const largeBody = 1 << 20
+
+// turn is the right to handle a large request. The zero value does not have it.
+type turn struct {
+	r    *Receiver
+	mine bool
+}
+
+// wait waits for the turn for a moment, if a body is large.
+func (t *turn) wait(ctx context.Context, size int) error {
+	if size <= largeBody || t.mine {
+		return nil
+	}
+	patience := time.NewTimer(slotWait)
+	defer patience.Stop()
+	select {
+	case t.r.large <- struct{}{}:
+		t.mine = true
+		return nil
+	case <-ctx.Done():
+	case <-patience.C:
+	}
+	return errBusy
+}
+
+func (t *turn) end() {
+	if t.mine {
+		<-t.r.large
+	}
 }
 
 // rateBurst is for how many seconds unused rate is saved.

@@ -66,8 +66,9 @@ func TestTooManyMessages(t *testing.T) {
 func TestLargeText(t *testing.T) {
 	taken := 0
 	r := start(t, func(_ context.Context, b *otlpreceiver.Batch) error {
-		list := b.Spans
-		taken += len(list[0].GetScopeSpans()[0].GetSpans()[0].GetName())
+		for s := range b.Spans[0].Spans() {
+			taken += len(s.Name)
+		}
 		return nil
 	}, nil)
 	const size = 100 << 10
@@ -103,8 +104,7 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	sink := func(_ context.Context, b *otlpreceiver.Batch) error {
-		spans := b.Spans
-		if proto.Size(spans[0]) > 1<<20 {
+		if len(b.Body) > 1<<20 {
 			in <- struct{}{}
 			<-out
 		}
@@ -149,8 +149,7 @@ func TestLargestRequest(t *testing.T) {
 	}
 	taken := 0
 	sink := func(_ context.Context, b *otlpreceiver.Batch) error {
-		spans := b.Spans
-		taken = len(spans[0].GetScopeSpans()[0].GetSpans())
+		taken = b.Len()
 		return nil
 	}
 	r := start(t, sink, nil)

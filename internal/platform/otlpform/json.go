@@ -11,6 +11,7 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 )
 
 // OTLP's JSON is protobuf's, with numbers for enums and with trace and span ids
@@ -53,6 +54,15 @@ func ReadJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
 		return nil, err
 	}
 	return data.GetResourceSpans(), nil
+}
+
+// ProtobufOfJSON converts an OTLP request from JSON to protobuf.
+func ProtobufOfJSON(line []byte) ([]byte, error) {
+	spans, err := ReadJSON(line)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 }
 
 // appendIDs copies JSON and rewrites every id in it.

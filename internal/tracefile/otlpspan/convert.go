@@ -13,8 +13,6 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
 // Arguments other than a span's attributes.
@@ -28,12 +26,23 @@ const (
 	maxDepth          = 16 // of nested lists and maps
 )
 
+// Values of the protocol.
+const (
+	statusOK, statusError = 1, 2        // Status.StatusCode
+	parentIsRemote        = 1<<8 | 1<<9 // SpanFlags: whether the parent is remote is known, and it is
+)
+
 // Micros converts nanoseconds to microseconds since the epoch. Values above the
 // range of int64, which a broken sender could send, become its maximum.
 func Micros(ns uint64) int64 { return int64(min(ns, math.MaxInt64) / 1000) } //nolint:gosec // bounded
 
-// KeyOf returns the key of a span.
-func KeyOf(trace, span []byte) (k place.Key) {
+// Key returns the key of a span.
+func (s *Span) Key() place.Key { return keyOf(s.TraceID, s.SpanID) }
+
+// Parent returns the key of its parent, which may be in another process.
+func (s *Span) Parent() place.Key { return keyOf(s.TraceID, s.ParentSpanID) }
+
+func keyOf(trace, span []byte) (k place.Key) {
 	copy(k.Trace[:], trace)
 	copy(k.Span[:], span)
 	return k
@@ -53,36 +62,34 @@ type Converter struct {
 
 // Span converts a span. Its name and attributes become this library's if the
 // vocabulary knows them.
-func (c *Converter) Span(src *tracepb.Span, scope string) *place.Span {
-	s := &place.Span{
-		Key:   KeyOf(src.GetTraceId(), src.GetSpanId()),
-		Start: Micros(src.GetStartTimeUnixNano()), End: Micros(src.GetEndTimeUnixNano()),
+func (c *Converter) Span(src *Span, scope string) *place.Span {
+	s := place.NewSpan()
+	s.Key, s.Start, s.End = src.Key(), Micros(src.Start), Micros(src.End)
+	if src.Flags&parentIsRemote != parentIsRemote {
+		s.Parent = src.Parent()
 	}
-	const remote = uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
-	if src.GetFlags()&remote != remote {
-		s.Parent = KeyOf(src.GetTraceId(), src.GetParentSpanId())
-	}
-	known, found := vocab.Known(src.GetName())
-	var cat, event string
+	known, found := vocab.Known(src.Name)
+	var cat, name string
 	var cut place.Cut
-	list := arguments{args: make([]dftracer.Arg, 0, min(len(src.GetAttributes()), c.Limits.Attributes)+4), span: known.Standard}
-	for _, kv := range src.GetAttributes() {
-		switch kv.GetKey() {
+	list := arguments{args: slices.Grow(s.Args, min(len(src.Attributes), c.Limits.Attributes)+4), span: known.Standard}
+	for i := range src.Attributes {
+		a := &src.Attributes[i]
+		switch a.Key {
 		case spans.AttrCategory:
-			cat = kv.GetValue().GetStringValue()
+			cat = a.Value.Text()
 		case spans.AttrName:
-			event = kv.GetValue().GetStringValue()
+			name = a.Value.Text()
 		default:
 			if len(list.args) >= c.Limits.Attributes {
 				cut.Attributes++
 				continue
 			}
-			list.add(kv)
+			list.add(a)
 		}
 	}
 	args := list.args
-	if found && known.Standard != src.GetName() {
-		args = append(args, dftracer.String(argName, place.Bounded(src.GetName())))
+	if found && known.Standard != src.Name {
+		args = append(args, dftracer.String(argName, place.Bounded(src.Name)))
 	}
 	if c.Sender != nil {
 		args = c.Sender.Arguments(args)
@@ -90,38 +97,39 @@ func (c *Converter) Span(src *tracepb.Span, scope string) *place.Span {
 	if known.Background {
 		args = append(args, dftracer.Bool(argBackground, true))
 	}
-	s.Name = c.Names.Find(scope, src.GetName(), cat, event)
-	args = appendStatus(args, src.GetStatus())
-	args, cut.Links = appendLinks(args, src.GetLinks(), c.Limits.Links)
-	events := src.GetEvents()
-	cut.Events = int64(max(len(events)-c.Limits.Events, 0))
-	for _, ev := range events[:min(len(events), c.Limits.Events)] {
-		s.Events = append(s.Events, c.Event(ev.GetName(), ev.GetTimeUnixNano(), ev.GetAttributes(), ev.GetDroppedAttributesCount()))
+	s.Name = c.Names.Find(scope, src.Name, cat, name)
+	args = place.AppendStatus(args, src.Status == statusError, src.Status == statusOK, place.Bounded(src.Message))
+	args, cut.Links = appendLinks(args, src.Links, c.Limits.Links)
+	cut.Events = int64(max(len(src.Events)-c.Limits.Events, 0))
+	for i := range min(len(src.Events), c.Limits.Events) {
+		s.Events = append(s.Events, c.Event(&src.Events[i]))
 	}
-	args = place.AppendCount(args, place.ArgDroppedAttributes, int64(src.GetDroppedAttributesCount()), cut.Attributes)
-	args = place.AppendCount(args, place.ArgDroppedEvents, int64(src.GetDroppedEventsCount()), cut.Events)
-	s.Args = place.AppendCount(args, place.ArgDroppedLinks, int64(src.GetDroppedLinksCount()), cut.Links)
+	args = place.AppendCount(args, place.ArgDroppedAttributes, int64(src.DroppedAttributes), cut.Attributes)
+	args = place.AppendCount(args, place.ArgDroppedEvents, int64(src.DroppedEvents), cut.Events)
+	s.Args = place.AppendCount(args, place.ArgDroppedLinks, int64(src.DroppedLinks), cut.Links)
 	c.Cut(cut)
 	return s
 }
 
 // Event converts an event of a span.
-func (c *Converter) Event(name string, at uint64, attributes []*commonpb.KeyValue, dropped uint32) place.Event {
-	n := min(len(attributes), c.Limits.Attributes)
-	cut := place.Cut{Attributes: int64(len(attributes) - n)}
-	e := place.Event{Name: place.Bounded(name), Time: int64(min(at, math.MaxInt64)), Args: make([]dftracer.Arg, 0, n)} //nolint:gosec // bounded
-	for _, kv := range attributes[:n] {
-		e.Args = append(e.Args, Arg(kv.GetKey(), kv.GetValue()))
+func (c *Converter) Event(src *Event) place.Event {
+	n := min(len(src.Attributes), c.Limits.Attributes)
+	cut := place.Cut{Attributes: int64(len(src.Attributes) - n)}
+	e := place.Event{Name: place.Bounded(src.Name), Time: int64(min(src.Time, math.MaxInt64)), Args: make([]dftracer.Arg, 0, n)} //nolint:gosec // bounded
+	for i := range n {
+		e.Args = append(e.Args, src.Attributes[i].arg(src.Attributes[i].Key))
 	}
-	e.Args = place.AppendCount(e.Args, place.ArgDroppedAttributes, int64(dropped), cut.Attributes)
+	e.Args = place.AppendCount(e.Args, place.ArgDroppedAttributes, int64(src.Dropped), cut.Attributes)
 	c.Cut(cut)
 	return e
 }
 
-// Folded returns the event that a span represents: see [place.Folded].
-func Folded(src *tracepb.Span, scope string) (event, span string, ok bool) {
-	failed := src.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR
-	return place.Folded(scope, src.GetName(), len(src.GetParentSpanId()) > 0, src.GetEndTimeUnixNano() > src.GetStartTimeUnixNano(), failed)
+// Folded returns the event that a span represents, and the name of the span that
+// has it: see [place.Folded].
+func Folded(src *Span, scope string) (e Event, span string, ok bool) {
+	e = Event{Time: src.Start, Attributes: src.Attributes, Dropped: src.DroppedAttributes}
+	e.Name, span, ok = place.Folded(scope, src.Name, len(src.ParentSpanID) > 0, src.End > src.Start, src.Status == statusError)
+	return e, span, ok
 }
 
 // arguments collects the arguments of a span. Attributes get the names that
@@ -133,84 +141,92 @@ type arguments struct {
 }
 
 // add appends an attribute. An argument that already exists keeps its name.
-func (a *arguments) add(kv *commonpb.KeyValue) {
-	key := vocab.Argument(a.span, kv.GetKey())
-	if key != kv.GetKey() || vocab.Analyzed(key) {
-		if !slices.Contains(a.taken, key) {
-			a.taken = append(a.taken, key)
+func (l *arguments) add(a *Attribute) {
+	key := vocab.Argument(l.span, a.Key)
+	if key != a.Key || vocab.Analyzed(key) {
+		if !slices.Contains(l.taken, key) {
+			l.taken = append(l.taken, key)
 		} else {
-			key = kv.GetKey()
+			key = a.Key
 		}
 	}
-	a.args = append(a.args, Arg(key, kv.GetValue()))
+	l.args = append(l.args, a.arg(key))
 }
 
 // Arg converts an attribute.
-func Arg(key string, v *commonpb.AnyValue) dftracer.Arg {
-	switch v := v.GetValue().(type) {
-	case *commonpb.AnyValue_IntValue:
-		return dftracer.Int(key, v.IntValue)
-	case *commonpb.AnyValue_StringValue:
-		return place.Progress(dftracer.String(key, place.Bounded(v.StringValue)))
-	case *commonpb.AnyValue_BoolValue:
-		return dftracer.Bool(key, v.BoolValue)
-	case *commonpb.AnyValue_DoubleValue:
-		return place.Progress(dftracer.Float(key, v.DoubleValue))
-	case *commonpb.AnyValue_BytesValue:
-		return dftracer.String(key, place.Bounded(base64.StdEncoding.EncodeToString(v.BytesValue[:min(len(v.BytesValue), place.MaxText)])))
-	case nil:
+func (a *Attribute) Arg() dftracer.Arg { return a.arg(a.Key) }
+
+// arg converts an attribute with another key.
+func (a *Attribute) arg(key string) dftracer.Arg {
+	v := &a.Value
+	switch v.kind {
+	case kindInt:
+		return dftracer.Int(key, int64(v.num)) //nolint:gosec // as protobuf does
+	case kindText:
+		return place.Progress(dftracer.String(key, place.Bounded(v.text)))
+	case kindBool:
+		return dftracer.Bool(key, v.num != 0)
+	case kindFloat:
+		return place.Progress(dftracer.Float(key, math.Float64frombits(v.num)))
+	case kindBytes:
+		return dftracer.String(key, place.Bounded(base64.StdEncoding.EncodeToString(v.data[:min(len(v.data), place.MaxText)])))
+	case kindNone:
 		return dftracer.Raw(key, "null")
 	}
-	return place.Composite(key, plain(v, 0))
+	return place.Composite(key, v.plain(0))
 }
 
 // plain converts a value to the types of encoding/json.
-func plain(v *commonpb.AnyValue, depth int) any {
+func (v *Value) plain(depth int) any {
 	if depth > maxDepth {
 		return "..."
 	}
-	switch v := v.GetValue().(type) {
-	case *commonpb.AnyValue_IntValue:
-		return v.IntValue
-	case *commonpb.AnyValue_StringValue:
-		return v.StringValue
-	case *commonpb.AnyValue_BoolValue:
-		return v.BoolValue
-	case *commonpb.AnyValue_DoubleValue:
-		return v.DoubleValue
-	case *commonpb.AnyValue_BytesValue:
-		return v.BytesValue
-	case *commonpb.AnyValue_ArrayValue:
-		list := make([]any, 0, len(v.ArrayValue.GetValues()))
-		for _, item := range v.ArrayValue.GetValues() {
-			list = append(list, plain(item, depth+1))
+	switch v.kind {
+	case kindInt:
+		return int64(v.num) //nolint:gosec // as protobuf does
+	case kindText:
+		return v.text
+	case kindBool:
+		return v.num != 0
+	case kindFloat:
+		return math.Float64frombits(v.num)
+	case kindBytes:
+		return v.data
+	case kindList:
+		list := []any{}
+		for f := range eachField(v.data) {
+			if f.tag == 1<<3|bytesField {
+				var item Value
+				item.set(f.data, false)
+				list = append(list, item.plain(depth+1))
+			}
 		}
 		return list
-	case *commonpb.AnyValue_KvlistValue:
-		m := make(map[string]any, len(v.KvlistValue.GetValues()))
-		for _, kv := range v.KvlistValue.GetValues() {
-			m[kv.GetKey()] = plain(kv.GetValue(), depth+1)
+	case kindMap:
+		m := map[string]any{}
+		var pairs []Attribute
+		for f := range eachField(v.data) {
+			if f.tag == 1<<3|bytesField {
+				pairs = (*texts)(nil).appendAttribute(pairs[:0], f.data)
+				m[pairs[0].Key] = pairs[0].Value.plain(depth + 1)
+			}
 		}
 		return m
 	}
 	return nil
 }
 
-func appendStatus(dst []dftracer.Arg, st *tracepb.Status) []dftracer.Arg {
-	code := st.GetCode()
-	return place.AppendStatus(dst, code == tracepb.Status_STATUS_CODE_ERROR, code == tracepb.Status_STATUS_CODE_OK, place.Bounded(st.GetMessage()))
-}
-
 // appendLinks appends the links within the limit and returns how many it left
 // out.
-func appendLinks(dst []dftracer.Arg, links []*tracepb.Span_Link, limit int) (args []dftracer.Arg, cut int64) {
+func appendLinks(dst []dftracer.Arg, links []Link, limit int) (args []dftracer.Arg, cut int64) {
 	return place.AppendLinks(dst, len(links), limit, func(i int) place.Link {
-		l := place.Link{TraceID: hex.EncodeToString(id(links[i].GetTraceId(), 16)), SpanID: hex.EncodeToString(id(links[i].GetSpanId(), 8))}
-		for _, kv := range links[i].GetAttributes()[:min(len(links[i].GetAttributes()), maxLinkAttributes)] {
+		l := place.Link{TraceID: hex.EncodeToString(id(links[i].TraceID, 16)), SpanID: hex.EncodeToString(id(links[i].SpanID, 8))}
+		for j := range min(len(links[i].Attributes), maxLinkAttributes) {
+			a := &links[i].Attributes[j]
 			if l.Attributes == nil {
 				l.Attributes = make(map[string]any)
 			}
-			l.Attributes[kv.GetKey()] = plain(kv.GetValue(), 1)
+			l.Attributes[a.Key] = a.Value.plain(1)
 		}
 		return l
 	})

@@ -1,28 +1,28 @@
 package otlpspan
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/trainspan/trainspan/internal/platform/identity"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 )
 
-// Resource holds the attributes of a resource.
-type Resource []*commonpb.KeyValue
+// Resource holds attributes, those of a resource.
+type Resource []Attribute
 
 // Text returns the text of a string or number attribute, or "".
 func (r Resource) Text(key string) string {
-	for _, kv := range r {
-		if kv.GetKey() != key {
+	for i := range r {
+		if r[i].Key != key {
 			continue
 		}
-		switch v := kv.GetValue().GetValue().(type) {
-		case *commonpb.AnyValue_StringValue:
-			return v.StringValue
-		case *commonpb.AnyValue_IntValue:
-			return strconv.FormatInt(v.IntValue, 10)
-		case *commonpb.AnyValue_DoubleValue:
-			return strconv.FormatFloat(v.DoubleValue, 'f', -1, 64)
+		switch v := &r[i].Value; v.kind {
+		case kindText:
+			return v.text
+		case kindInt:
+			return strconv.FormatInt(int64(v.num), 10) //nolint:gosec // as protobuf does
+		case kindFloat:
+			return strconv.FormatFloat(math.Float64frombits(v.num), 'f', -1, 64)
 		}
 	}
 	return ""

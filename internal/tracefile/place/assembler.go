@@ -66,27 +66,26 @@ type Assembler struct {
 	nameless uint64 // number of spans that arrived without an id
 
 	// Reused buffers.
-	args    []dftracer.Arg
-	members map[Key]*Span
-	heads   []*Span
-	events  []dftracer.Event
-	one     [1]*Span
+	args   []dftracer.Arg
+	heads  []*Span
+	events []dftracer.Event
+	one    [1]*Span
 }
 
 // New returns an Assembler that writes to w. It does not close w.
 func New(w *dftracer.Writer, o Options) *Assembler {
 	o.MaxWaiting, o.MaxParents = max(o.MaxWaiting, 1), max(o.MaxParents, 1)
-	return &Assembler{w: w, first: o.TID, o: o, family: newSpanIndex(o.MaxParents), waiting: newWaiting(), members: make(map[Key]*Span)}
+	return &Assembler{w: w, first: o.TID, o: o, family: newSpanIndex(o.MaxParents)}
 }
 
 // Size returns the approximate memory, in bytes, of waiting and remembered spans.
 func (a *Assembler) Size() int {
-	return a.waiting.bytes + len(a.family.known)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
+	return a.waiting.bytes + (a.family.open.len+a.family.ended.len)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
 }
 
-// admit prepares a span and assigns its id. It returns false for a duplicate, which gets
-// the id of the first copy: senders repeat a batch if they get no acknowledgement.
-func (a *Assembler) admit(s *Span) bool {
+// admit prepares a span and returns its id. new is false for a duplicate, which gets the
+// id of the first copy: senders repeat a batch if they get no acknowledgement.
+func (a *Assembler) admit(s *Span) (id uint64, new bool) { //nolint:revive // new is its meaning
 	s.reset()
 	if s.Key.IsZero() { // not allowed by the specification, but accepted
 		a.nameless++
@@ -96,28 +95,27 @@ func (a *Assembler) admit(s *Span) bool {
 	if s.Parent == s.Key {
 		s.Parent = Key{}
 	}
-	if w := a.waiting.spans[s.Key]; w != nil {
-		s.id = w.id
+	r := a.family.entry(s.Key)
+	if r.span != nil || r.done {
+		r.use()
 		a.counts.Duplicates++
-		return false
+		return r.id, false
 	}
-	if r := a.family.find(s.Key); r != nil && r.done {
-		s.id = r.id
-		a.counts.Duplicates++
-		return false
+	r.take() // it is not forgotten before it is written
+	if !r.expected {
+		r.id = a.w.NextID()
 	}
-	if s.self = a.family.claim(s.Key); s.self != nil {
-		s.id = s.self.id
-	} else {
-		s.id = a.w.NextID()
+	s.self, r.span = r, s
+	if !s.Parent.IsZero() {
+		s.over = a.family.entry(s.Parent)
 	}
-	return true
+	return r.id, true
 }
 
 // Write writes the waiting spans, then s.
 func (a *Assembler) Write(s *Span) {
 	a.WriteAll()
-	if a.admit(s) {
+	if _, ok := a.admit(s); ok {
 		s.taken = true
 		a.one[0] = s
 		a.writeTree(a.one[:])
@@ -127,10 +125,11 @@ func (a *Assembler) Write(s *Span) {
 // Add queues a span that arrived at now. If too many spans wait, it writes the oldest.
 // It returns the id that the span has, or will have, in the file.
 func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
-	if !a.admit(s) {
-		return s.id
+	id, ok := a.admit(s)
+	if !ok {
+		s.end()
+		return id
 	}
-	id = s.id
 	a.waiting.add(s, now)
 	a.bound()
 	return id
@@ -138,34 +137,29 @@ func (a *Assembler) Add(s *Span, now time.Time) (id uint64) {
 
 // Waits reports whether a span that arrived at or before the given time still waits.
 func (a *Assembler) Waits(at time.Time) bool {
-	for _, q := range a.waiting.queue {
-		if !q.span.taken {
-			return !q.at.After(at)
-		}
-	}
-	return false
+	return a.waiting.oldest != nil && !a.waiting.oldest.at.After(at)
 }
 
 // bound writes the oldest spans until the number and the memory of waiting spans are
 // within their limits.
 func (a *Assembler) bound() {
-	for len(a.waiting.queue) > a.o.MaxWaiting || a.waiting.bytes > maxWaitingBytes {
-		a.writeTree(a.waiting.oldest())
+	for a.waiting.n > a.o.MaxWaiting || a.waiting.bytes > maxWaitingBytes {
+		a.writeTree(a.waiting.gather())
 	}
 }
 
 // WriteUntil writes the spans that arrived at or before the given time, and all waiting
 // spans of their trees.
 func (a *Assembler) WriteUntil(at time.Time) {
-	for len(a.waiting.queue) > 0 && (a.waiting.queue[0].span.taken || !a.waiting.queue[0].at.After(at)) {
-		a.writeTree(a.waiting.oldest())
+	for a.Waits(at) {
+		a.writeTree(a.waiting.gather())
 	}
 }
 
 // WriteAll writes all waiting spans.
 func (a *Assembler) WriteAll() {
-	for len(a.waiting.queue) > 0 {
-		a.writeTree(a.waiting.oldest())
+	for a.waiting.n > 0 {
+		a.writeTree(a.waiting.gather())
 	}
 }
 
@@ -181,8 +175,7 @@ func (a *Assembler) Shrink(keep int) {
 	a.WriteAll()
 	a.finish(keep)
 	a.family.keepEnded(keep)
-	a.members, a.heads, a.args, a.events = make(map[Key]*Span), nil, nil, nil
-	a.waiting = newWaiting()
+	a.heads, a.args, a.events, a.waiting.all = nil, nil, nil, nil
 }
 
 // Resume continues with another writer of the same file.
@@ -238,19 +231,21 @@ func (a *Assembler) unfinished(r *relative) {
 	a.counts.Unfinished++
 }
 
-// expect returns the entry of a span. It creates the entry if the span is unknown.
-func (a *Assembler) expect(key Key) *relative {
-	if r := a.family.find(key); r != nil {
-		return r
+// expect returns the entry of a span of which a child or an event is written, for r, an
+// entry of it.
+func (a *Assembler) expect(r *relative) *relative {
+	if r.forgotten {
+		r = a.family.entry(r.key)
 	}
-	if s := a.waiting.spans[key]; s != nil { // it arrived, but is written after its child
-		s.self = &relative{key: key, id: s.id}
-		a.family.known[key] = s.self
-		return s.self
-	}
-	r, forgotten := a.family.expect(key, a.w.NextID())
-	if forgotten != nil {
-		a.unfinished(forgotten)
+	switch {
+	case r.in != nil:
+		r.use()
+	case r.span != nil: // it arrived, but is written after its child
+		r.expected = true
+	default:
+		if forgotten := a.family.expect(r, a.w.NextID()); forgotten != nil {
+			a.unfinished(forgotten)
+		}
 	}
 	return r
 }

@@ -16,19 +16,20 @@ import (
 // the event's record at once unless the span waits. It returns the id that the span has,
 // or will have, in the file.
 func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
-	if s := a.waiting.spans[key]; s != nil {
+	r := a.family.entry(key)
+	if s := r.span; s != nil {
 		if m := e.mark(); !s.has(m) {
 			s.marks[m] = struct{}{}
 			s.Events = append(s.Events, e)
 			s.size += e.size()
 			a.waiting.bytes += e.size()
-			id = s.id
+			id = r.id
 			a.bound()
 			return id
 		}
-		return s.id
+		return r.id
 	}
-	r := a.expect(key)
+	r = a.expect(r)
 	m := e.mark()
 	if r.marked(m) {
 		return r.id // the event arrived with the span
@@ -53,16 +54,17 @@ func (a *Assembler) WriteEvent(e *Event, id uint64) { a.event(e, id, a.tid(0)) }
 // unknown; start is in microseconds since the epoch. Begin does nothing if the span's
 // begin is already known or the span has arrived.
 func (a *Assembler) Begin(key, parent Key, name *dftracer.Key, start int64, args ...dftracer.Arg) {
-	if a.waiting.spans[key] != nil {
+	r := a.family.entry(key)
+	if r.span != nil {
 		return
 	}
-	r := a.expect(key)
+	r = a.expect(r)
 	if r.done || r.begun != nil {
 		return
 	}
 	above := dftracer.NoParent
 	if !parent.IsZero() && parent != key {
-		p := a.expect(parent)
+		p := a.expect(a.family.entry(parent))
 		if !p.done || p.contains(start, start) {
 			r.parent, above = p, int64(p.id)
 		}

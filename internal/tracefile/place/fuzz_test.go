@@ -61,8 +61,11 @@ func FuzzAssembler(f *testing.F) {
 		if c.Spans+c.Duplicates != sent {
 			t.Errorf("%d spans written and %d duplicates left out, want %d together", c.Spans, c.Duplicates, sent)
 		}
-		if n := len(h.waiting.spans) + len(h.waiting.below) + h.waiting.bytes; n != 0 {
-			t.Errorf("something waits: %d, want 0", n)
+		if h.waiting.n != 0 || h.waiting.bytes != 0 || h.waiting.oldest != nil || h.waiting.newest != nil {
+			t.Errorf("%d spans and %d bytes wait, want none", h.waiting.n, h.waiting.bytes)
+		}
+		if n := h.family.open.len + h.family.ended.len; n != len(h.family.known) {
+			t.Errorf("the index has %d spans, want %d, those that are remembered", len(h.family.known), n)
 		}
 	})
 }

@@ -229,8 +229,8 @@ func TestLongLoopStaysSmall(t *testing.T) {
 			if n := len(h.family.known); n > 1001 {
 				t.Errorf("%d spans are remembered, want at most 1001", n)
 			}
-			if n := len(h.waiting.spans) + len(h.waiting.below) + len(h.waiting.queue); n != 0 || h.waiting.bytes != 0 {
-				t.Errorf("%d spans and %d bytes wait, want none", n, h.waiting.bytes)
+			if h.waiting.n != 0 || h.waiting.bytes != 0 {
+				t.Errorf("%d spans and %d bytes wait, want none", h.waiting.n, h.waiting.bytes)
 			}
 			for i, l := range h.lanes.rows.rows {
 				for depth, list := range l.levels {
@@ -479,6 +479,16 @@ func TestLongChain(t *testing.T) {
 		if report := h.finished(); report.Counts["torch/n/X"] != spans || report.Orphans != 0 {
 			t.Errorf("forward %v: %d spans, %d orphans, want %d, 0", forward, report.Counts["torch/n/X"], report.Orphans, spans)
 		}
+	}
+}
+
+// TestParentsInACycle checks that spans that are their own ancestors are not expected to
+// arrive once more.
+func TestParentsInACycle(t *testing.T) {
+	h := start(t, Options{})
+	h.add(node{1, 2, 0, 10 * Slack}, node{2, 1, 5 * Slack, 20 * Slack})
+	if report := h.finished(); report.Counts["torch/n/X"] != 2 || report.Counts["otel/unfinished/X"] != 0 {
+		t.Errorf("counts %v, want 2 spans, none unfinished", report.Counts)
 	}
 }
 

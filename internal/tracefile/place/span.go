@@ -2,6 +2,7 @@ package place
 
 import (
 	"hash/maphash"
+	"sync"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -9,7 +10,7 @@ import (
 )
 
 // Span is a span that has ended. The caller must not change it after Add, and may reuse
-// it once it is written.
+// it once it is written, unless it is from [NewSpan].
 type Span struct {
 	Key        Key
 	Parent     Key // zero for a root, and for a parent in another process
@@ -18,22 +19,38 @@ type Span struct {
 	Args       []dftracer.Arg
 	Events     []Event
 
-	id         uint64            // id in the file
-	seq        uint64            // order of arrival
-	size       int               // approximate memory in bytes
-	next, prev *Span             // waiting siblings
-	marks      map[mark]struct{} // of Events, once AddEvent adds one
-
-	self *relative // its index entry: what was written below it before it arrived, or a new entry
+	self, over   *relative         // its own index entry and its parent's, nil for a root
+	seq          uint64            // order of arrival
+	at           time.Time         // of arrival
+	size         int               // approximate memory in bytes
+	older, newer *Span             // neighbours in the order of arrival
+	next, prev   *Span             // waiting siblings
+	marks        map[mark]struct{} // of Events, once AddEvent adds one
 
 	// Set by gather and settle.
-	taken bool
+	taken bool      // is being written
 	up    *Span     // its parent, if written in the same call
 	way   *Span     // an ancestor, or nil: see highest
 	above *relative // its parent, if not written in the same call
 	down  []*Span
-	own   bool // placed separately: a child or an event of it was written before
+	own   bool // placed separately: a child or an event was written before
 	level int  // number of ancestors in the same call; -1 if unknown
+
+	pooled bool // from NewSpan
+}
+
+var written = sync.Pool{New: func() any { return &Span{pooled: true} }}
+
+// NewSpan returns an empty span, for one call of Add. It has the memory of a span that
+// was written.
+func NewSpan() *Span { return written.Get().(*Span) }
+
+// end makes the memory of a span available, if it is from NewSpan.
+func (s *Span) end() {
+	if s.pooled {
+		*s = Span{Args: s.Args[:0], Events: s.Events[:0], down: s.down[:0], pooled: true}
+		written.Put(s)
+	}
 }
 
 // Event is an event of a span. Name and Time identify it within its span: it is written
@@ -51,8 +68,8 @@ func (s *Span) contains(start, end int64) bool { return s.Start <= start && s.En
 // reset clears the assembler's fields of a span that is added again.
 func (s *Span) reset() {
 	s.End = max(s.Start, s.End)
-	s.next, s.prev, s.taken, s.marks = nil, nil, false, nil
-	s.self, s.up, s.way, s.above, s.down, s.own, s.level = nil, nil, nil, nil, s.down[:0], false, -1
+	s.older, s.newer, s.next, s.prev, s.taken, s.marks = nil, nil, nil, nil, false, nil
+	s.self, s.over, s.up, s.way, s.above, s.down, s.own, s.level = nil, nil, nil, nil, nil, s.down[:0], false, -1
 }
 
 // highest returns the topmost ancestor of s, or s if it has no parent. It shortens the
@@ -96,7 +113,7 @@ func (s *Span) has(m mark) bool {
 
 // measure sets size.
 func (s *Span) measure() {
-	s.size = 384 + argsSize(s.Args)
+	s.size = 512 + argsSize(s.Args)
 	for i := range s.Events {
 		s.size += s.Events[i].size()
 	}
@@ -120,67 +137,49 @@ const (
 
 // waiting holds the spans that wait for their parents and children.
 type waiting struct {
-	spans map[Key]*Span
-	below map[Key]*Span // first waiting child by parent
-	queue []queued      // in order of arrival
-	bytes int
-	seq   uint64 // of the last span added
+	oldest, newest *Span
+	n, bytes       int
+	seq            uint64 // of the last span added
 
 	all []*Span // reused buffer
 }
-
-type queued struct {
-	span *Span
-	at   time.Time
-}
-
-func newWaiting() waiting { return waiting{spans: make(map[Key]*Span), below: make(map[Key]*Span)} }
 
 // add adds a span that arrived at now.
 func (w *waiting) add(s *Span, now time.Time) {
 	s.measure()
 	w.seq++
-	s.seq = w.seq
-	w.spans[s.Key] = s
-	if !s.Parent.IsZero() {
-		if s.next = w.below[s.Parent]; s.next != nil {
+	s.seq, s.at = w.seq, now
+	if s.over != nil {
+		if s.next = s.over.below; s.next != nil {
 			s.next.prev = s
 		}
-		w.below[s.Parent] = s
+		s.over.below = s
 	}
-	w.queue = append(w.queue, queued{s, now})
+	if s.older = w.newest; s.older != nil {
+		s.older.newer = s
+	} else {
+		w.oldest = s
+	}
+	w.newest = s
+	w.n++
 	w.bytes += s.size
 }
 
-// oldest removes and returns the span that waits longest and all waiting spans of its
-// tree. It returns nil if that span was already removed with another one.
-func (w *waiting) oldest() []*Span {
-	s := w.queue[0].span
-	w.queue[0] = queued{}
-	if w.queue = w.queue[1:]; len(w.queue) == 0 {
-		w.queue = nil
-	}
-	if s.taken {
-		return nil
-	}
-	return w.gather(s)
-}
-
-// gather removes and returns a span and all waiting spans of its tree. The list is valid
-// until the next call.
-func (w *waiting) gather(s *Span) []*Span {
+// gather removes and returns the span that waits longest, and all waiting spans of its
+// tree. The list is valid until the next call.
+func (w *waiting) gather() []*Span {
+	s := w.oldest
 	top := s // s stays below it: each step up is from a waiting child to its waiting parent
 	for range maxClimb {
-		p := w.spans[top.Parent]
-		if p == nil || p == s {
+		if top.over == nil || top.over.span == nil || top.over.span == s {
 			break
 		}
-		top = p
+		top = top.over.span
 	}
 	top.taken = true
 	all := append(w.all[:0], top)
 	for i := 0; i < len(all); i++ {
-		for c := w.below[all[i].Key]; c != nil; c = c.next {
+		for c := all[i].self.below; c != nil; c = c.next {
 			if !c.taken {
 				c.taken = true
 				all = append(all, c)
@@ -188,26 +187,33 @@ func (w *waiting) gather(s *Span) []*Span {
 		}
 	}
 	for _, m := range all {
-		delete(w.spans, m.Key)
-		w.leave(m)
-		w.bytes -= m.size
+		w.remove(m)
 	}
 	w.all = all
 	return all
 }
 
-// leave removes a span from the waiting children of its parent.
-func (w *waiting) leave(s *Span) {
-	switch {
-	case s.prev != nil:
+// remove removes a span.
+func (w *waiting) remove(s *Span) {
+	if s.prev != nil {
 		s.prev.next = s.next
-	case w.below[s.Parent] == s && s.next != nil:
-		w.below[s.Parent] = s.next
-	case w.below[s.Parent] == s:
-		delete(w.below, s.Parent)
+	} else if s.over != nil {
+		s.over.below = s.next
 	}
 	if s.next != nil {
 		s.next.prev = s.prev
 	}
-	s.next, s.prev = nil, nil
+	if s.older != nil {
+		s.older.newer = s.newer
+	} else {
+		w.oldest = s.newer
+	}
+	if s.newer != nil {
+		s.newer.older = s.older
+	} else {
+		w.newest = s.older
+	}
+	s.older, s.newer, s.next, s.prev = nil, nil, nil, nil
+	w.n--
+	w.bytes -= s.size
 }

@@ -14,12 +14,16 @@ const maxMarks = 256
 // entry.
 const relativeSize = 240
 
-// relative is the index entry of a span. It exists once the span itself, a child or an
-// event of it is written.
+// relative is the index entry of a span. It exists from when the span, or a child or an
+// event of it, arrives.
 type relative struct {
 	key        Key
-	id         uint64
+	id         uint64    // in the file; 0 while only children wait
+	span       *Span     // until it is written, once it has arrived
+	below      *Span     // its first waiting child
+	expected   bool      // a child or an event was written before the span itself
 	done       bool      // the span itself was written
+	forgotten  bool      // is no longer in the index
 	touched    bool      // waits for announce
 	start, end int64     // microseconds; until done, those of its children and events
 	lane       int       // of the span, once done
@@ -62,13 +66,25 @@ func (f *spanIndex) mark(r *relative, m mark) {
 	f.marks += len(r.marks)
 }
 
-// spanIndex finds open and finished spans by key. It remembers at most limit of each,
-// and forgets the least recently used one first.
+// spanIndex finds spans by key: those that wait or have waiting children, and those that
+// are open, because a child or an event of them is written, or finished. Of open and of
+// finished spans it remembers at most limit each, and forgets the least recently used
+// one first.
 type spanIndex struct {
 	limit       int
 	known       map[Key]*relative
 	open, ended recent
 	marks       int // number of marks of all relatives
+}
+
+// entry returns the entry of a span, which it makes if there is none.
+func (f *spanIndex) entry(key Key) *relative {
+	r := f.known[key]
+	if r == nil {
+		r = &relative{key: key}
+		f.known[key] = r
+	}
+	return r
 }
 
 func newSpanIndex(limit int) *spanIndex {
@@ -112,27 +128,23 @@ func (r *relative) take() {
 	l.len--
 }
 
-// find returns the entry of a span, or nil, and marks it as recently used.
-func (f *spanIndex) find(key Key) *relative {
-	r := f.known[key]
-	if r != nil && r.in != nil && r.prev != nil {
-		l := r.in
+// use marks an entry as recently used.
+func (r *relative) use() {
+	if l := r.in; l != nil && r.prev != nil {
 		r.take()
 		l.push(r)
 	}
-	return r
 }
 
-// expect adds an entry for a span that has not arrived. forgotten is the entry evicted
-// for it, or nil.
-func (f *spanIndex) expect(key Key, id uint64) (r, forgotten *relative) {
+// expect makes an entry that of an open span. forgotten is the entry evicted for it, or
+// nil.
+func (f *spanIndex) expect(r *relative, id uint64) (forgotten *relative) {
 	if f.open.len >= f.limit {
 		forgotten = f.oldestOpen()
 	}
-	r = &relative{key: key, id: id}
-	f.known[key] = r
+	r.id, r.expected = id, true
 	f.open.push(r)
-	return r, forgotten
+	return forgotten
 }
 
 // oldestOpen forgets and returns the least recently used open span.
@@ -142,21 +154,9 @@ func (f *spanIndex) oldestOpen() *relative {
 	return r
 }
 
-// claim returns the entry of an expected span that is arriving, or nil. The entry is not
-// evicted before arrived is called.
-func (f *spanIndex) claim(key Key) *relative {
-	r := f.known[key]
-	if r == nil || r.done {
-		return nil
-	}
-	r.take()
-	return r
-}
-
-// arrived marks the entry of a span as done, after claim.
+// arrived marks a span as written.
 func (f *spanIndex) arrived(r *relative) {
-	r.done, r.begun, r.touched = true, nil, false
-	f.known[r.key] = r
+	r.done, r.begun, r.touched, r.span = true, nil, false, nil
 	f.ended.push(r)
 	f.keepEnded(f.limit)
 }
@@ -196,10 +196,18 @@ func depths(list []*relative) map[*relative]int {
 	return depth
 }
 
+// forget removes the entry of an open or finished span. Its waiting children get a new
+// one.
 func (f *spanIndex) forget(r *relative) {
 	r.take()
-	if f.known[r.key] == r {
-		delete(f.known, r.key)
+	r.forgotten = true
+	delete(f.known, r.key)
+	if r.below != nil {
+		again := f.entry(r.key)
+		again.below, r.below = r.below, nil
+		for c := again.below; c != nil; c = c.next {
+			c.over = again
+		}
 	}
 	f.marks -= len(r.marks)
 	r.marks = nil

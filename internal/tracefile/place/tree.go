@@ -16,16 +16,10 @@ const maxKept = 256
 
 // writeTree writes the spans of one tree: it finds their parents, then their lanes.
 func (a *Assembler) writeTree(all []*Span) {
-	clear(a.members)
 	for _, s := range all {
-		if len(all) > 1 { // a single span needs no lookup
-			a.members[s.Key] = s
-		}
-		if s.own = s.self != nil; !s.own {
-			s.self = &relative{key: s.Key, id: s.id}
-		}
+		s.own = s.self.expected
 	}
-	a.cover(all)
+	cover(all)
 	for _, s := range all {
 		a.settle(s)
 	}
@@ -52,23 +46,31 @@ func (a *Assembler) writeTree(all []*Span) {
 		a.writeHead(s)
 	}
 	a.heads = heads
-	clear(all)
+	for i, s := range all {
+		all[i] = nil
+		s.end()
+	}
 	clear(a.heads)
 	a.announce()
 }
 
 // cover extends spans over those of their children that arrived before them, in this
 // call or an earlier one: the result does not depend on how spans are batched.
-func (a *Assembler) cover(all []*Span) {
+func cover(all []*Span) {
 	for _, s := range slices.Backward(all) { // children before parents
 		s.cover(s.self)
-		if len(all) == 1 {
-			return
-		}
-		if p := a.members[s.Parent]; p != nil && p.seq > s.seq {
+		if p := s.over.member(); p != nil && p.seq > s.seq {
 			p.self.extend(s.Start, s.End)
 		}
 	}
+}
+
+// member returns the span if writeTree is writing it, or nil.
+func (r *relative) member() *Span {
+	if r == nil || r.span == nil || !r.span.taken {
+		return nil
+	}
+	return r.span
 }
 
 // cover extends s over the earlier children and events that r records, if the difference
@@ -97,12 +99,12 @@ func (s *Span) beginWith(start int64) {
 // settle finds the parent of a span in the file: the nearest ancestor that contains it
 // in time.
 func (a *Assembler) settle(s *Span) {
-	if s.Parent.IsZero() {
+	if s.over == nil {
 		return
 	}
-	key := s.Parent
+	over := s.over
 	for outlived := 0; outlived < maxOutlived; outlived++ {
-		if p := a.members[key]; p != nil && p != s {
+		if p := over.member(); p != nil && p != s {
 			if outlived == 0 && p.seq < s.seq {
 				s.beginWith(p.Start)
 			}
@@ -111,13 +113,13 @@ func (a *Assembler) settle(s *Span) {
 				s.up, s.way = p, p
 				return
 			}
-			if p.Parent.IsZero() {
+			if p.over == nil {
 				return
 			}
-			key = p.Parent
+			over = p.over
 			continue
 		}
-		r := a.expect(key)
+		r := a.expect(over)
 		if outlived == 0 && r.done {
 			s.beginWith(r.start)
 		}
@@ -130,8 +132,8 @@ func (a *Assembler) settle(s *Span) {
 		if r == nil || r == s.self {
 			return
 		}
-		if m := a.members[r.key]; m != nil && m.self == r {
-			key = r.key
+		if r.member() != nil {
+			over = r
 			continue
 		}
 		s.above = r

@@ -24,6 +24,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -176,8 +177,11 @@ const forwardQueue = 1 << 15
 func (o *otlpSide) take(ctx context.Context, b *otlpreceiver.Batch) error {
 	err := o.files.Take(ctx, b)
 	if o.queue != nil && !errors.Is(err, otlpreceiver.ErrLater) {
-		b.Kept = true
-		for _, rs := range b.Spans {
+		var request collectorpb.ExportTraceServiceRequest
+		if failed := proto.Unmarshal(b.Body, &request); failed != nil {
+			return errors.Join(err, failed)
+		}
+		for _, rs := range request.GetResourceSpans() {
 			for _, ss := range rs.GetScopeSpans() {
 				for _, span := range ss.GetSpans() {
 					o.queue.Put(forwarded{rs.GetResource(), ss.GetScope(), span}, proto.Size(span))
