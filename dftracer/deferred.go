@@ -89,7 +89,7 @@ func (e *encoding) textOf(b *block) []byte {
 func (e *encoding) appendSpan(dst []byte, s *deferredSpan) []byte {
 	key, text, args := s.content.AppendArgs(e.text[:0], e.args[:0])
 	if len(text) > 0 && len(text)+tracefile.ArgsSize(args) > tracefile.MaxArgs {
-		args, text = decodeArgs(args, text), text[:0]
+		args, text = tracefile.AppendDecoded(args, text), text[:0]
 	}
 	if tracefile.ArgsSize(args) > tracefile.MaxArgs {
 		dst = append(dst, fittingLine(e.enc, &e.clock, tracefile.Long(key, s.Span, args), e.cuts)...)

@@ -94,7 +94,7 @@ func (w *Writer) WriteComplete(key *Key, s Span, args ...Arg) {
 // not kept.
 func (w *Writer) WriteEncoded(key *Key, s Span, args []byte) {
 	if len(args) > tracefile.MaxArgs {
-		w.WriteComplete(key, s, decodeArgs(nil, args)...)
+		w.WriteComplete(key, s, tracefile.AppendDecoded(nil, args)...)
 		return
 	}
 	w.complete(key, &s, nil, args)
@@ -185,13 +185,6 @@ func fittingLine(enc *tracefile.Encoder, c *tracefile.Clock, ev *Event, cuts *at
 	line, n := tracefile.AppendFitting(nil, ev, func(dst []byte, ev *Event) []byte { return enc.Append(dst, c, ev) })
 	cuts.Add(uint64(n))
 	return line
-}
-
-// decodeArgs appends the arguments of encoded text to dst; of invalid text,
-// those before the error.
-func decodeArgs(dst []Arg, text []byte) []Arg {
-	dst, _ = tracefile.AppendObject(dst, append(append([]byte{'{'}, text[1:]...), '}'))
-	return dst
 }
 
 func (w *Writer) shardOf(ev *Event) *shard {

@@ -3,6 +3,8 @@ package tracefile
 import (
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
 // userPrefix is put before a user's key that the format or a record of this
@@ -93,6 +95,13 @@ func distinct(args []Arg) []Arg {
 		}
 	}
 	return all
+}
+
+// KeyText returns the encoded beginning of an argument: `,"key":`. It replaces a
+// key that cannot be written.
+func KeyText(key string) string {
+	text, _ := jsontext.AppendKey(nil, distinct([]Arg{{Key: key}})[0].Key)
+	return string(text)
 }
 
 // repaired returns s with U+FFFD for each byte that is not valid UTF-8.

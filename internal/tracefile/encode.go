@@ -17,11 +17,14 @@ type Encoder struct {
 	host    string // this host's hash as JSON
 
 	proc    string // `,"pid":1,"tid":`
-	tailX   string // from the phase to the host hash
+	openX   string // from the phase to the host hash, which is not in it
+	openM   string
+	tailX   string // openX with this host's hash
 	tailC   string
-	tailM   string
 	closing string // the end of an X or C line
 }
+
+const argsOpening = `,"args":{"hhash":`
 
 // NewEncoder returns the Encoder of a process. noMetadata leaves arguments out;
 // nest adds levels and parents.
@@ -29,12 +32,11 @@ func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder
 	e := &Encoder{dialect: d, args: !noMetadata, nest: nest && !noMetadata, Pid: int64(pid)}
 	e.host = string(AppendHash(HashOf(d, host), nil, d))
 	e.proc = `,"pid":` + string(jsontext.AppendInt(nil, e.Pid)) + `,"tid":`
-	hhash := `,"args":{"hhash":` + e.host
-	e.tailM = e.phase(PhaseMetadata) + hhash
-	e.tailX, e.tailC, e.closing = e.phase(PhaseComplete), e.phase(PhaseCounter), "}\n"
-	if e.args {
-		e.tailX += hhash
-		e.closing = "}}\n"
+	e.openX, e.tailC, e.closing = e.phase(PhaseComplete), e.phase(PhaseCounter), "}\n"
+	e.openM = e.phase(PhaseMetadata) + argsOpening
+	if e.tailX = e.openX; e.args {
+		e.openX += argsOpening
+		e.tailX, e.closing = e.openX+e.host, "}}\n"
 	}
 	return e
 }
@@ -103,16 +105,13 @@ func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
 	dst = c.append(dst, max(ev.TS, 0))
 	dst = append(dst, `,"dur":`...)
 	dst = jsontext.AppendUint(dst, uint64(max(ev.Dur, 0)))
-	if ev.HostHash == "" {
-		dst = append(dst, e.tailX...)
-	} else {
-		dst = e.appendForeign(dst, ev, PhaseComplete)
-	}
+	dst = append(dst, e.openX...)
 	if e.args {
+		dst = e.appendHost(dst, ev.HostHash)
 		if e.nest {
 			dst = appendNesting(dst, ev.Level, ev.Parent)
 		}
-		dst = e.appendArgs(dst, ev.Args)
+		dst = append(e.appendArgs(dst, ev.Args), ev.encoded...)
 	}
 	return append(dst, e.closing...)
 }
@@ -132,8 +131,7 @@ func (e *Encoder) appendCounter(dst []byte, c *Clock, ev *Event) []byte {
 	dst = append(dst, e.tailC...)
 	dst = e.appendProcess(dst, ev)
 	if e.args {
-		dst = append(dst, `,"args":{"hhash":`...)
-		dst = e.appendHost(dst, ev.HostHash)
+		dst = e.appendHost(append(dst, argsOpening...), ev.HostHash)
 		dst = e.appendArgs(dst, ev.Args)
 	}
 	return append(dst, e.closing...)
@@ -160,11 +158,7 @@ func (e *Encoder) appendMetadata(dst []byte, ev *Event, nest bool) []byte {
 		dst = appendType(dst, ev.Type, TypeDFTracer)
 	}
 	dst = e.appendProcess(dst, ev)
-	if ev.HostHash == "" {
-		dst = append(dst, e.tailM...)
-	} else {
-		dst = e.appendForeign(dst, ev, PhaseMetadata)
-	}
+	dst = e.appendHost(append(dst, e.openM...), ev.HostHash)
 	if nest && (ev.Level != 0 || ev.Parent > 0) {
 		dst = appendNesting(dst, ev.Level, ev.Parent)
 	}
@@ -193,16 +187,6 @@ func (e *Encoder) lane(tid int64) uint64 {
 		return 0
 	}
 	return uint64(max(tid, 0))
-}
-
-// appendForeign writes the end of an event that happened on another host.
-func (e *Encoder) appendForeign(dst []byte, ev *Event, p Phase) []byte {
-	dst = append(dst, e.phase(p)...)
-	if !e.args && p != PhaseMetadata {
-		return dst
-	}
-	dst = append(dst, `,"args":{"hhash":`...)
-	return e.appendHost(dst, ev.HostHash)
 }
 
 func (e *Encoder) appendHost(dst []byte, hash string) []byte {

@@ -109,6 +109,28 @@ type Event struct {
 	// Args are the other arguments in file order, without hhash, level and p_idx. A
 	// metadata record has at least "name" and "value".
 	Args []Arg
+
+	encoded []byte // of a complete event: arguments after Args
+}
+
+// SetEncoded gives a complete event arguments after Args that are already
+// encoded, each as in a line: `,"key":12`. Keys must be Plain and differ.
+func SetEncoded(ev *Event, text []byte) { ev.encoded = text }
+
+// Decoded returns a copy of an event with all its arguments in Args.
+func Decoded(ev *Event) Event {
+	all := *ev
+	all.Args, all.encoded = AppendDecoded(append([]Arg(nil), ev.Args...), ev.encoded), nil
+	return all
+}
+
+// AppendDecoded appends encoded arguments to dst; of invalid text, those before
+// the error.
+func AppendDecoded(dst []Arg, text []byte) []Arg {
+	if len(text) > 0 {
+		dst, _ = AppendObject(dst, append(append([]byte{'{'}, text[1:]...), '}'))
+	}
+	return dst
 }
 
 // End returns TS+Dur, the first microsecond after the event.

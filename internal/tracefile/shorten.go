@@ -30,7 +30,7 @@ func shorten(s string, limit int) (string, bool) {
 // QuickSize returns an upper bound of the encoded size of an event without
 // looking at its bytes: every byte of a string may become six.
 func QuickSize(ev *Event) int {
-	n := 512 + 6*(len(ev.Name)+len(ev.Cat)+len(ev.HostHash))
+	n := 512 + 6*(len(ev.Name)+len(ev.Cat)+len(ev.HostHash)) + len(ev.encoded)
 	return n + ArgsSize(ev.Args)
 }
 
@@ -49,6 +49,10 @@ func ArgsSize(args []Arg) int {
 // work is bounded by the size of the event: text that cannot fit is not
 // encoded.
 func AppendFitting(dst []byte, ev *Event, encode func([]byte, *Event) []byte) ([]byte, int) {
+	if len(ev.encoded) > 0 {
+		decoded := Decoded(ev)
+		ev = &decoded
+	}
 	start := len(dst)
 	try := func(ev *Event, limit int) (line []byte, cuts int, fits bool) {
 		if ev.leastSize(limit) > MaxLine {

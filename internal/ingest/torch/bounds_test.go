@@ -3,12 +3,12 @@ package torch_test
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // keepSink keeps the events of a category.
@@ -19,9 +19,7 @@ type keepSink struct {
 
 func (s *keepSink) Write(e *dftracer.Event) {
 	if e.Cat == s.cat && e.Phase == dftracer.PhaseComplete {
-		held := *e
-		held.Args = slices.Clone(e.Args)
-		s.events = append(s.events, held)
+		s.events = append(s.events, tracefile.Decoded(e))
 	}
 }
 

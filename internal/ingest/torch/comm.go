@@ -257,26 +257,26 @@ func (o *out) waited(c *collective, row int64) {
 	if !ok {
 		return
 	}
-	o.us("wait_us", max(w.wait, 0))
-	o.addIfKnown("last_rank", w.lastRank)
+	o.us(`,"wait_us":`, max(w.wait, 0))
+	o.addIfKnown(`,"last_rank":`, w.lastRank)
 	if c.groupSize > int64(w.ranks) {
-		o.int("ranks_compared", int64(w.ranks))
+		o.int(`,"ranks_compared":`, int64(w.ranks))
 	}
 }
 
 // commArgs adds the known properties of a collective.
 func (o *out) commArgs(c *collective) {
-	o.text("coll", c.coll)
-	o.text("pg", c.pg)
-	o.text("pg_desc", c.pgDesc)
-	o.addIfKnown("group_size", c.groupSize)
-	o.text("dtype", c.dtype)
-	o.addIfKnown("in_bytes", c.inBytes)
-	o.addIfKnown("out_bytes", c.outBytes)
+	o.text(`,"coll":`, c.coll)
+	o.text(`,"pg":`, c.pg)
+	o.text(`,"pg_desc":`, c.pgDesc)
+	o.addIfKnown(`,"group_size":`, c.groupSize)
+	o.text(`,"dtype":`, c.dtype)
+	o.addIfKnown(`,"in_bytes":`, c.inBytes)
+	o.addIfKnown(`,"out_bytes":`, c.outBytes)
 	if c.inBytes < 0 {
-		o.addIfKnown("in_elements", c.inElems)
+		o.addIfKnown(`,"in_elements":`, c.inElems)
 	}
-	o.addIfKnown("seq", c.seq)
-	o.addIfKnown("src", c.src)
-	o.addIfKnown("dst", c.dst)
+	o.addIfKnown(`,"seq":`, c.seq)
+	o.addIfKnown(`,"src":`, c.src)
+	o.addIfKnown(`,"dst":`, c.dst)
 }

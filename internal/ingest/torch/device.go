@@ -83,44 +83,38 @@ func (e *deviceRows) row(r *row, name string) {
 	}
 	e.onDevice("PP", name, e.tid, r)
 	dur := r.end - r.start
-	e.int("device", e.p.deviceType)
-	e.addIfKnown("device_id", r.b)
-	e.addIfKnown("stream", r.c)
+	e.int(`,"device":`, e.p.deviceType)
+	e.addIfKnown(`,"device_id":`, r.b)
+	e.addIfKnown(`,"stream":`, r.c)
 	work := dur
 	if !r.works() {
 		work = 0
 	}
-	e.args = append(e.args,
-		dftracer.Int("cpu_memory", 0),
-		dftracer.Int("device_memory_usage", 0),
-		dftracer.Int("is_remote", 0),
-		dftracer.Int("input_size", 0),
-		dftracer.Float("total_cpu_percent", 0),
-		dftracer.Float("total_device_percent", percent(work, e.p.totalDevice)))
+	e.float(`,"cpu_memory":0,"device_memory_usage":0,"is_remote":0,"input_size":0,"total_cpu_percent":0.0,"total_device_percent":`, percent(work, e.p.totalDevice))
 	if r.works() {
-		e.us("device_us", dur)
+		e.us(`,"device_us":`, dur)
 		if e.class != classCompute {
-			e.str("class", torchrules.Classes[e.class])
+			e.str(`,"class":`, torchrules.Classes[e.class])
 		}
 	}
-	e.str("kind", r.kind.String())
+	e.str(`,"kind":`, r.kind.String())
 	if r.kind == kineto.KindDevice || r.kind == kineto.KindDeviceRange {
-		e.text("category", r.extra)
+		e.text(`,"category":`, r.extra)
 	}
 	if r.kind == kineto.KindKernel && r.extra != "" {
-		e.int("collective", 1)
+		e.add(`,"collective":1`)
 	}
 	if r.corr != 0 {
-		e.int("correlation", r.corr)
+		e.int(`,"correlation":`, r.corr)
 	}
-	e.addIfKnown("bytes", r.a)
+	e.addIfKnown(`,"bytes":`, r.a)
 	if r.flags&flagLinked != 0 {
 		if op := e.p.names.opOf(r); op != "" {
-			e.str("op", op)
+			e.str(`,"op":`, op)
 		}
-		e.us("launch_delay_us", max(r.start-r.launch, 0))
+		e.us(`,"launch_delay_us":`, max(r.start-r.launch, 0))
 	} else if r.works() {
-		e.int("unlinked", 1)
+		e.add(`,"unlinked":1`)
 	}
 	e.exact(r.start, dur)
 	e.common(r.step, false)
@@ -134,10 +128,10 @@ func (e *deviceRows) transfer(r *row, name string) string {
 		return ""
 	}
 	e.onDevice("device", "transfer", e.tid, r)
-	e.str("kind", kind)
-	e.addIfKnown("bytes", r.a)
-	e.addIfKnown("device", r.b)
-	e.addIfKnown("stream", r.c)
+	e.str(`,"kind":`, kind)
+	e.addIfKnown(`,"bytes":`, r.a)
+	e.addIfKnown(`,"device":`, r.b)
+	e.addIfKnown(`,"stream":`, r.c)
 	src, dst := "device", "device"
 	if kind[0] == 'H' {
 		src = "host"
@@ -145,18 +139,18 @@ func (e *deviceRows) transfer(r *row, name string) string {
 	if kind[len(kind)-1] == 'H' {
 		dst = "host"
 	}
-	e.str("src", src)
-	e.str("dst", dst)
+	e.str(`,"src":`, src)
+	e.str(`,"dst":`, dst)
 	switch {
 	case strings.Contains(name, "Pinned"):
-		e.str("pinned", "yes")
+		e.add(`,"pinned":"yes"`)
 	case strings.Contains(name, "Pageable"):
-		e.str("pinned", "no")
+		e.add(`,"pinned":"no"`)
 	default:
-		e.str("pinned", "unknown")
+		e.add(`,"pinned":"unknown"`)
 	}
 	if dur := r.end - r.start; dur > 0 && r.a > 0 {
-		e.args = append(e.args, dftracer.Float("bw_GBs", float64(r.a)/float64(dur)))
+		e.float(`,"bw_GBs":`, float64(r.a)/float64(dur))
 	}
 	e.common(r.step, true)
 	return "device.transfer"
@@ -176,10 +170,10 @@ func (e *deviceRows) comm(r *row) string {
 	}
 	e.onDevice("comm", name, e.tid, r)
 	e.commArgs(&c)
-	e.addIfKnown("device", r.b)
-	e.addIfKnown("stream", r.c)
+	e.addIfKnown(`,"device":`, r.b)
+	e.addIfKnown(`,"stream":`, r.c)
 	if r.flags&flagLinked != 0 {
-		e.us("host_launch_us", r.launchEnd-r.launch)
+		e.us(`,"host_launch_us":`, r.launchEnd-r.launch)
 	}
 	e.waited(&c, r.seq)
 	e.common(r.step, true)

@@ -38,7 +38,7 @@ func (e dynamoRows) pop(s *sweep, f, up *frame) {
 	case f.isGraphLaunch():
 		rr.Launches++
 		e.dynamo(f, e.graphName(f))
-		e.int("cuda_graph", 1)
+		e.add(`,"cuda_graph":1`)
 		e.dynamoArgs(f)
 	default:
 		if op := f.opName(); op != "" && e.isNode(f, rr, op) {
@@ -72,15 +72,15 @@ func (e dynamoRows) dynamo(f *frame, name string) {
 // dynamoArgs adds the arguments that identify the compiled code, and writes the
 // event.
 func (e dynamoRows) dynamoArgs(f *frame) {
-	e.text("compile_id", e.p.names.text[f.compiledBy()])
-	e.text("cache_key", e.p.names.text[f.graph])
+	e.text(`,"compile_id":`, e.p.names.text[f.compiledBy()])
+	e.text(`,"cache_key":`, e.p.names.text[f.graph])
 	if f.backward {
-		e.str("phase", "backward")
+		e.add(`,"phase":"backward"`)
 	} else {
-		e.str("phase", "forward")
+		e.add(`,"phase":"forward"`)
 	}
 	if f.devTotal > 0 {
-		e.us("device_us", f.devTotal)
+		e.us(`,"device_us":`, f.devTotal)
 	}
 	e.exact(f.r.start, f.r.end-f.r.start)
 	e.common(f.step, true)
@@ -102,10 +102,9 @@ func (e dynamoRows) containerEvent(f *frame) {
 		}
 	}
 	e.dynamo(f, name)
-	e.text("backend", rr.Kind)
+	e.text(`,"backend":`, rr.Kind)
 	if f.own == inForward {
-		e.int("grad_enabled", 1)
-		e.int("inferred", 1)
+		e.add(`,"grad_enabled":1,"inferred":1`)
 	}
 	e.dynamoArgs(f)
 }
@@ -134,16 +133,19 @@ func (e dynamoRows) compilePhase(f, up *frame) {
 // that name are kept as one text, because it does not show where one ends.
 func (e dynamoRows) fusedKernel(f *frame) {
 	e.dynamo(f, "kernel."+f.name)
-	e.text("fused", fusedPart(f.name))
+	e.text(`,"fused":`, fusedPart(f.name))
 	e.kernelNodes(f.region, f.graph, f.name)
 	args := kineto.Args(f.r.extra)
-	for _, key := range [...]string{"kernel_hash", "kernel_file"} {
-		if v, ok := args.Text(key); ok {
-			v, _ = kineto.Clean([]byte(v))
-			e.text(key, v)
-		}
-	}
+	e.text(`,"kernel_hash":`, cleanText(args, "kernel_hash"))
+	e.text(`,"kernel_file":`, cleanText(args, "kernel_file"))
 	e.dynamoArgs(f)
+}
+
+// cleanText returns a string of a row's arguments, "" if there is none.
+func cleanText(args kineto.Args, key string) string {
+	v, _ := args.Text(key)
+	v, _ = kineto.Clean([]byte(v))
+	return v
 }
 
 // maxNodes is how many nodes of a graph an event has.
@@ -156,7 +158,7 @@ func (e dynamoRows) kernelNodes(region, graph uint32, kernel string) {
 		if len(nodes) > maxNodes {
 			text += ",..."
 		}
-		e.str("nodes", text)
+		e.str(`,"nodes":`, text)
 	}
 }
 
@@ -167,16 +169,16 @@ func (e dynamoRows) bareKernel(r *row, tid int64, name string) {
 	rr := e.p.regions.entryFor(r.region, backward)
 	rr.Kernels++
 	e.onDevice("dynamo", "kernel."+name, tid, r)
-	e.text("fused", fusedPart(name))
+	e.text(`,"fused":`, fusedPart(name))
 	e.kernelNodes(r.region, r.graph, name)
-	e.text("compile_id", e.p.names.text[r.region])
-	e.text("cache_key", e.p.names.text[r.graph])
+	e.text(`,"compile_id":`, e.p.names.text[r.region])
+	e.text(`,"cache_key":`, e.p.names.text[r.graph])
 	if backward {
-		e.str("phase", "backward")
+		e.add(`,"phase":"backward"`)
 	} else {
-		e.str("phase", "forward")
+		e.add(`,"phase":"forward"`)
 	}
-	e.str("clock", "device")
+	e.add(`,"clock":"device"`)
 	e.common(r.step, true)
 }
 
@@ -210,23 +212,19 @@ func (e dynamoRows) function(s *sweep, f *frame, rr *RegionReport, op string) {
 	e.dynamo(f, name)
 	if overload == "" {
 		e.p.report.Compile.UnknownOverloads++
-		e.str("overload", "unknown")
+		e.add(`,"overload":"unknown"`)
 	} else {
-		e.str("overload", overload)
-		e.str("overload_from", source)
+		e.str(`,"overload":`, overload)
+		e.str(`,"overload_from":`, source)
 	}
 	if f.parent == inGraph || rr.Kind == "inductor" {
-		e.int("extern", 1)
+		e.add(`,"extern":1`)
 	}
 	if !f.backward && (f.parent == inForward || f.r.c > 0) {
-		e.int("grad_enabled", 1)
-		e.int("inferred", 1)
+		e.add(`,"grad_enabled":1,"inferred":1`)
 	}
-	e.addIfKnown("node", f.node)
-	if v, ok := kineto.Args(f.r.extra).Text("node_name"); ok {
-		v, _ = kineto.Clean([]byte(v))
-		e.text("node_name", v)
-	}
+	e.addIfKnown(`,"node":`, f.node)
+	e.text(`,"node_name":`, cleanText(kineto.Args(f.r.extra), "node_name"))
 	e.dynamoArgs(f)
 }
 

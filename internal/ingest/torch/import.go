@@ -161,9 +161,9 @@ func (im *importer) refuse(name string, err error) {
 	}
 }
 
-func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, flush bool) error {
+func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, mod time.Time, several bool) error {
 	p := newProcess(name, im.opts, im.rules, im.deviceRules, im.store)
-	text := &sum{from: body}
+	text := &sum{from: body, hashed: several}
 	text.hash.SetSeed(im.seed)
 	cut, err := scan(ctx, p, text, mod)
 	if err == nil {
@@ -175,7 +175,7 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 		im.texts = append(im.texts, scanned{name, text.key()})
 		err = link(ctx, p)
 	}
-	if err == nil && flush {
+	if err == nil && several {
 		err = p.rows.flush()
 	}
 	var refused *kineto.RefusedError
@@ -199,16 +199,19 @@ func (im *importer) readTrace(ctx context.Context, body io.Reader, name string, 
 // length and a hash with a seed of this import; two files of one length have
 // the same hash once in 2^64.
 type sum struct {
-	from io.Reader
-	hash maphash.Hash
-	n    int64
+	from   io.Reader
+	hashed bool // there are other files
+	hash   maphash.Hash
+	n      int64
 }
 
 // Read implements io.Reader.
 func (s *sum) Read(b []byte) (int, error) {
 	n, err := s.from.Read(b)
 	s.n += int64(n)
-	_, _ = s.hash.Write(b[:n])
+	if s.hashed {
+		_, _ = s.hash.Write(b[:n])
+	}
 	return n, err
 }
 

@@ -48,9 +48,9 @@ func (e *inference) moduleForward(s *sweep, f *frame) {
 		}
 	}
 	e.nested("compute", "forward", f)
-	e.int("inferred", 1)
-	e.str("rule", moduleRule)
-	e.str("module", strings.TrimPrefix(f.name, "nn.Module: "))
+	e.add(`,"inferred":1`)
+	e.str(`,"rule":`, moduleRule)
+	e.str(`,"module":`, strings.TrimPrefix(f.name, "nn.Module: "))
 	e.deviceTime(f.launched)
 	e.p.report.guess("compute.forward: " + moduleRule)
 	e.common(f.step, true)
@@ -137,8 +137,8 @@ func (e *inference) inferred(name string, v envelope, device launched, rule stri
 	}
 	e.nameLane(tid, name+", inferred")
 	e.begin("compute", name, tid, v.start, v.end)
-	e.int("inferred", 1)
-	e.str("rule", rule)
+	e.add(`,"inferred":1`)
+	e.str(`,"rule":`, rule)
 	e.deviceTime(device)
 	e.spans.phase(e.p, "compute."+name, &v, device.time)
 	e.common(v.step, true)

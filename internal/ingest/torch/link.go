@@ -3,7 +3,6 @@ package torch
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -73,8 +72,8 @@ func (l *linker) flush() {
 func (l *linker) launch(s *sweep, f *frame) error {
 	r := &l.out
 	*r = row{
-		flags: flagLink, seq: f.r.seq, kind: f.r.kind, corr: f.r.corr, ord: f.ord, step: f.step, launch: f.r.start, launchEnd: f.r.end,
-		region: f.region, graph: f.graph, a: f.r.a, lane: f.r.lane, extra: f.r.extra,
+		flags: flagLink, seq: f.r.seq, start: f.r.start, end: f.r.end, corr: f.r.corr, ord: f.ord, step: f.step,
+		region: f.region, graph: f.graph, a: f.r.a, extra: f.r.extra,
 	}
 	if f.backward {
 		r.flags |= flagBackward
@@ -82,7 +81,7 @@ func (l *linker) launch(s *sweep, f *frame) error {
 	for i := len(s.stack) - 2; i >= 0; i-- {
 		up := &s.stack[i]
 		if up.r.kind == kineto.KindCPUOp || up.r.kind == kineto.KindUserAnnotation {
-			r.op, r.text = up.r.name, ref(up.r.text)
+			r.op = up.r.name
 			if up.own != notContainer {
 				r.flags |= flagBare
 			}
@@ -160,7 +159,7 @@ func (l *linker) resolve(dev, link *row, linked bool) error {
 	if linked {
 		dev.flags |= flagLinked | link.flags&(flagBackward|flagBare)
 		dev.step, dev.ord = link.step, link.ord
-		dev.launch, dev.launchEnd = link.launch, link.launchEnd
+		dev.launch, dev.launchEnd = link.start, link.end
 		dev.op, dev.region, dev.graph = link.op, link.region, link.graph
 		if dev.a < 0 && link.a >= 0 {
 			dev.a = link.a
@@ -324,19 +323,7 @@ type launched struct{ time, comm int64 }
 func (l launched) minus(o launched) launched { return launched{l.time - o.time, l.comm - o.comm} }
 
 func shareCodec() extsort.Codec[share] {
-	return extsort.Codec[share]{
-		Key: func(s *share) extsort.Key { return extsort.Key{First: s.of} },
-		Append: func(dst []byte, s *share) []byte {
-			return binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(dst, s.of), s.time), s.comm)
-		},
-		Decode: func(src []byte, s *share) error {
-			d := rowReader{b: src}
-			if s.of, s.time, s.comm = d.int(), d.int(), d.int(); d.bad {
-				return errRow
-			}
-			return nil
-		},
-	}
+	return extsort.Plain(func(s *share) extsort.Key { return extsort.Key{First: s.of} })
 }
 
 // launchSum adds up device time by launch. For non-decreasing times it reads

@@ -11,6 +11,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"go.uber.org/goleak"
 )
 
@@ -20,9 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type capture struct{ events []dftracer.Event }
 
 func (c *capture) Write(e *dftracer.Event) {
-	ev := *e
-	ev.Args = slices.Clone(e.Args)
-	c.events = append(c.events, ev)
+	c.events = append(c.events, tracefile.Decoded(e))
 }
 
 // pick returns the events of a category, and with a name unless it is empty, in

@@ -8,8 +8,8 @@ import (
 )
 
 // Sink accepts the events of an import. *dftracer.Writer is one. Write is
-// called from one goroutine at a time; the event and its Args are reused
-// afterwards. A sink with a method NextID() uint64 assigns the ids of the
+// called from one goroutine at a time; the event and its arguments, which may be
+// encoded (see tracefile.Decoded), are reused afterwards. A sink with a method NextID() uint64 assigns the ids of the
 // events; otherwise they count from one.
 type Sink interface {
 	Write(*dftracer.Event)

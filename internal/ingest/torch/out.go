@@ -6,6 +6,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 )
 
 // out writes the events of one process, one after the other: begin starts an
@@ -22,8 +23,8 @@ type out struct {
 	profiler int64          // events of category PP, which are most
 
 	ev       dftracer.Event
-	args     []dftracer.Arg
-	hasEpoch bool // the current event has its own
+	args     []byte // of the current event, encoded
+	hasEpoch bool   // the current event has its own
 }
 
 // begin starts an event for [start, end] in file time.
@@ -57,20 +58,32 @@ func (o *out) onDevice(cat, name string, tid int64, r *row) {
 	}
 }
 
-func (o *out) int(key string, v int64) { o.args = append(o.args, dftracer.Int(key, v)) }
+// add adds whole arguments: `,"key":1`.
+func (o *out) add(text string) { o.args = append(o.args, text...) }
 
-func (o *out) str(key, v string) { o.args = append(o.args, dftracer.String(key, v)) }
+// int adds text, which may have whole arguments and ends with the name of the
+// last one, and its value: `,"key":`.
+func (o *out) int(text string, v int64) { o.args = jsontext.AppendInt(append(o.args, text...), v) }
+
+// float is int for a float.
+func (o *out) float(text string, v float64) {
+	o.args = jsontext.AppendFloat(append(o.args, text...), v)
+}
+
+// str is int for a string.
+func (o *out) str(text, v string) { o.args = jsontext.AppendString(append(o.args, text...), v) }
 
 // addIfKnown adds a number that is -1 if unknown.
-func (o *out) addIfKnown(key string, v int64) {
+func (o *out) addIfKnown(text string, v int64) {
 	if v >= 0 {
-		o.int(key, v)
+		o.int(text, v)
 	}
 }
 
-func (o *out) text(key, v string) {
+// text adds a string that is empty if unknown.
+func (o *out) text(text, v string) {
 	if v != "" {
-		o.str(key, v)
+		o.str(text, v)
 	}
 }
 
@@ -83,44 +96,45 @@ func percent(part, whole int64) float64 {
 }
 
 // us adds nanoseconds as microseconds, with decimals if the file has them.
-func (o *out) us(key string, ns int64) {
+func (o *out) us(text string, ns int64) {
 	if ns%1000 == 0 {
-		o.int(key, ns/1000)
+		o.int(text, ns/1000)
 		return
 	}
-	o.args = append(o.args, dftracer.Float(key, float64(ns)/1000))
+	o.float(text, float64(ns)/1000)
 }
 
 // deviceTime writes the device time of a phase, and the part of collectives:
 // the rest is the device's work for this rank.
 func (o *out) deviceTime(l launched) {
 	if l.time > 0 {
-		o.us("device_us", l.time)
+		o.us(`,"device_us":`, l.time)
 	}
 	if l.comm > 0 {
-		o.us("device_comm_us", l.comm)
+		o.us(`,"device_comm_us":`, l.comm)
 	}
 }
 
 // common adds what every event has and passes it to the sink.
 func (o *out) common(step int32, source bool) {
 	if o.p.rank >= 0 {
-		o.int("rank", o.p.rank)
+		o.int(`,"rank":`, o.p.rank)
 	}
 	if (o.p.opts.Epoch > 0 || o.p.opts.HasEpoch) && !o.hasEpoch {
-		o.int("epoch", o.p.opts.Epoch)
+		o.int(`,"epoch":`, o.p.opts.Epoch)
 	}
 	if n, ok := o.p.stepNumber(step); ok {
-		o.int("step", n)
+		o.int(`,"step":`, n)
 	}
 	if source {
-		o.str("source", "kineto")
+		o.add(`,"source":"kineto"`)
 	}
 	o.write()
 }
 
 func (o *out) write() {
-	o.ev.Args, o.hasEpoch = o.args, false
+	tracefile.SetEncoded(&o.ev, o.args)
+	o.hasEpoch = false
 	if o.ev.ID == 0 && o.ev.Phase == dftracer.PhaseComplete {
 		o.ev.ID = o.nextID()
 	}
@@ -135,14 +149,14 @@ func (o *out) write() {
 // exact adds the digits below a microsecond that ts and dur cannot hold.
 func (o *out) exact(start, dur int64) {
 	if o.p.nanos {
-		o.int("ts_ns", o.p.wall(start))
-		o.int("dur_ns", dur)
+		o.int(`,"ts_ns":`, o.p.wall(start))
+		o.int(`,"dur_ns":`, dur)
 	}
 }
 
 func (o *out) meta(name string, tid int64, args ...dftracer.Arg) {
-	o.ev = dftracer.Event{Phase: dftracer.PhaseMetadata, Name: name, Cat: dftracer.CatDFTracer, PID: o.p.pid, TID: tid, HostHash: o.hostHash}
-	o.args = append(o.args[:0], args...)
+	o.ev = dftracer.Event{Phase: dftracer.PhaseMetadata, Name: name, Cat: dftracer.CatDFTracer, PID: o.p.pid, TID: tid, HostHash: o.hostHash, Args: args}
+	o.args = o.args[:0]
 	o.write()
 }
 

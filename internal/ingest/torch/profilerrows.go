@@ -1,7 +1,6 @@
 package torch
 
 import (
-	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
@@ -31,38 +30,35 @@ func (e profilerRows) pop(f, up *frame) {
 	if op {
 		size = f.r.a
 	}
-	e.args = append(e.args,
-		dftracer.Int("device", 0),
-		dftracer.Int("cpu_memory", f.hostMem),
-		dftracer.Int("device_memory_usage", f.devMem),
-		dftracer.Int("is_remote", 0),
-		dftracer.Int("input_size", size),
-		dftracer.Float("total_cpu_percent", percent(dur, e.p.totalSelf)),
-		dftracer.Float("total_device_percent", percent(f.devTotal, e.p.totalDevice)),
-		dftracer.Float("self_cpu_percent", percent(self, e.p.totalSelf)))
+	e.int(`,"device":0,"cpu_memory":`, f.hostMem)
+	e.int(`,"device_memory_usage":`, f.devMem)
+	e.int(`,"is_remote":0,"input_size":`, size)
+	e.float(`,"total_cpu_percent":`, percent(dur, e.p.totalSelf))
+	e.float(`,"total_device_percent":`, percent(f.devTotal, e.p.totalDevice))
+	e.float(`,"self_cpu_percent":`, percent(self, e.p.totalSelf))
 	if f.hostMemSelf != 0 {
-		e.int("self_cpu_memory", f.hostMemSelf)
+		e.int(`,"self_cpu_memory":`, f.hostMemSelf)
 	}
 	if f.devMemSelf != 0 {
-		e.int("self_device_memory_usage", f.devMemSelf)
+		e.int(`,"self_device_memory_usage":`, f.devMemSelf)
 	}
 	if op && f.r.b > 0 {
-		e.int("input_bytes", f.r.b)
+		e.int(`,"input_bytes":`, f.r.b)
 	}
 	if f.devTotal > 0 {
-		e.us("device_us", f.devTotal)
+		e.us(`,"device_us":`, f.devTotal)
 	}
 	if f.r.corr != 0 {
-		e.int("correlation", f.r.corr)
+		e.int(`,"correlation":`, f.r.corr)
 	}
 	if !op {
-		e.str("kind", f.r.kind.String())
+		e.str(`,"kind":`, f.r.kind.String())
 		if f.r.kind == kineto.KindRuntime || f.r.kind == kineto.KindDriver {
-			e.addIfKnown("bytes", f.r.a)
+			e.addIfKnown(`,"bytes":`, f.r.a)
 		}
 	}
 	if f.clamped > 0 {
-		e.us("clamped_us", f.clamped)
+		e.us(`,"clamped_us":`, f.clamped)
 	}
 	e.tied(f)
 	e.recomputed(f)
@@ -75,10 +71,10 @@ func (e profilerRows) tied(f *frame) {
 	if f.tie == nil {
 		return
 	}
-	e.int("seq", f.tie.seq)
+	e.int(`,"seq":`, f.tie.seq)
 	if f.tie.backward {
-		e.int("fwd_id", int64(f.tie.id))
-		e.str("fwd_op", f.tie.name)
+		e.int(`,"fwd_id":`, int64(f.tie.id))
+		e.str(`,"fwd_op":`, f.tie.name)
 	}
 }
 
@@ -88,9 +84,9 @@ func (e profilerRows) recomputed(f *frame) {
 	if !f.recompute {
 		return
 	}
-	e.int("recompute", 1)
+	e.add(`,"recompute":1`)
 	if !f.checkpoint {
-		e.int("inferred", 1)
+		e.add(`,"inferred":1`)
 		e.p.report.guess("recompute: operators that autograd recorded inside backward")
 	}
 }
@@ -117,22 +113,18 @@ func (e profilerRows) point(top *frame, r *row) {
 	}
 	e.p.report.MemoryUnattributed++
 	e.begin("PP", e.p.names.nameOf(r), e.p.lanes.host[r.lane].tid, r.start, r.start)
-	e.int("device", r.b)
-	e.addIfKnown("device_id", r.c)
+	e.int(`,"device":`, r.b)
+	e.addIfKnown(`,"device_id":`, r.c)
 	if host {
-		e.int("cpu_memory", r.a)
-		e.int("device_memory_usage", 0)
+		e.int(`,"cpu_memory":`, r.a)
+		e.add(`,"device_memory_usage":0`)
 	} else {
-		e.int("cpu_memory", 0)
-		e.int("device_memory_usage", r.a)
+		e.int(`,"cpu_memory":0,"device_memory_usage":`, r.a)
 	}
-	e.int("is_remote", 0)
-	e.int("input_size", 0)
-	e.args = append(e.args, dftracer.Float("total_cpu_percent", 0), dftracer.Float("total_device_percent", 0))
-	e.int("unattributed", 1)
+	e.add(`,"is_remote":0,"input_size":0,"total_cpu_percent":0.0,"total_device_percent":0.0,"unattributed":1`)
 	if r.launch > 0 {
-		e.int("total_allocated", r.launch)
-		e.int("total_reserved", r.launchEnd)
+		e.int(`,"total_allocated":`, r.launch)
+		e.int(`,"total_reserved":`, r.launchEnd)
 	}
 	e.exact(r.start, 0)
 	e.common(e.p.stepAt(r.start), false)
@@ -150,7 +142,7 @@ func (e aiRows) pop(s *sweep, f *frame) {
 		}
 	} else if !e.p.opts.NoSteps && !(e.p.hasTail && n == e.p.tail.n && f.r.start == e.p.tail.start) {
 		e.nested("pipeline", e.p.stepName(), f)
-		e.int("step", n)
+		e.int(`,"step":`, n)
 		e.deviceTime(f.launched)
 		e.common(-1, true)
 	}
@@ -172,7 +164,7 @@ func (e aiRows) ruleEvent(s *sweep, f *frame) {
 	e.nested(rule.Cat, rule.Name, f)
 	e.ruleArg(f, rule)
 	e.deviceTime(f.launched)
-	e.str("annotation", f.name)
+	e.str(`,"annotation":`, f.name)
 	e.common(f.step, true)
 }
 
@@ -184,9 +176,9 @@ func (e aiRows) ruleArg(f *frame, rule *Rule) {
 	}
 	text := e.p.rules.group(f.rule-1, f.name)
 	if rule.Arg != "epoch" {
-		e.text(rule.Arg, text)
+		e.text(e.p.rules.keys[f.rule-1], text)
 	} else if n, ok := kineto.ParseInt([]byte(text)); ok {
-		e.int("epoch", n)
+		e.int(`,"epoch":`, n)
 		e.hasEpoch = true
 	}
 }
@@ -198,7 +190,7 @@ func (e aiRows) hostCollective(f, up *frame) {
 	}
 	e.nested("comm", f.comm.op, f)
 	e.commArgs(f.comm)
-	e.str("clock", "host")
+	e.add(`,"clock":"host"`)
 	e.waited(f.comm, f.r.seq)
 	e.common(f.step, true)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/ingest/torch"
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // manifest describes the real traces that may be beside the module.
@@ -58,9 +59,10 @@ type checkSink struct {
 }
 
 func (s *checkSink) Write(e *dftracer.Event) {
+	all := tracefile.Decoded(e)
 	for _, c := range s.checks {
 		if c.event != nil {
-			c.event(s.t, e)
+			c.event(s.t, &all)
 		}
 	}
 }

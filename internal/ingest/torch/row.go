@@ -25,8 +25,8 @@ type row struct {
 	ord        int64 // ordinal of the host row it belongs to, -1 if none
 
 	// Host rows: elements, bytes of the inputs, sequence number + 1. Instants:
-	// bytes, device type, device id. Device rows: bytes, device, stream. Links:
-	// bytes of the call.
+	// bytes, device type, device id. Device rows: bytes, device, stream. Links, whose
+	// start and end are those of the launch: bytes of the call.
 	a, b, c int64
 
 	// What a device row gets from its launch.
@@ -122,7 +122,7 @@ func appendRow(dst []byte, r *row) []byte {
 	w.put(hasName, uint64(r.name))
 	w.put(hasSeq, uint64(r.seq))
 	w.put(hasDur, uint64(r.end-r.start))
-	w.put(hasA, uint64(r.a))
+	w.put(hasA, uint64(r.a+1)) // often -1
 	w.put(hasB, uint64(r.b))
 	w.put(hasC, uint64(r.c))
 	w.put(hasCorr, uint64(r.corr))
@@ -131,7 +131,11 @@ func appendRow(dst []byte, r *row) []byte {
 	w.put(hasOp, uint64(r.op))
 	w.put(hasRegion, uint64(r.region))
 	w.put(hasGraph, uint64(r.graph))
-	w.put(hasLaunch, uint64(r.launch))
+	launch := r.launch
+	if r.flags&flagLinked != 0 { // a short time before
+		launch = r.start - launch
+	}
+	w.put(hasLaunch, uint64(launch))
 	w.put(hasLaunchDur, uint64(r.launchEnd-r.launch))
 	w.text(hasText, r.text)
 	w.text(hasExtra, r.extra)
@@ -208,6 +212,11 @@ func (d *rowReader) field(has, bit uint32) int64 {
 	if has&bit == 0 {
 		return 0
 	}
+	return d.value()
+}
+
+// value reads an integer of a stored row.
+func (d *rowReader) value() int64 {
 	// Most fit into one byte, nearly all others into three.
 	if len(d.b) >= 3 {
 		if v := uint64(d.b[0]); v < 0x80 {
@@ -244,13 +253,13 @@ func decodeRow(src []byte, r *row) error {
 	r.lane, r.name = d.field32(has, hasLane), d.field32(has, hasName)
 	r.seq = d.field(has, hasSeq)
 	r.end = r.start + d.field(has, hasDur)
-	if has&(hasA|hasB|hasC|hasCorr) != 0 {
-		r.a, r.b, r.c, r.corr = d.field(has, hasA), d.field(has, hasB), d.field(has, hasC), d.field(has, hasCorr)
-	}
+	r.a, r.b, r.c, r.corr = d.field(has, hasA)-1, d.field(has, hasB), d.field(has, hasC), d.field(has, hasCorr)
 	if has >= hasOrd {
 		r.ord, r.step = d.field(has, hasOrd)-1, int32(d.field(has, hasStep)-1)
 		r.op, r.region, r.graph = d.field32(has, hasOp), d.field32(has, hasRegion), d.field32(has, hasGraph)
-		r.launch = d.field(has, hasLaunch)
+		if r.launch = d.field(has, hasLaunch); r.flags&flagLinked != 0 {
+			r.launch = r.start - r.launch
+		}
 		r.launchEnd = r.launch + d.field(has, hasLaunchDur)
 		if has&hasText != 0 {
 			r.text = d.str()

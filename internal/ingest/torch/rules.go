@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/ingest/torch/kineto"
 	"github.com/trainspan/trainspan/internal/ingest/torch/torchrules"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // Rule maps rows of a profile to events of an AI category. The first rule whose
@@ -20,6 +21,7 @@ type DeviceRule = torchrules.DeviceRule
 type ruleSet struct {
 	rules []Rule
 	res   []*regexp.Regexp
+	keys  []string // their arguments, encoded: see out.str
 	// seen has the rules that matched a row, by category and name.
 	seen map[string]bool
 	// Results by name id: 1 + index of the rule, -1 for none; one list for
@@ -36,7 +38,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 	if len(rules) > 1000 {
 		return nil, fmt.Errorf("pytorch: %d rules, at most 1000 are allowed", len(rules))
 	}
-	rs := &ruleSet{rules: rules, res: make([]*regexp.Regexp, len(rules)), seen: map[string]bool{}, knownAnnotations: verdictCache{}, knownOps: verdictCache{}}
+	rs := &ruleSet{rules: rules, res: make([]*regexp.Regexp, len(rules)), keys: make([]string, len(rules)), seen: map[string]bool{}, knownAnnotations: verdictCache{}, knownOps: verdictCache{}}
 	for i, r := range rules {
 		re, err := regexp.Compile(r.Pattern)
 		if err != nil {
@@ -45,7 +47,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 		if (r.Cat == "") != (r.Name == "") {
 			return nil, fmt.Errorf("pytorch: rule %d (%s): set both Cat and Name, or neither", i, r.Pattern)
 		}
-		rs.res[i] = re
+		rs.res[i], rs.keys[i] = re, tracefile.KeyText(r.Arg)
 	}
 	return rs, nil
 }
@@ -53,7 +55,7 @@ func compileRules(rules []Rule) (*ruleSet, error) {
 // fork returns a set with the same rules and no cached results, for another
 // file.
 func (rs *ruleSet) fork() *ruleSet {
-	return &ruleSet{rules: rs.rules, res: rs.res, seen: map[string]bool{}, knownAnnotations: rs.knownAnnotations, knownOps: rs.knownOps}
+	return &ruleSet{rules: rs.rules, res: rs.res, keys: rs.keys, seen: map[string]bool{}, knownAnnotations: rs.knownAnnotations, knownOps: rs.knownOps}
 }
 
 // match returns 1 + the index of the rule for a row, or 0.

@@ -317,8 +317,8 @@ func (e *emitter) frame(cat, name string, start, end int64, parent uint64, rule 
 		e.ev.Parent, e.ev.Level = int64(parent), 2
 	}
 	id := e.ev.ID
-	e.int("inferred", 1)
-	e.str("rule", rule)
+	e.add(`,"inferred":1`)
+	e.str(`,"rule":`, rule)
 	e.common(-1, true)
 	return id
 }

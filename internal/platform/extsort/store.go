@@ -80,10 +80,9 @@ func (c *chunks) put(row []byte) place {
 	if c.next == 0 || len(c.list[c.next-1])+need+1<<alignBits > cap(c.list[c.next-1]) {
 		c.grow(need)
 	}
+	const last = 1<<alignBits - 1
 	b := c.list[c.next-1]
-	for len(b)&(1<<alignBits-1) != 0 {
-		b = append(b, 0)
-	}
+	b = b[:(len(b)+last)&^last]
 	at := place((c.next-1)<<(chunkBits-alignBits) | len(b)>>alignBits)
 	b = binary.AppendUvarint(b, uint64(len(row)))
 	c.used += len(row) + 1<<alignBits

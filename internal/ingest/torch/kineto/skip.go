@@ -2,6 +2,8 @@ package kineto
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 )
 
 // The scan functions work on a window of the file. Each returns the index after
@@ -32,12 +34,16 @@ func skipSpace(b []byte, i int) int {
 // skipString returns the index after the string whose opening quote is b[i].
 func skipString(b []byte, i int) int {
 	i++
-	// Most strings are keys and short words: a plain loop is faster than a call.
-	for end := min(i+16, len(b)); i < end; i++ {
-		if b[i] == '"' {
-			return i + 1
-		}
-		if b[i] == '\\' {
+	// Most strings are keys and short words: a few steps of eight bytes are faster
+	// than a call.
+	for end := min(i+24, len(b)); i+8 <= end; i += 8 {
+		const ones, tops = 0x0101010101010101, 0x8080808080808080
+		w := binary.LittleEndian.Uint64(b[i:])
+		quote, slash := w^ones*'"', w^ones*'\\'
+		if m := ((quote-ones)&^quote | (slash-ones)&^slash) & tops; m != 0 { // its lowest bit is right
+			if i += bits.TrailingZeros64(m) / 8; b[i] == '"' {
+				return i + 1
+			}
 			break
 		}
 	}
