@@ -129,12 +129,12 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 
 // cache holds one process's lookups in a table.
 type cache[K comparable] struct {
-	ids  map[K]uint64
+	ids  map[K]uint32
 	last K
-	id   uint64
+	id   uint32
 }
 
-func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
+func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint32 {
 	if c.id != 0 && k == c.last {
 		return c.id
 	}
@@ -144,7 +144,7 @@ func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
 		id = t.idOf(k)
 		b.mu.Unlock()
 		if c.ids == nil {
-			c.ids = make(map[K]uint64)
+			c.ids = make(map[K]uint32)
 		}
 		c.ids[k] = id
 	}
@@ -154,15 +154,15 @@ func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
 
 // lanes holds the open spans of one process, lane by lane.
 type lanes struct {
-	open  map[int64]*nest.Stack[uint64]
-	last  *nest.Stack[uint64]
+	open  map[int64]*nest.Stack[uint32]
+	last  *nest.Stack[uint32]
 	tid   int64
 	taken []taken
 }
 
 // taken is the part of a span's time that belongs to another span.
 type taken struct {
-	name uint64
+	name uint32
 	us   int64
 }
 
@@ -170,13 +170,13 @@ type taken struct {
 // returns the name of the innermost open span that contains the whole row, or
 // 0, and the spans that the row outlasts. The slice is valid until the next
 // call.
-func (l *lanes) begin(r *row) (outer uint64, outlasted []taken) {
+func (l *lanes) begin(r *row) (outer uint32, outlasted []taken) {
 	if l.last == nil || l.tid != r.tid {
 		if l.open == nil {
-			l.open = make(map[int64]*nest.Stack[uint64])
+			l.open = make(map[int64]*nest.Stack[uint32])
 		}
 		if l.last, l.tid = l.open[r.tid], r.tid; l.last == nil {
-			l.last = new(nest.Stack[uint64])
+			l.last = new(nest.Stack[uint32])
 			l.open[r.tid] = l.last
 		}
 	}

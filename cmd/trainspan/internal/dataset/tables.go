@@ -12,21 +12,45 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/parquetfile"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// rowsOf writes rows to a table in batches.
-type rowsOf[T any] struct {
-	*tableFile[T]
-	ctx  context.Context
-	rows []T
-	n    int64
+// batchRows is the number of rows that become pages at a time.
+const batchRows = 1 << 13
+
+// column tells how a field of a row becomes a column: a number, which may be
+// unknown, or a text.
+type column[T any] struct {
+	name   string
+	number func(row *T) (n int64, known bool)
+	text   func(row *T) string
 }
 
-func startRows[T any](ctx context.Context, out *output, name string, sorted ...string) (*rowsOf[T], error) {
-	t, err := createTable[T](out, nil, name, sorted...)
-	return &rowsOf[T]{tableFile: t, ctx: ctx, rows: make([]T, 0, batchRows)}, err
+// rowsOf writes rows to a table in batches.
+type rowsOf[T any] struct {
+	*tableFile
+	to      *parquetfile.Writer
+	columns []column[T]
+	texts   table[string]
+	ctx     context.Context
+	rows    []T
+	n       int64
+}
+
+func startRows[T any](ctx context.Context, out *output, name string, columns []column[T], sorted ...string) (*rowsOf[T], error) {
+	schema, err := schemaOf[T](out, sorted...)
+	if err != nil {
+		return nil, err
+	}
+	t, err := out.create(name)
+	if err != nil {
+		return nil, err
+	}
+	w := &rowsOf[T]{tableFile: t, to: parquetfile.New(schema, groupRows), columns: columns, ctx: ctx, rows: make([]T, 0, batchRows)}
+	w.to.Reset(t)
+	return w, nil
 }
 
 func (w *rowsOf[T]) add(row *T) error {
@@ -38,21 +62,42 @@ func (w *rowsOf[T]) add(row *T) error {
 }
 
 func (w *rowsOf[T]) flush() error {
-	_, err := w.Write(w.rows)
+	if len(w.rows) == 0 {
+		return w.ctx.Err()
+	}
+	values, known, numbers := make([]int64, 0, len(w.rows)), make([]byte, len(w.rows)), make([]uint32, len(w.rows))
+	for _, c := range w.columns {
+		if c.text != nil {
+			for i := range w.rows {
+				numbers[i] = w.texts.idOf(c.text(&w.rows[i]))
+			}
+			w.to.Column(c.name).Numbered(numbers, parquetfile.Levels{}, func(n uint32) parquetfile.Value { return parquetfile.Value{Text: *w.texts.value(n)} })
+			continue
+		}
+		values = values[:0]
+		for i := range w.rows {
+			n, ok := c.number(&w.rows[i])
+			if known[i] = 0; ok {
+				values, known[i] = append(values, n), 1
+			}
+		}
+		w.to.Column(c.name).Ints(values, parquetfile.Levels{Definition: known})
+	}
+	err := w.to.EndPage(len(w.rows))
 	w.rows = w.rows[:0]
 	return cmp.Or(err, w.ctx.Err())
 }
 
 func (w *rowsOf[T]) end(rows *int64, err error) error {
 	if err == nil {
-		err = w.flush()
+		err = cmp.Or(w.flush(), w.to.Close())
 	}
 	return w.close(rows, w.n, err)
 }
 
 // writeLedger writes the intervals of a job's accounts.
 func writeLedger(ctx context.Context, out *output) error {
-	w, err := startRows[stretch](ctx, out, filepath.Join(ledgerDir(out.job.Name), "part-0.parquet"), "rank", "ts")
+	w, err := startRows(ctx, out, filepath.Join(ledgerDir(out.job.Name), "part-0.parquet"), stretchColumns, "rank", "ts")
 	if err != nil {
 		return err
 	}
@@ -84,7 +129,7 @@ func writeSteps(ctx context.Context, out *output, attempts map[int][]*job.Proces
 			return err
 		}
 		attempt = of
-		next, err := startRows[Step](ctx, out, filepath.Join(stepsDir(out.job.Name), fileName(of, attempts[of])), "attempt", "step")
+		next, err := startRows(ctx, out, filepath.Join(stepsDir(out.job.Name), fileName(of, attempts[of])), stepColumns, "attempt", "step")
 		if err == nil {
 			w = next
 			delete(left, of)
@@ -110,7 +155,7 @@ func writeSteps(ctx context.Context, out *output, attempts map[int][]*job.Proces
 // writeIndex writes the table runs, which lists the contents of each attempt,
 // in a separate file.
 func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error {
-	optional := func(s string) *string {
+	known := func(s string) *string {
 		if s == "" {
 			return nil
 		}
@@ -118,7 +163,7 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error
 	}
 	for _, attempt := range slices.Sorted(maps.Keys(attempts)) {
 		procs := attempts[attempt]
-		row := indexed{Ranks: ranksOf(procs), Processes: int32(len(procs)), JobID: optional(out.job.Job.ID), SessionTag: optional(out.job.Job.SessionTag)}
+		row := indexed{Ranks: ranksOf(procs), Processes: int32(len(procs)), JobID: known(out.job.Job.ID), SessionTag: known(out.job.Job.SessionTag)}
 		if attempt > 0 {
 			n := int32(attempt)
 			row.Attempt = &n
@@ -137,13 +182,14 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error
 		}
 		slices.Sort(row.Hosts)
 		row.Hosts = slices.Compact(row.Hosts)
-		t, err := createTable[indexed](out, nil, filepath.Join(indexDir(out.job.Name), fileName(attempt, procs)))
-		if err == nil {
-			_, err = t.Write([]indexed{row})
-			var rows int64
-			err = t.close(&rows, 1, err)
-		}
+		t, err := out.create(filepath.Join(indexDir(out.job.Name), fileName(attempt, procs)))
 		if err != nil {
+			return err
+		}
+		w := parquet.NewGenericWriter[indexed](t, append(out.options(), parquet.Compression(&parquet.Zstd))...)
+		_, err = w.Write([]indexed{row})
+		var rows int64
+		if err = t.close(&rows, 1, cmp.Or(err, w.Close())); err != nil {
 			return err
 		}
 	}
@@ -200,8 +246,7 @@ var ErrOverlap = errors.New("already exists")
 // it as the metadata trainspan.schema.
 const Version = "2"
 
-// event is one row of the table events. Optional columns are pointers, because
-// parquet-go v0.32.0 writes some nulls of optional values as zeros.
+// event has the columns of the table events.
 type event struct {
 	Rank      *int32  `parquet:"rank,dict"`
 	Attempt   *int32  `parquet:"attempt,dict"`
@@ -254,6 +299,33 @@ type Step struct {
 	Checkpoint int64  `parquet:"checkpoint_ns"`
 }
 
+var stepColumns = []column[Step]{
+	{name: "rank", number: func(s *Step) (int64, bool) { return optional(s.Rank) }},
+	{name: "attempt", number: func(s *Step) (int64, bool) { return int64(s.Attempt), true }},
+	{name: "pid", number: func(s *Step) (int64, bool) { return s.PID, true }},
+	{name: "step", number: func(s *Step) (int64, bool) { return s.Step, true }},
+	{name: "raw_step", number: func(s *Step) (int64, bool) { return optional(s.Raw) }},
+	{name: "epoch", number: func(s *Step) (int64, bool) { return optional(s.Epoch) }},
+	{name: "ts", number: func(s *Step) (int64, bool) { return s.Start, true }},
+	{name: "dur_ns", number: func(s *Step) (int64, bool) { return optional(s.Dur) }},
+	{name: "rule", text: func(s *Step) string { return s.Rule }},
+	{name: "data_ns", number: func(s *Step) (int64, bool) { return s.Data, true }},
+	{name: "copies_ns", number: func(s *Step) (int64, bool) { return s.Copies, true }},
+	{name: "forward_ns", number: func(s *Step) (int64, bool) { return s.Forward, true }},
+	{name: "backward_ns", number: func(s *Step) (int64, bool) { return s.Backward, true }},
+	{name: "optimizer_ns", number: func(s *Step) (int64, bool) { return s.Optimizer, true }},
+	{name: "comm_ns", number: func(s *Step) (int64, bool) { return s.Comm, true }},
+	{name: "checkpoint_ns", number: func(s *Step) (int64, bool) { return s.Checkpoint, true }},
+}
+
+// optional returns a number, which is unknown if p is nil.
+func optional[T int32 | int64](p *T) (n int64, known bool) {
+	if p == nil {
+		return 0, false
+	}
+	return int64(*p), true
+}
+
 // stretch is one row of the table ledger.
 type stretch struct {
 	Rank     int32  `parquet:"rank,dict"`
@@ -262,6 +334,15 @@ type stretch struct {
 	Step     *int64 `parquet:"step,dict"`
 	Start    int64  `parquet:"ts,delta,timestamp(microsecond)"`
 	Dur      int64  `parquet:"dur_ns"`
+}
+
+var stretchColumns = []column[stretch]{
+	{name: "rank", number: func(s *stretch) (int64, bool) { return int64(s.Rank), true }},
+	{name: "attempt", number: func(s *stretch) (int64, bool) { return int64(s.Attempt), true }},
+	{name: "category", text: func(s *stretch) string { return s.Category }},
+	{name: "step", number: func(s *stretch) (int64, bool) { return optional(s.Step) }},
+	{name: "ts", number: func(s *stretch) (int64, bool) { return s.Start, true }},
+	{name: "dur_ns", number: func(s *stretch) (int64, bool) { return s.Dur, true }},
 }
 
 // indexed is one row of the table runs: the data that one conversion wrote for
