@@ -17,9 +17,6 @@ import (
 	"github.com/trainspan/trainspan/internal/job"
 )
 
-// batchRows is the number of rows that become pages at a time.
-const batchRows = 1 << 13
-
 // column tells how a field of a row becomes a column: a number, which may be
 // unknown, or a text.
 type column[T any] struct {
@@ -28,7 +25,7 @@ type column[T any] struct {
 	text   func(row *T) string
 }
 
-// rowsOf writes rows to a table in batches.
+// rowsOf writes rows to a table, page by page.
 type rowsOf[T any] struct {
 	*tableFile
 	to      *parquetfile.Writer
@@ -48,7 +45,7 @@ func startRows[T any](ctx context.Context, out *output, name string, columns []c
 	if err != nil {
 		return nil, err
 	}
-	w := &rowsOf[T]{tableFile: t, to: parquetfile.New(schema, groupRows), columns: columns, ctx: ctx, rows: make([]T, 0, batchRows)}
+	w := &rowsOf[T]{tableFile: t, to: parquetfile.New(schema, groupRows), columns: columns, ctx: ctx, rows: make([]T, 0, pageRows)}
 	w.to.Reset(t)
 	return w, nil
 }
