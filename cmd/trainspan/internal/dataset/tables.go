@@ -99,12 +99,9 @@ func writeLedger(ctx context.Context, out *output) error {
 		return err
 	}
 	return w.end(&out.written.Ledger, out.job.Ledger.Stretches(func(s *account.Stretch) error {
-		row := stretch{Rank: int32(s.Rank), Attempt: int32(s.Attempt), Category: string(s.Category), Start: s.Start / 1000, Dur: s.End - s.Start}
-		if s.Step != job.Unknown {
-			step := s.Step
-			row.Step = &step
-		}
-		return w.add(&row)
+		return w.add(&stretch{
+			Rank: int32(s.Rank), Attempt: int32(s.Attempt), Category: string(s.Category), Step: s.Step, Start: s.Start / 1000, Dur: s.End - s.Start,
+		})
 	}))
 }
 
@@ -245,27 +242,27 @@ const Version = "2"
 
 // event has the columns of the table events.
 type event struct {
-	Rank      *int32  `parquet:"rank,dict"`
-	Attempt   *int32  `parquet:"attempt,dict"`
-	Host      *string `parquet:"host,dict"`
-	PID       int64   `parquet:"pid,dict"`
-	TID       int64   `parquet:"tid,dict"`
-	Phase     string  `parquet:"ph,dict"`
-	Cat       string  `parquet:"cat,dict"`
-	Name      string  `parquet:"name,dict"`
-	Class     string  `parquet:"class,dict"`
-	TS        int64   `parquet:"ts,delta,timestamp(microsecond)"`
-	Dur       int64   `parquet:"dur_us"`
-	Epoch     *int64  `parquet:"epoch,dict"`
-	Step      *int64  `parquet:"step,dict"`
-	ID        int64   `parquet:"id,delta"`
-	Parent    int64   `parquet:"parent,delta"`
-	OuterCat  *string `parquet:"outer_cat,dict"`
-	OuterName *string `parquet:"outer_name,dict"`
-	Outlasts  []part  `parquet:"outlasts,list"`
-	Group     *string `parquet:"pg,dict"`
-	File      *string `parquet:"file,dict"`
-	Args      *string `parquet:"args"`
+	Rank      int32  `parquet:"rank,dict,optional"`
+	Attempt   int32  `parquet:"attempt,dict,optional"`
+	Host      string `parquet:"host,dict,optional"`
+	PID       int64  `parquet:"pid,dict"`
+	TID       int64  `parquet:"tid,dict"`
+	Phase     string `parquet:"ph,dict"`
+	Cat       string `parquet:"cat,dict"`
+	Name      string `parquet:"name,dict"`
+	Class     string `parquet:"class,dict"`
+	TS        int64  `parquet:"ts,delta,timestamp(microsecond)"`
+	Dur       int64  `parquet:"dur_us"`
+	Epoch     int64  `parquet:"epoch,dict,optional"`
+	Step      int64  `parquet:"step,dict,optional"`
+	ID        int64  `parquet:"id,delta"`
+	Parent    int64  `parquet:"parent,delta"`
+	OuterCat  string `parquet:"outer_cat,dict,optional"`
+	OuterName string `parquet:"outer_name,dict,optional"`
+	Outlasts  []part `parquet:"outlasts,list"`
+	Group     string `parquet:"pg,dict,optional"`
+	File      string `parquet:"file,dict,optional"`
+	Args      string `parquet:"args,optional"`
 }
 
 // part is the part of a span's time that counts for a span with another name.
@@ -276,16 +273,17 @@ type part struct {
 }
 
 // Step is one row of the table steps: a training step of one process, as in
-// trainspan trace steps. Start is in microseconds.
+// trainspan trace steps. Start is in microseconds. A negative value of an
+// optional column is unknown.
 type Step struct {
-	Rank       *int32 `parquet:"rank,dict"`
+	Rank       int32  `parquet:"rank,dict,optional"`
 	Attempt    int32  `parquet:"attempt,dict"`
 	PID        int64  `parquet:"pid,dict"`
 	Step       int64  `parquet:"step,delta"`
-	Raw        *int64 `parquet:"raw_step,dict"`
-	Epoch      *int64 `parquet:"epoch,dict"`
+	Raw        int64  `parquet:"raw_step,dict,optional"`
+	Epoch      int64  `parquet:"epoch,dict,optional"`
 	Start      int64  `parquet:"ts,delta,timestamp(microsecond)"`
-	Dur        *int64 `parquet:"dur_ns"`
+	Dur        int64  `parquet:"dur_ns,optional"`
 	Rule       string `parquet:"rule,dict"`
 	Data       int64  `parquet:"data_ns"`
 	Copies     int64  `parquet:"copies_ns"`
@@ -297,14 +295,14 @@ type Step struct {
 }
 
 var stepColumns = []column[Step]{
-	{name: "rank", number: func(s *Step) (int64, bool) { return optional(s.Rank) }},
+	{name: "rank", number: func(s *Step) (int64, bool) { return natural(int64(s.Rank)) }},
 	{name: "attempt", number: func(s *Step) (int64, bool) { return int64(s.Attempt), true }},
 	{name: "pid", number: func(s *Step) (int64, bool) { return s.PID, true }},
 	{name: "step", number: func(s *Step) (int64, bool) { return s.Step, true }},
-	{name: "raw_step", number: func(s *Step) (int64, bool) { return optional(s.Raw) }},
-	{name: "epoch", number: func(s *Step) (int64, bool) { return optional(s.Epoch) }},
+	{name: "raw_step", number: func(s *Step) (int64, bool) { return natural(s.Raw) }},
+	{name: "epoch", number: func(s *Step) (int64, bool) { return natural(s.Epoch) }},
 	{name: "ts", number: func(s *Step) (int64, bool) { return s.Start, true }},
-	{name: "dur_ns", number: func(s *Step) (int64, bool) { return optional(s.Dur) }},
+	{name: "dur_ns", number: func(s *Step) (int64, bool) { return natural(s.Dur) }},
 	{name: "rule", text: func(s *Step) string { return s.Rule }},
 	{name: "data_ns", number: func(s *Step) (int64, bool) { return s.Data, true }},
 	{name: "copies_ns", number: func(s *Step) (int64, bool) { return s.Copies, true }},
@@ -315,20 +313,15 @@ var stepColumns = []column[Step]{
 	{name: "checkpoint_ns", number: func(s *Step) (int64, bool) { return s.Checkpoint, true }},
 }
 
-// optional returns a number, which is unknown if p is nil.
-func optional[T int32 | int64](p *T) (n int64, known bool) {
-	if p == nil {
-		return 0, false
-	}
-	return int64(*p), true
-}
+// natural returns a number, which is unknown if it is negative.
+func natural(n int64) (int64, bool) { return n, n >= 0 }
 
 // stretch is one row of the table ledger.
 type stretch struct {
 	Rank     int32  `parquet:"rank,dict"`
 	Attempt  int32  `parquet:"attempt,dict"`
 	Category string `parquet:"category,dict"`
-	Step     *int64 `parquet:"step,dict"`
+	Step     int64  `parquet:"step,dict,optional"` // job.Unknown for none
 	Start    int64  `parquet:"ts,delta,timestamp(microsecond)"`
 	Dur      int64  `parquet:"dur_ns"`
 }
@@ -337,7 +330,7 @@ var stretchColumns = []column[stretch]{
 	{name: "rank", number: func(s *stretch) (int64, bool) { return int64(s.Rank), true }},
 	{name: "attempt", number: func(s *stretch) (int64, bool) { return int64(s.Attempt), true }},
 	{name: "category", text: func(s *stretch) string { return s.Category }},
-	{name: "step", number: func(s *stretch) (int64, bool) { return optional(s.Step) }},
+	{name: "step", number: func(s *stretch) (int64, bool) { return s.Step, s.Step != job.Unknown }},
 	{name: "ts", number: func(s *stretch) (int64, bool) { return s.Start, true }},
 	{name: "dur_ns", number: func(s *stretch) (int64, bool) { return s.Dur, true }},
 }
