@@ -23,9 +23,8 @@ const defaultMemory = 64 << 20
 // goroutines; the other methods are for one caller, after all events are added.
 type Builder struct {
 	mu     sync.Mutex
-	rows   *extsort.Sorter[row]
+	rows   *extsort.Blocks
 	procs  map[*job.Process]*Process
-	places []int64 // number of rows of each place
 	names  table[spanName]
 	groups table[string]
 	files  table[string]
@@ -40,12 +39,8 @@ func New(memory int, dir string) *Builder {
 	if memory <= 0 {
 		memory = defaultMemory
 	}
-	codec := extsort.Codec[row]{Key: (*row).key, Later: true, Append: appendRow, Decode: decodeRow}
-	return &Builder{rows: extsort.New(codec, memory, dir), procs: make(map[*job.Process]*Process), hashes: make(map[string]string)}
+	return &Builder{rows: extsort.NewBlocks(int64(memory), dir), procs: make(map[*job.Process]*Process), hashes: make(map[string]string)}
 }
-
-// Close releases the collected rows.
-func (b *Builder) Close() error { return b.rows.Close() }
 
 // Process begins the events of a process.
 func (b *Builder) Process(p *job.Process) *Process {
@@ -53,41 +48,21 @@ func (b *Builder) Process(p *job.Process) *Process {
 	defer b.mu.Unlock()
 	to := b.procs[p]
 	if to == nil {
-		to = &Process{Process: p, to: b, places: make(map[int64]uint32), hour: -1}
+		to = &Process{Process: p, to: b, hours: make(map[int64]*hour)}
 		b.procs[p] = to
 	}
 	return to
 }
 
-// add adds rows of a process and counts them by place.
-func (b *Builder) add(rows []row) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range rows {
-		b.places[rows[i].place]++
-		if err := b.rows.Add(&rows[i]); err != nil {
-			return fmt.Errorf("dataset: %w", err)
-		}
-	}
-	return nil
-}
-
-// flush adds the rows that processes still hold.
+// flush packs the rows that processes still hold.
 func (b *Builder) flush() error {
 	for _, p := range b.procs {
-		if err := p.flush(); err != nil {
-			return err
-		}
+		p.pack()
+	}
+	if err := b.rows.Err(); err != nil {
+		return fmt.Errorf("dataset: %w", err)
 	}
 	return nil
-}
-
-// newPlace returns the number of a new place: an hour of a process.
-func (b *Builder) newPlace() uint32 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.places = append(b.places, 0)
-	return uint32(len(b.places) - 1)
 }
 
 // fileName returns the name of a file, or its hash.

@@ -201,25 +201,17 @@ func (b *Builder) events(ctx context.Context, out *output, name string, hour int
 
 // rank adds the rows of one rank in an hour: those of the processes in a range.
 func (f *eventFile) rank(ctx context.Context, from, to int, hour int64) error {
-	places := make([]uint32, 0, to-from)
-	for _, p := range f.processes[from:to] {
-		places = append(places, p.places[hour])
-	}
-	it := f.from.rows.Merge(places...)
-	process := from
-	for r := it.Next(); r != nil; r = it.Next() {
-		if places[process-from] != r.place {
-			process = from + slices.Index(places, r.place)
-		}
+	rows := mergeOf(f.processes, from, to, hour)
+	for r := rows.next(); r != nil; r = rows.next() {
 		outer, outlasted := uint32(0), []taken(nil)
 		if f.name(r.name).phase == dftracer.PhaseComplete {
-			outer, outlasted = f.processes[process].lanes.begin(r)
+			outer, outlasted = f.processes[r.process].lanes.begin(&r.row)
 		}
-		if f.add(uint32(process), r, outer, outlasted); f.full() {
+		if f.add(uint32(r.process), &r.row, outer, outlasted); f.full() {
 			if err := cmp.Or(f.flush(), ctx.Err()); err != nil {
 				return err
 			}
 		}
 	}
-	return it.Err()
+	return cmp.Or(f.from.rows.Err(), rows.err)
 }

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -17,24 +18,23 @@ const (
 	argFile  = "fhash"
 )
 
-const (
-	usPerHour = 3600 * 1_000_000 // microseconds per folder
-	heldRows  = 128              // rows per process that are collected without the Builder's lock
-)
+// heldRows is the number of rows of a block, except for the last of a process.
+const heldRows = 128
 
 // Process adds the events of one process. It is not safe for concurrent use;
 // several of one Builder may be used concurrently.
 type Process struct {
 	*job.Process
 	to     *Builder
-	places map[int64]uint32 // by hour
-	hour   int64
-	place  uint32
+	hours  map[int64]*hour
 	lanes  lanes
 	names  cache[spanName]
 	groups cache[string]
 	files  cache[string]
-	rows   []row
+	rows   []row // not in a block
+
+	order  []rowOrder // for sorting
+	packed []byte     // of a block
 }
 
 // Add adds an event, or the name of a file for a hash. It keeps no reference to
@@ -54,8 +54,9 @@ func (p *Process) Add(ev *dftracer.Event) error {
 		return nil // framing
 	}
 	if len(p.rows) == heldRows {
-		if err := p.flush(); err != nil {
-			return err
+		p.pack()
+		if err := p.to.rows.Err(); err != nil {
+			return fmt.Errorf("dataset: %w", err)
 		}
 	}
 	if len(p.rows) < cap(p.rows) {
@@ -65,7 +66,7 @@ func (p *Process) Add(ev *dftracer.Event) error {
 	}
 	r := &p.rows[len(p.rows)-1]
 	*r = row{
-		place: p.placeOf(ev.TS), ts: ev.TS, dur: ev.Dur, tid: ev.TID, id: ev.ID, parent: max(ev.Parent, 0), level: int64(max(ev.Level, 0)),
+		ts: ev.TS, dur: ev.Dur, tid: ev.TID, id: ev.ID, parent: max(ev.Parent, 0), level: int64(max(ev.Level, 0)),
 		name: p.names.idOf(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}), args: r.args[:0],
 	}
 	for i := range ev.Args {
@@ -75,28 +76,6 @@ func (p *Process) Add(ev *dftracer.Event) error {
 		r.args = append(r.args, '}')
 	}
 	return nil
-}
-
-// flush passes the rows to the Builder.
-func (p *Process) flush() error {
-	err := p.to.add(p.rows)
-	p.rows = p.rows[:0]
-	return err
-}
-
-// placeOf returns the number for the process and the hour.
-func (p *Process) placeOf(ts int64) uint32 {
-	hour := max(ts, 0) / usPerHour
-	if p.hour == hour {
-		return p.place
-	}
-	at, ok := p.places[hour]
-	if !ok {
-		at = p.to.newPlace()
-		p.places[hour] = at
-	}
-	p.hour, p.place = hour, at
-	return at
 }
 
 // argument puts an argument into its column, or into the JSON of the others.

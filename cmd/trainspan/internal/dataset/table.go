@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,10 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/parquetfile"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/platform/columns"
-	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
-	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
 // groupRows is the number of rows of a row group. A row group has statistics,
@@ -118,80 +114,6 @@ func isParquet(f *os.File) error {
 		return errNoParquet
 	}
 	return nil
-}
-
-// row is an event that is not sorted yet. Values that many rows share are
-// numbers of tables.
-type row struct {
-	place   uint32 // process and hour
-	ts, dur int64
-	tid     int64
-	id      uint64
-	parent  int64 // 0 if none
-	level   int64
-	epoch   number
-	step    number
-	name    uint32 // category, name and phase
-	group   uint32 // 0 if none
-	file    uint32 // hash; 0 if none
-	args    []byte // JSON, may be empty
-}
-
-// number is an optional integer.
-type number struct {
-	value int64
-	known bool
-}
-
-// key orders the rows of one place, outer spans first.
-func (r *row) key() extsort.Key {
-	k := nest.KeyOf(r.ts, r.ts+r.dur, r.level)
-	return extsort.Key{Group: r.place, First: k.First, Second: k.Second}
-}
-
-const (
-	hasEpoch = 1 << iota
-	hasStep
-)
-
-func appendRow(dst []byte, r *row) []byte {
-	flags := byte(0)
-	if r.epoch.known {
-		flags |= hasEpoch
-	}
-	if r.step.known {
-		flags |= hasStep
-	}
-	dst = append(dst, flags)
-	for _, n := range [...]uint64{uint64(r.place), r.id, uint64(r.level), uint64(r.name), uint64(r.group), uint64(r.file)} {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	for _, n := range [...]int64{r.ts, r.dur, r.tid, r.parent} {
-		dst = binary.AppendVarint(dst, n)
-	}
-	if r.epoch.known {
-		dst = binary.AppendVarint(dst, r.epoch.value)
-	}
-	if r.step.known {
-		dst = binary.AppendVarint(dst, r.step.value)
-	}
-	return append(dst, r.args...)
-}
-
-func decodeRow(src []byte, r *row) error {
-	in := columns.NewReader(src)
-	flags := in.Uint()
-	r.place, r.id, r.level, r.name, r.group, r.file = uint32(in.Uint()), in.Uint(), int64(in.Uint()), uint32(in.Uint()), uint32(in.Uint()), uint32(in.Uint())
-	r.ts, r.dur, r.tid, r.parent = in.Int(), in.Int(), in.Int(), in.Int()
-	r.epoch, r.step = number{}, number{}
-	if flags&hasEpoch != 0 {
-		r.epoch = number{in.Int(), true}
-	}
-	if flags&hasStep != 0 {
-		r.step = number{in.Int(), true}
-	}
-	r.args = in.Rest()
-	return in.Err()
 }
 
 // table numbers values that many rows share, from 1. Its Builder's lock guards

@@ -170,8 +170,8 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error
 		for _, p := range procs {
 			row.First, row.Last = min(row.First, p.Start/1000), max(row.Last, p.LastSeen/1000)
 			row.Hosts = append(row.Hosts, p.Host)
-			for _, place := range b.procs[p].places {
-				row.Events += b.places[place]
+			for _, h := range b.procs[p].hours {
+				row.Events += h.n
 			}
 		}
 		slices.Sort(row.Hosts)

@@ -33,7 +33,6 @@ func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error
 	if err := b.flush(); err != nil {
 		return out.written, err
 	}
-	b.rows.Merge() // sorts the rows in memory before several goroutines read them
 	attempts := b.attempts(j)
 	names := fileNames(attempts)
 	var tables errgroup.Group
@@ -82,7 +81,7 @@ func (b *Builder) folders(j *Job) []*folder {
 		if p.RankKnown {
 			group = int64(p.Rank) / RanksPerFolder * RanksPerFolder
 		}
-		for hour := range proc.places {
+		for hour := range proc.hours {
 			k := key{group, hour}
 			if found[k] == nil {
 				found[k] = &folder{group: group, hour: hour, files: make(map[fileKey][]*Process)}
