@@ -67,7 +67,7 @@ func (p *Process) Add(ev *dftracer.Event) error {
 	r := &p.rows[len(p.rows)-1]
 	*r = row{
 		ts: ev.TS, dur: ev.Dur, tid: ev.TID, id: ev.ID, parent: max(ev.Parent, 0), level: int64(max(ev.Level, 0)),
-		name: p.names.idOf(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}), args: r.args[:0],
+		name: p.names.idOf(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}, ends(ev.Name)+len(ev.Cat)), args: r.args[:0],
 	}
 	for i := range ev.Args {
 		p.argument(r, &ev.Args[i])
@@ -91,10 +91,12 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 	}
 	switch {
 	case tracefile.KindOf(*arg) == tracefile.KindString && arg.Key == argGroup:
-		r.group = p.groups.idOf(p.to, &p.to.groups, arg.Text())
+		text := arg.Text()
+		r.group = p.groups.idOf(p.to, &p.to.groups, text, ends(text))
 		return
 	case arg.Key == argFile:
-		r.file = p.files.idOf(p.to, &p.to.files, arg.Text())
+		text := arg.Text()
+		r.file = p.files.idOf(p.to, &p.to.files, text, ends(text))
 		return
 	}
 	sep := byte(',')
@@ -108,14 +110,18 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 
 // cache holds one process's lookups in a table.
 type cache[K comparable] struct {
-	ids  map[K]uint32
-	last K
-	id   uint32
+	ids    map[K]uint32
+	recent [32]struct { // by a few bytes of the value, because a map is slow for every event
+		value K
+		id    uint32
+	}
 }
 
-func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint32 {
-	if c.id != 0 && k == c.last {
-		return c.id
+// idOf returns the number of a value. at is the same for equal values.
+func (c *cache[K]) idOf(b *Builder, t *table[K], k K, at int) uint32 {
+	last := &c.recent[uint(at)%uint(len(c.recent))]
+	if last.id != 0 && k == last.value {
+		return last.id
 	}
 	id, ok := c.ids[k]
 	if !ok {
@@ -127,8 +133,16 @@ func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint32 {
 		}
 		c.ids[k] = id
 	}
-	c.last, c.id = k, id
+	last.value, last.id = k, id
 	return id
+}
+
+// ends returns a number that differs between many texts.
+func ends(text string) int {
+	if text == "" {
+		return 0
+	}
+	return len(text) + int(text[0]) + 5*int(text[len(text)-1])
 }
 
 // lanes holds the open spans of one process, lane by lane.
