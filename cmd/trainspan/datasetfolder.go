@@ -147,7 +147,6 @@ func (l *datasetFolder) writeLedgers(ctx context.Context, jobs []*report.Job, o 
 		return nil, err
 	}
 	rows := dataset.New(0, "")
-	defer rows.Close() //nolint:errcheck // there are none
 	for i, acc := range accounts {
 		w, err := rows.Write(ctx, l.dir, &dataset.Job{Name: names[i], Job: acc.Job, Ledger: acc.Ledger, Part: true})
 		if err != nil {

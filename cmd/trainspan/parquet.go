@@ -61,8 +61,7 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	var accounts []account.Account
 	var steps *stepTable
 	discard := func() {
-		if rows != nil {
-			_ = rows.Close() // its contents are no longer needed
+		if steps != nil {
 			steps.close()
 		}
 	}

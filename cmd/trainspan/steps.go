@@ -269,18 +269,27 @@ const (
 
 var phaseNames = [phaseCount]string{"data", "copies", "forward", "backward", "optimizer", "comm", "checkpoint"}
 
-// phaseOf maps classes to phases.
-var phaseOf = map[vocab.Class]int{
-	vocab.ClassInputWait:      phaseData,
-	vocab.ClassInputWork:      phaseData,
-	vocab.ClassTransfer:       phaseCopies,
-	vocab.ClassForward:        phaseForward,
-	vocab.ClassBackward:       phaseBackward,
-	vocab.ClassOptimizer:      phaseOptimizer,
-	vocab.ClassCollective:     phaseComm,
-	vocab.ClassCheckpointSave: phaseCheckpoint,
-	vocab.ClassCheckpointLoad: phaseCheckpoint,
-}
+// phaseOf maps classes to phases; other classes have phaseCount. It is an array because it is looked up for
+// every span.
+var phaseOf = func() (of [vocab.Classes]int) {
+	for class := range of {
+		of[class] = phaseCount
+	}
+	for class, phase := range map[vocab.Class]int{
+		vocab.ClassInputWait:      phaseData,
+		vocab.ClassInputWork:      phaseData,
+		vocab.ClassTransfer:       phaseCopies,
+		vocab.ClassForward:        phaseForward,
+		vocab.ClassBackward:       phaseBackward,
+		vocab.ClassOptimizer:      phaseOptimizer,
+		vocab.ClassCollective:     phaseComm,
+		vocab.ClassCheckpointSave: phaseCheckpoint,
+		vocab.ClassCheckpointLoad: phaseCheckpoint,
+	} {
+		of[class] = phase
+	}
+	return of
+}()
 
 // stepRow is one step of one process, in nanoseconds.
 type stepRow struct {
@@ -348,21 +357,14 @@ func (t *stepTable) table(j *job.Job, add func(*dataset.Step) error) error {
 	for _, p := range j.Processes {
 		of[p] = true
 	}
-	optional := func(n int64) *int64 {
-		if n < 0 {
-			return nil
-		}
-		return &n
-	}
 	return t.sorted(func(p *job.Process, _ *stepRow) bool { return of[p] }, func(p *job.Process, r *stepRow) error {
 		row := dataset.Step{
-			Attempt: int32(p.Attempt), PID: p.PID, Step: r.step, Raw: optional(r.raw), Epoch: optional(r.epoch), Start: r.start / 1000, Dur: optional(r.dur),
+			Rank: -1, Attempt: int32(p.Attempt), PID: p.PID, Step: r.step, Raw: r.raw, Epoch: r.epoch, Start: r.start / 1000, Dur: r.dur,
 			Rule: p.Steps.Rule.String(), Data: r.phases[phaseData], Copies: r.phases[phaseCopies], Forward: r.phases[phaseForward],
 			Backward: r.phases[phaseBackward], Optimizer: r.phases[phaseOptimizer], Comm: r.phases[phaseComm], Checkpoint: r.phases[phaseCheckpoint],
 		}
 		if p.RankKnown {
-			rank := int32(p.Rank)
-			row.Rank = &rank
+			row.Rank = int32(p.Rank)
 		}
 		return add(&row)
 	})
@@ -377,17 +379,29 @@ type stepReader struct {
 	steps []job.Step
 	rows  []stepRow
 	named map[int64]int
-	at    int                          // the last step that has begun, -1 before the first one
-	until map[phasePlace]nest.Interval // the last span
+	at    int // the last step that has begun, -1 before the first one
+
+	threads map[int64]*lastSpans
+	thread  int64 // the one of last
+	last    *lastSpans
 }
 
-type phasePlace struct {
-	thread int64
-	phase  int
+// lastSpans holds the last span of each phase on a thread.
+type lastSpans [phaseCount]nest.Interval
+
+// on returns the last spans on a thread.
+func (s *stepReader) on(thread int64) *lastSpans {
+	if s.last == nil || s.thread != thread {
+		if s.thread, s.last = thread, s.threads[thread]; s.last == nil {
+			s.last = new(lastSpans)
+			s.threads[thread] = s.last
+		}
+	}
+	return s.last
 }
 
 func (s *stepReader) Begin(*account.Spans) {
-	s.steps, s.at, s.until = s.proc.Steps.All(), -1, make(map[phasePlace]nest.Interval)
+	s.steps, s.at, s.threads, s.last = s.proc.Steps.All(), -1, make(map[int64]*lastSpans), nil
 	s.rows, s.named = make([]stepRow, len(s.steps)), make(map[int64]int, len(s.steps))
 	for i := range s.steps {
 		st := &s.steps[i]
@@ -403,25 +417,28 @@ func (s *stepReader) Begin(*account.Spans) {
 }
 
 func (s *stepReader) Row(r *account.Row) {
-	phase, counts := phaseOf[r.Class]
-	if !counts || r.OfDevice || r.End == job.NoEnd || r.Background && phase != phaseComm {
+	phase := phaseOf[r.Class]
+	if phase == phaseCount || r.OfDevice || r.End == job.NoEnd || r.Background && phase != phaseComm {
 		return
 	}
 	for s.at+1 < len(s.steps) && s.steps[s.at+1].Start <= r.Start {
 		s.at++
 	}
-	to := s.at
-	if i, ok := s.named[r.Number]; ok && phase == phaseComm && r.Number >= 0 {
-		to = i
-	} else if to < 0 || r.Start >= s.steps[to].End {
-		return
+	to, known := s.at, false
+	if phase == phaseComm && r.Number >= 0 {
+		to, known = s.named[r.Number]
 	}
-	k := phasePlace{r.Thread, phase}
-	last := s.until[k]
+	if !known {
+		if to = s.at; to < 0 || r.Start >= s.steps[to].End {
+			return
+		}
+	}
+	at := &s.on(r.Thread)[phase]
+	last := *at
 	if r.End <= last.End {
 		return
 	}
-	s.until[k] = nest.Interval{Start: r.Start, End: r.End}
+	*at = nest.Interval{Start: r.Start, End: r.End}
 	from := r.Start
 	if from == last.Start { // the outer one of both
 		from = last.End

@@ -54,7 +54,6 @@ func convert(t *testing.T, memory int, traces string) (string, dataset.Written) 
 		t.Fatal(err)
 	}
 	rows := dataset.New(memory, t.TempDir())
-	defer func() { _ = rows.Close() }() // its contents are no longer needed
 	set.Events = func(p *job.Process) func(*dftracer.Event) {
 		to := rows.Process(p)
 		return func(ev *dftracer.Event) {

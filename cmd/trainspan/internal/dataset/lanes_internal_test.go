@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,7 +10,7 @@ import (
 
 // enclosing is a simple begin: of the spans that contain the row, it returns
 // the last one.
-func enclosing(rows []row, at int) (name uint64) {
+func enclosing(rows []row, at int) (name uint32) {
 	r := &rows[at]
 	for i := range rows[:at] {
 		if o := &rows[i]; o.tid == r.tid && o.ts+o.dur > r.ts && o.ts+o.dur >= r.ts+r.dur {
@@ -26,12 +25,9 @@ func TestBegin(t *testing.T) {
 	for range 300 {
 		rows := make([]row, 60)
 		for i := range rows {
-			rows[i] = row{ts: rng.Int64N(40), dur: rng.Int64N(1 + rng.Int64N(20)), tid: rng.Int64N(2), level: rng.Int64N(3), name: uint64(i + 1)}
+			rows[i] = row{ts: rng.Int64N(40), dur: rng.Int64N(1 + rng.Int64N(20)), tid: rng.Int64N(2), level: rng.Int64N(3), name: uint32(i + 1)}
 		}
-		slices.SortStableFunc(rows, func(a, b row) int {
-			x, y := a.key(), b.key()
-			return cmp.Or(cmp.Compare(x.First, y.First), cmp.Compare(x.Second, y.Second))
-		})
+		slices.SortStableFunc(rows, func(a, b row) int { return a.compare(&b) })
 		var l lanes
 		for i := range rows {
 			if got, _ := l.begin(&rows[i]); got != enclosing(rows, i) {

@@ -57,7 +57,7 @@ func keyOf(p *job.Process) fileKey {
 func (b *Builder) attempts(j *Job) map[int][]*job.Process {
 	out := make(map[int][]*job.Process)
 	for _, p := range slices.Concat(j.Job.Processes, j.Job.Helpers) {
-		if proc := b.procs[p]; proc != nil && len(proc.places) > 0 {
+		if proc := b.procs[p]; proc != nil && len(proc.hours) > 0 {
 			out[p.Attempt] = append(out[p.Attempt], p)
 		}
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -17,24 +18,23 @@ const (
 	argFile  = "fhash"
 )
 
-const (
-	usPerHour = 3600 * 1_000_000 // microseconds per folder
-	heldRows  = 128              // rows per process that are collected without the Builder's lock
-)
+// heldRows is the number of rows of a block, except for the last of a process.
+const heldRows = 128
 
 // Process adds the events of one process. It is not safe for concurrent use;
 // several of one Builder may be used concurrently.
 type Process struct {
 	*job.Process
 	to     *Builder
-	places map[int64]uint32 // by hour
-	hour   int64
-	place  uint32
+	hours  map[int64]*hour
 	lanes  lanes
 	names  cache[spanName]
 	groups cache[string]
 	files  cache[string]
-	rows   []row
+	rows   []row // not in a block
+
+	order  []rowOrder // for sorting
+	packed []byte     // of a block
 }
 
 // Add adds an event, or the name of a file for a hash. It keeps no reference to
@@ -54,8 +54,9 @@ func (p *Process) Add(ev *dftracer.Event) error {
 		return nil // framing
 	}
 	if len(p.rows) == heldRows {
-		if err := p.flush(); err != nil {
-			return err
+		p.pack()
+		if err := p.to.rows.Err(); err != nil {
+			return fmt.Errorf("dataset: %w", err)
 		}
 	}
 	if len(p.rows) < cap(p.rows) {
@@ -65,8 +66,8 @@ func (p *Process) Add(ev *dftracer.Event) error {
 	}
 	r := &p.rows[len(p.rows)-1]
 	*r = row{
-		place: p.placeOf(ev.TS), ts: ev.TS, dur: ev.Dur, tid: ev.TID, id: ev.ID, parent: max(ev.Parent, 0), level: int64(max(ev.Level, 0)),
-		name: p.names.idOf(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}), args: r.args[:0],
+		ts: ev.TS, dur: ev.Dur, tid: ev.TID, id: ev.ID, parent: max(ev.Parent, 0), level: int64(max(ev.Level, 0)),
+		name: p.names.idOf(p.to, &p.to.names, spanName{ev.Cat, ev.Name, ev.Phase}, ends(ev.Name)+len(ev.Cat)), args: r.args[:0],
 	}
 	for i := range ev.Args {
 		p.argument(r, &ev.Args[i])
@@ -75,28 +76,6 @@ func (p *Process) Add(ev *dftracer.Event) error {
 		r.args = append(r.args, '}')
 	}
 	return nil
-}
-
-// flush passes the rows to the Builder.
-func (p *Process) flush() error {
-	err := p.to.add(p.rows)
-	p.rows = p.rows[:0]
-	return err
-}
-
-// placeOf returns the number for the process and the hour.
-func (p *Process) placeOf(ts int64) uint32 {
-	hour := max(ts, 0) / usPerHour
-	if p.hour == hour {
-		return p.place
-	}
-	at, ok := p.places[hour]
-	if !ok {
-		at = p.to.newPlace()
-		p.places[hour] = at
-	}
-	p.hour, p.place = hour, at
-	return at
 }
 
 // argument puts an argument into its column, or into the JSON of the others.
@@ -112,10 +91,12 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 	}
 	switch {
 	case tracefile.KindOf(*arg) == tracefile.KindString && arg.Key == argGroup:
-		r.group = p.groups.idOf(p.to, &p.to.groups, arg.Text())
+		text := arg.Text()
+		r.group = p.groups.idOf(p.to, &p.to.groups, text, ends(text))
 		return
 	case arg.Key == argFile:
-		r.file = p.files.idOf(p.to, &p.to.files, arg.Text())
+		text := arg.Text()
+		r.file = p.files.idOf(p.to, &p.to.files, text, ends(text))
 		return
 	}
 	sep := byte(',')
@@ -129,14 +110,18 @@ func (p *Process) argument(r *row, arg *dftracer.Arg) {
 
 // cache holds one process's lookups in a table.
 type cache[K comparable] struct {
-	ids  map[K]uint64
-	last K
-	id   uint64
+	ids    map[K]uint32
+	recent [32]struct { // by a few bytes of the value, because a map is slow for every event
+		value K
+		id    uint32
+	}
 }
 
-func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
-	if c.id != 0 && k == c.last {
-		return c.id
+// idOf returns the number of a value. at is the same for equal values.
+func (c *cache[K]) idOf(b *Builder, t *table[K], k K, at int) uint32 {
+	last := &c.recent[uint(at)%uint(len(c.recent))]
+	if last.id != 0 && k == last.value {
+		return last.id
 	}
 	id, ok := c.ids[k]
 	if !ok {
@@ -144,25 +129,33 @@ func (c *cache[K]) idOf(b *Builder, t *table[K], k K) uint64 {
 		id = t.idOf(k)
 		b.mu.Unlock()
 		if c.ids == nil {
-			c.ids = make(map[K]uint64)
+			c.ids = make(map[K]uint32)
 		}
 		c.ids[k] = id
 	}
-	c.last, c.id = k, id
+	last.value, last.id = k, id
 	return id
+}
+
+// ends returns a number that differs between many texts.
+func ends(text string) int {
+	if text == "" {
+		return 0
+	}
+	return len(text) + int(text[0]) + 5*int(text[len(text)-1])
 }
 
 // lanes holds the open spans of one process, lane by lane.
 type lanes struct {
-	open  map[int64]*nest.Stack[uint64]
-	last  *nest.Stack[uint64]
+	open  map[int64]*nest.Stack[uint32]
+	last  *nest.Stack[uint32]
 	tid   int64
 	taken []taken
 }
 
 // taken is the part of a span's time that belongs to another span.
 type taken struct {
-	name uint64
+	name uint32
 	us   int64
 }
 
@@ -170,13 +163,13 @@ type taken struct {
 // returns the name of the innermost open span that contains the whole row, or
 // 0, and the spans that the row outlasts. The slice is valid until the next
 // call.
-func (l *lanes) begin(r *row) (outer uint64, outlasted []taken) {
+func (l *lanes) begin(r *row) (outer uint32, outlasted []taken) {
 	if l.last == nil || l.tid != r.tid {
 		if l.open == nil {
-			l.open = make(map[int64]*nest.Stack[uint64])
+			l.open = make(map[int64]*nest.Stack[uint32])
 		}
 		if l.last, l.tid = l.open[r.tid], r.tid; l.last == nil {
-			l.last = new(nest.Stack[uint64])
+			l.last = new(nest.Stack[uint32])
 			l.open[r.tid] = l.last
 		}
 	}

@@ -1,20 +1,15 @@
 package dataset
 
 import (
-	"encoding/binary"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/parquetfile"
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/platform/columns"
-	"github.com/trainspan/trainspan/internal/platform/extsort"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
-	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
 // groupRows is the number of rows of a row group. A row group has statistics,
@@ -30,21 +25,33 @@ type output struct {
 	written Written
 	drafts  []*fswrite.Draft // complete files without their names, if the Job is a part
 
-	events sync.Pool // writers of events, whose memory is reused for the next file
+	events sync.Pool // files of events, whose memory is reused for the next one
+}
+
+// options returns the options of parquet-go for a table.
+func (o *output) options() []parquet.WriterOption {
+	return []parquet.WriterOption{
+		parquet.KeyValueMetadata("trainspan.schema", Version),
+		parquet.KeyValueMetadata("trainspan.run", o.job.Name),
+		parquet.CreatedBy("trainspan", "", ""),
+	}
+}
+
+// schemaOf returns the schema of a table whose rows are sorted by some columns.
+func schemaOf[T any](o *output, sorted ...string) (*parquetfile.Schema, error) {
+	return parquetfile.SchemaOf[T](sorted, o.options()...)
 }
 
 // tableFile is a Parquet file that is being written.
-type tableFile[T any] struct {
+type tableFile struct {
 	to    *output
 	draft *fswrite.Draft
 	size  int64
-	*parquet.GenericWriter[T]
 }
 
-// createTable begins a file, sorted by the given columns, with a pooled writer
-// if there is one. pool may be nil.
-func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...string) (*tableFile[T], error) {
-	path := filepath.Join(to.dir, name)
+// create begins a file.
+func (o *output) create(name string) (*tableFile, error) {
+	path := filepath.Join(o.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // data to be read by others
 		return nil, err
 	}
@@ -52,50 +59,19 @@ func createTable[T any](to *output, pool *sync.Pool, name string, sorted ...stri
 	if err != nil {
 		return nil, err
 	}
-	t := &tableFile[T]{to: to, draft: draft}
-	if pool != nil {
-		if w, ok := pool.Get().(*parquet.GenericWriter[T]); ok {
-			w.Reset(countedWriter{draft, &t.size})
-			t.GenericWriter = w
-			return t, nil
-		}
-	}
-	var columns []parquet.SortingColumn
-	for _, name := range sorted {
-		columns = append(columns, parquet.Ascending(name))
-	}
-	t.GenericWriter = parquet.NewGenericWriter[T](countedWriter{draft, &t.size},
-		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.MaxRowsPerRowGroup(groupRows),
-		parquet.DataPageStatistics(false), // the page index has the same bounds
-		// These are not searched by range, and comparing strings is expensive.
-		parquet.SkipPageBounds("args"), parquet.SkipPageBounds("outer_cat"), parquet.SkipPageBounds("outer_name"), parquet.SkipPageBounds("host"),
-		parquet.SortingWriterConfig(parquet.SortingColumns(columns...)),
-		parquet.KeyValueMetadata("trainspan.schema", Version),
-		parquet.KeyValueMetadata("trainspan.run", to.job.Name),
-		parquet.CreatedBy("trainspan", "", ""),
-	)
-	return t, nil
+	return &tableFile{to: o, draft: draft}, nil
 }
 
-// countedWriter counts the bytes written.
-type countedWriter struct {
-	io.Writer
-	size *int64
-}
-
-func (w countedWriter) Write(p []byte) (int, error) {
-	n, err := w.Writer.Write(p)
-	*w.size += int64(n)
+// Write implements io.Writer and counts the bytes.
+func (t *tableFile) Write(p []byte) (int, error) {
+	n, err := t.draft.Write(p)
+	t.size += int64(n)
 	return n, err
 }
 
-// close ends the file and counts its n rows, or discards it if err is not nil,
-// which means that it is incomplete.
-func (t *tableFile[T]) close(rows *int64, n int64, err error) error {
-	if err == nil {
-		err = t.Close()
-	}
+// close gives the file its name and counts its n rows, or discards it if err is
+// not nil, which means that it is incomplete.
+func (t *tableFile) close(rows *int64, n int64, err error) error {
 	if err != nil {
 		t.draft.Discard()
 		return err
@@ -140,102 +116,28 @@ func isParquet(f *os.File) error {
 	return nil
 }
 
-// row is an event that is not sorted yet. Values that many rows share are
-// numbers of tables.
-type row struct {
-	place   uint32 // process and hour
-	ts, dur int64
-	tid     int64
-	id      uint64
-	parent  int64 // 0 if none
-	level   int64
-	epoch   number
-	step    number
-	name    uint64 // category, name and phase
-	group   uint64 // 0 if none
-	file    uint64 // hash; 0 if none
-	args    []byte // JSON, may be empty
-}
-
-// number is an optional integer.
-type number struct {
-	value int64
-	known bool
-}
-
-// key orders the rows of one place, outer spans first.
-func (r *row) key() extsort.Key {
-	k := nest.KeyOf(r.ts, r.ts+r.dur, r.level)
-	return extsort.Key{Group: r.place, First: k.First, Second: k.Second}
-}
-
-const (
-	hasEpoch = 1 << iota
-	hasStep
-)
-
-func appendRow(dst []byte, r *row) []byte {
-	flags := byte(0)
-	if r.epoch.known {
-		flags |= hasEpoch
-	}
-	if r.step.known {
-		flags |= hasStep
-	}
-	dst = append(dst, flags)
-	for _, n := range [...]uint64{uint64(r.place), r.id, uint64(r.level), r.name, r.group, r.file} {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	for _, n := range [...]int64{r.ts, r.dur, r.tid, r.parent} {
-		dst = binary.AppendVarint(dst, n)
-	}
-	if r.epoch.known {
-		dst = binary.AppendVarint(dst, r.epoch.value)
-	}
-	if r.step.known {
-		dst = binary.AppendVarint(dst, r.step.value)
-	}
-	return append(dst, r.args...)
-}
-
-func decodeRow(src []byte, r *row) error {
-	in := columns.NewReader(src)
-	flags := in.Uint()
-	r.place, r.id, r.level, r.name, r.group, r.file = uint32(in.Uint()), in.Uint(), int64(in.Uint()), in.Uint(), in.Uint(), in.Uint()
-	r.ts, r.dur, r.tid, r.parent = in.Int(), in.Int(), in.Int(), in.Int()
-	r.epoch, r.step = number{}, number{}
-	if flags&hasEpoch != 0 {
-		r.epoch = number{in.Int(), true}
-	}
-	if flags&hasStep != 0 {
-		r.step = number{in.Int(), true}
-	}
-	r.args = in.Rest()
-	return in.Err()
-}
-
 // table numbers values that many rows share, from 1. Its Builder's lock guards
 // it.
 type table[K comparable] struct {
-	ids  map[K]uint64
+	ids  map[K]uint32
 	list []K
 }
 
-func (t *table[K]) idOf(k K) uint64 {
+func (t *table[K]) idOf(k K) uint32 {
 	id, ok := t.ids[k]
 	if !ok {
 		if t.ids == nil {
-			t.ids = make(map[K]uint64)
+			t.ids = make(map[K]uint32)
 		}
 		t.list = append(t.list, k)
-		id = uint64(len(t.list))
+		id = uint32(len(t.list))
 		t.ids[k] = id
 	}
 	return id
 }
 
 // value returns the value of a number.
-func (t *table[K]) value(id uint64) *K { return &t.list[id-1] }
+func (t *table[K]) value(id uint32) *K { return &t.list[id-1] }
 
 // spanName holds the values that spans of one kind share.
 type spanName struct {
