@@ -65,6 +65,9 @@ func (s *Steps) Then(next *Steps) Steps {
 
 // drop drops the single steps.
 func (s *Steps) drop() {
+	if of := s.found[vocab.StepIteration]; cap(of) > fewSteps {
+		stepMemory.Put(&of)
+	}
 	*s = Steps{made: true, Begun: s.Begun, GoesOn: s.GoesOn, Rule: s.Rule, Contradiction: s.Contradiction, Count: s.Count, Unnumbered: s.Unnumbered, Local: s.Local}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile"
@@ -165,13 +166,28 @@ func (s *Steps) Add(sp *Span) {
 	if r == vocab.StepCompute {
 		c.Epoch = Unknown // DLIO writes 0 in all of them
 	}
-	if n := len(s.found[r]); n == cap(s.found[r]) {
-		s.found[r] = slices.Grow(s.found[r], max(n, 16)) // append grows by a quarter, and copies more
-	}
-	s.found[r] = append(s.found[r], c)
+	s.found[r] = addStep(s.found[r], c)
 	if r == vocab.StepIteration && len(s.found[r]) == 1 { // drops what only other rules need
 		*s = Steps{found: [vocab.StepRules][]Step{vocab.StepIteration: s.found[r]}, starts: s.starts, epochs: s.epochs, loads: s.loads, restored: s.restored, training: s.training}
 	}
+}
+
+// stepMemory has lists for more than fewSteps steps, of processes that have been read.
+var stepMemory sync.Pool
+
+const fewSteps = 64
+
+// addStep appends a step.
+func addStep(list []Step, st Step) []Step {
+	if n := len(list); n == cap(list) {
+		if n == fewSteps {
+			if of, ok := stepMemory.Get().(*[]Step); ok {
+				return append(append((*of)[:0], list...), st)
+			}
+		}
+		list = slices.Grow(list, max(n, 16)) // append grows by a quarter, and copies more
+	}
+	return append(list, st)
 }
 
 // usesExplicit reports whether Add uses spans of a class and a lane while the

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/columns"
@@ -39,20 +40,31 @@ const (
 	segColumns       = 3
 	overlapColumns   = 4
 	iterationColumns = 10
+	mostColumns      = 10
 )
 
 // rowPacker packs rows one by one.
 type rowPacker struct {
 	rows
 	spill *extsort.Blocks
-	data  []byte // of the last part
-	cols  [][packBlock]int64
-	held  int
+	packMemory
+	held int
 }
+
+type packMemory struct {
+	data []byte // of the last part
+	cols [][packBlock]int64
+}
+
+var packMemories sync.Pool
 
 func (p *rowPacker) add(values ...int64) {
 	if p.cols == nil {
-		p.cols = make([][packBlock]int64, len(values))
+		if of, ok := packMemories.Get().(*packMemory); ok {
+			p.data, p.cols = of.data, of.cols[:len(values)]
+		} else {
+			p.cols = make([][packBlock]int64, len(values), mostColumns)
+		}
 	}
 	for c, v := range values {
 		p.cols[c][p.held] = v
@@ -81,6 +93,11 @@ func (p *rowPacker) endPart() {
 func (p *rowPacker) done() rows {
 	p.flush()
 	p.endPart()
+	if p.cols != nil {
+		of := p.packMemory
+		packMemories.Put(&of)
+		p.packMemory = packMemory{}
+	}
 	return p.rows
 }
 

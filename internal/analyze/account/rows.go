@@ -132,6 +132,7 @@ func (s *rowStore) add(r Row) {
 type rowMemory struct {
 	blocks, free [][]Row
 	keys         []rowKey
+	runs         stats.Runs[rowKey]
 }
 
 var rowMemories sync.Pool
@@ -141,7 +142,7 @@ var rowMemories sync.Pool
 func (m *rowMemory) block(n int) []Row {
 	if m.free == nil {
 		if of, ok := rowMemories.Get().(*rowMemory); ok {
-			m.free, m.keys = of.free, of.keys
+			m.free, m.keys, m.runs = of.free, of.keys, of.runs
 		}
 	}
 	k := len(m.free)
@@ -212,7 +213,7 @@ func (s *rowStore) inMemory() func() []Row {
 			keys = append(keys, rowKey{s.blocks[b][i].Start, int32(len(keys))})
 		}
 	}
-	stats.SortRuns(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
+	s.runs.Sort(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
 	s.keys = keys
 	i := 0
 	return func() []Row {
@@ -235,7 +236,7 @@ func (s *rowStore) close() error {
 		}
 	}
 	if len(s.free) > 0 {
-		rowMemories.Put(&rowMemory{free: s.free, keys: s.keys})
+		rowMemories.Put(&rowMemory{free: s.free, keys: s.keys, runs: s.runs})
 	}
 	s.rowMemory = rowMemory{}
 	if s.sorter != nil {

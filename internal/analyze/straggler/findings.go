@@ -155,7 +155,7 @@ func (j *job) behindLoader() *finding.Finding {
 func (j *job) slowRanks(late *lateSet, ranks []int, gain float64) *finding.Finding {
 	f := j.finding(finding.SlowRanks, ranks, "", gain)
 	f.Causes = map[int]string{}
-	usual := j.without(ranks)
+	usual := late.without(j, ranks)
 	for _, r := range ranks {
 		f.Causes[j.ranks[r]] = causeOf(j.rowsOf(r, usual, late.first, late.end, causePart))
 	}
@@ -235,9 +235,9 @@ func (j *job) lateSets(e [][]float64, lv levels) (out []*lateSet) {
 			set.chances[l.rank] = l.chance
 		}
 		set.like = j.likeOthers(set.ranks)
-		usual := j.without(set.ranks)
+		set.usual = j.without(set.ranks)
 		for _, r := range set.ranks {
-			set.rows[r] = j.rowsOf(r, usual, set.first, set.end, repairPart)
+			set.rows[r] = j.rowsOf(r, set.usual, set.first, set.end, repairPart)
 		}
 		out = append(out, set)
 	}

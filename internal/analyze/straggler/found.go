@@ -168,7 +168,16 @@ func (m *moments) correlation() float64 { return m.xy / math.Sqrt(m.xx*m.yy) }
 type lateSet struct {
 	ranks      []int
 	rows       map[int][]int
-	like       *likeness // of the ranks that are not late
+	like       *likeness  // of the ranks that are not late
+	usual      *reference // the same
 	first, end int
 	chances    map[int]float64 // by rank: see lateRank.chance
+}
+
+// without returns the times of the ranks other than some of the set.
+func (l *lateSet) without(j *job, ranks []int) *reference {
+	if len(ranks) == len(l.ranks) {
+		return l.usual
+	}
+	return j.without(ranks)
 }

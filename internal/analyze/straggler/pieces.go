@@ -158,16 +158,16 @@ func (rp *replayer) setPiece(a *actor, n int, own *[phases]float64) {
 	if rp.plain[r] {
 		return
 	}
-	for k := range rp.repairs {
-		like := rp.repairs[k].like
-		if like == nil {
+	for p := range phases {
+		row := rowOf(device, p)
+		all := rp.w.time(row, rp.s, r)
+		if all == 0 || p == Input && rp.w.slack != nil {
 			continue
 		}
-		for p := range phases {
-			row := rowOf(device, p)
+		for k := range rp.repairs {
 			at := (r*rows+row)*rp.k + k
-			all, by := rp.w.time(row, rp.s, r), rp.byRow[at]
-			if all == 0 || by == 1 && like.but != nil || p == Input && rp.w.slack != nil {
+			like, by := rp.repairs[k].like, rp.byRow[at]
+			if like == nil || by == 1 && like.but != nil {
 				continue
 			}
 			part, ok := like.part(rp.w.roleOf[r], device, n, p)

@@ -24,6 +24,7 @@ const (
 // reducer converts the spans of a step into a program. It reuses its buffers.
 type reducer struct {
 	all     []Span
+	runs    stats.Runs[Span]
 	stack   nest.Stack[int]
 	host    []cut
 	device  []cut
@@ -42,7 +43,7 @@ type cut struct {
 func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	t := tail{step: st.Number, done: st.End != 0 || st.Start == 0, entered: rd.entered[:0]}
 	rd.all = append(rd.all[:0], st.Spans...)
-	stats.SortRuns(rd.all, compareSpans)
+	rd.runs.Sort(rd.all, compareSpans)
 	findLanes(rd.all)
 	from, to := int64(math.MaxInt64), int64(math.MinInt64)
 	if st.Start != 0 {

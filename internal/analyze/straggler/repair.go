@@ -47,7 +47,7 @@ func (j *job) rowsOf(r int, usual *reference, from, to int, least float64) []int
 // repairRanks returns a repair that sets the work of some ranks of a set, while they are late, to the median
 // time of the other ranks, split among intervals as the ranks that are not late split it.
 func (j *job) repairRanks(late *lateSet, ranks []int) repair {
-	usual := j.without(ranks)
+	usual := late.without(j, ranks)
 	return repair{ranks: ranks, like: late.like, work: func(s, r, row int) float64 {
 		own := j.time(row, s, r)
 		if s < late.first || s >= late.end || own == 0 || !slices.Contains(late.rows[r], row) {
@@ -79,7 +79,9 @@ func (j *job) repairBalance() repair {
 			for i := range j.ranks {
 				n := float64(len(j.roles[j.roleOf[i]]))
 				for k := range rows {
-					mean[j.roleOf[i]*rows+k] += j.time(k, s, i) / n
+					if j.row[k] != nil {
+						mean[j.roleOf[i]*rows+k] += j.time(k, s, i) / n
+					}
 				}
 			}
 		}

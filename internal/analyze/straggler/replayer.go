@@ -55,7 +55,7 @@ type actor struct {
 	// For a lane: how long it waited for others in this round, and the last rank it waited for.
 	waited  int64
 	culprit int
-	at      string // the group of its last wait
+	at      int // the group of its last wait
 	// Composition of its time and, for a lane, of the time of its host at each launch. Only kept for a wait
 	// budget.
 	path  path
@@ -181,7 +181,7 @@ type budget struct {
 	names  []string
 	nameOf []int // of each rank
 	cells  []float64
-	groups map[string]float64
+	groups []float64 // by group - messages
 	phases path
 }
 

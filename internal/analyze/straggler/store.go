@@ -225,8 +225,21 @@ func (p *program) worked() bool {
 
 // alike reports whether two programs have the same sequence of pieces, ignoring times.
 func (p *program) alike(o *program) bool {
-	return slices.EqualFunc(p.host, o.host, func(x, y piece) bool { return x.code() == y.code() }) &&
-		slices.EqualFunc(p.lanes, o.lanes, func(x, y laneOp) bool { return x.code() == y.code() && x.lane == y.lane })
+	same := func(x, y *piece) bool { return x.kind == y.kind && x.phase == y.phase && x.group == y.group }
+	if len(p.host) != len(o.host) || len(p.lanes) != len(o.lanes) {
+		return false
+	}
+	for i := range p.host {
+		if !same(&p.host[i], &o.host[i]) {
+			return false
+		}
+	}
+	for i := range p.lanes {
+		if x, y := &p.lanes[i], &o.lanes[i]; x.lane != y.lane || !same(&x.piece, &y.piece) {
+			return false
+		}
+	}
+	return true
 }
 
 // A program is packed as a difference to the previous one in its block: its number, start and tokens as

@@ -50,14 +50,25 @@ func (w *Waits) RankOf(i int) (rank int, ok bool) {
 	return rank, err == nil
 }
 
-const (
-	mostWaitNames = 64
-	messages      = "messages"
-)
+const mostWaitNames = 64
+
+// messages is the number of messages in place of that of a group.
+const messages = -2
+
+// groupName returns the name of a group, or of all ranks or messages, in a wait budget.
+func (g *graph) groupName(group int) string {
+	switch {
+	case group == messages:
+		return "messages"
+	case group < 0 || g.groups[group].name == "":
+		return "all ranks"
+	}
+	return g.groups[group].name
+}
 
 func (g *graph) newBudget() *budget {
 	n := len(g.ranks)
-	b := &budget{by: "rank", nameOf: make([]int, n), groups: map[string]float64{}}
+	b := &budget{by: "rank", nameOf: make([]int, n), groups: make([]float64, len(g.groups)-messages)}
 	hosts := map[string]bool{}
 	for r := range n {
 		hosts[g.info[r].Host] = true
@@ -85,9 +96,9 @@ func (g *graph) newBudget() *budget {
 }
 
 // add counts a wait of one rank for another. long is the path of the culprit, short the path of the waiter.
-func (b *budget) add(waiter, culprit int, group string, wait float64, short, long *path) {
+func (b *budget) add(waiter, culprit, group int, wait float64, short, long *path) {
 	b.cells[b.nameOf[waiter]*len(b.names)+b.nameOf[culprit]] += wait
-	b.groups[group] += wait
+	b.groups[group-messages] += wait
 	var more path
 	all := 0.0
 	for p := range more {
@@ -98,7 +109,9 @@ func (b *budget) add(waiter, culprit int, group string, wait float64, short, lon
 		more[phases], all = 1, 1
 	}
 	for p, d := range more {
-		b.phases[p] += wait * d / all
+		if d > 0 {
+			b.phases[p] += wait * d / all
+		}
 	}
 }
 
@@ -107,6 +120,12 @@ func (j *job) waits(was *outcome) *Waits {
 	b := was.budget
 	if b == nil || !was.finished || j.rounds() < 1 || !was.met {
 		return nil
+	}
+	groups := make(map[string]float64)
+	for i, d := range b.groups {
+		if d > 0 {
+			groups[j.groupName(i+messages)] += d
+		}
 	}
 	w := &Waits{By: b.by, Names: b.names}
 	for i, d := range b.cells {
@@ -117,8 +136,8 @@ func (j *job) waits(was *outcome) *Waits {
 	}
 	slices.SortStableFunc(w.Cells, func(x, y WaitCell) int { return cmp.Compare(y.Time, x.Time) })
 	w.Share = float64(w.Total) / (was.span(0, j.from, len(j.steps)) * float64(len(j.ranks)))
-	w.Bubble = int64(math.Round(b.groups[messages]))
-	for name, d := range b.groups {
+	w.Bubble = int64(math.Round(b.groups[0]))
+	for name, d := range groups {
 		w.Group = append(w.Group, WaitPart{name, int64(math.Round(d))})
 	}
 	for p, d := range b.phases {
@@ -172,7 +191,7 @@ func (rp *replayer) joined(a, l *actor, took int64) {
 }
 
 // waits records that a rank waited for another one, in a group or for a message.
-func (rp *replayer) waits(r, culprit int, group string, wait int64, short, long *path) {
+func (rp *replayer) waits(r, culprit, group int, wait int64, short, long *path) {
 	rp.out.wait[rp.w.stepIndex(rp.s, r)] += float32(wait)
 	rp.roundOf[culprit] += wait
 	if rp.s >= rp.w.from && wait > 0 {
@@ -196,21 +215,17 @@ func (rp *replayer) account(m *meeting) {
 		took += v
 	}
 	list[rp.s] = took
-	name := "all ranks"
-	if m.group >= 0 && w.groups[m.group].name != "" {
-		name = w.groups[m.group].name
-	}
 	last := slices.IndexFunc(m.waiters, func(mw waiter) bool { return mw.a.rank == m.Last })
 	long := m.waiters[last].a.path
 	for _, mw := range m.waiters {
 		wait := m.Wait(mw.took)
 		if mw.a.lane == 1 { // a wait on a lane costs nothing until the host joins
 			if mw.a.waited += wait; wait > 0 {
-				mw.a.culprit, mw.a.at = m.Last, name
+				mw.a.culprit, mw.a.at = m.Last, m.group
 			}
 		} else {
 			o.transfer[w.stepIndex(rp.s, mw.a.rank)] += float32(mw.took - wait)
-			rp.waits(mw.a.rank, m.Last, name, wait, &mw.a.path, &long)
+			rp.waits(mw.a.rank, m.Last, m.group, wait, &mw.a.path, &long)
 		}
 		mw.a.path = long
 		mw.a.path[phases] += float64(m.Least)

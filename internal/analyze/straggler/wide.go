@@ -163,7 +163,44 @@ func (j *job) unevenPieces(o *outcome, k int, gain float64) *finding.Finding {
 
 // imbalance returns the finding on uneven work, or nil if one rank accounts for most of it.
 func (j *job) imbalance(e [][]float64, gain float64) *finding.Finding {
-	// Find the kinds of work with the most excess of the slowest rank in each round.
+	// Count the steps in which a rank is late, and how often each rank is the latest.
+	var over []float64
+	last := make([]int, len(j.ranks))
+	for s := range j.rounds() {
+		most, who := leastBalance*j.typical(), -1
+		for r := range e {
+			if e[r] != nil && e[r][s] > most {
+				most, who = e[r][s], r
+			}
+		}
+		if who >= 0 {
+			over = append(over, most)
+			last[who]++
+		}
+	}
+	// With two ranks, one of them is the latest in more than half of the steps by chance.
+	n := len(over)
+	follows := j.followsTokens(e)
+	if most := slices.Max(last); !follows && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
+		return nil
+	}
+	cause := finding.CauseWork
+	if !follows {
+		cause = j.unevenKinds()
+	}
+	f := j.finding(finding.Imbalance, nil, cause, gain)
+	f.Pattern = finding.MostSteps
+	if 2*n < j.rounds() {
+		f.Pattern = finding.SingleSteps
+	}
+	f.Evidence = &finding.Evidence{Affected: n, Interval: j.rounds(), Judged: j.rounds()}
+	meanExcess(f.Evidence, over)
+	return f
+}
+
+// unevenKinds returns what the kinds of work with the most excess of the slowest rank in each round have in
+// common.
+func (j *job) unevenKinds() string {
 	var parts [rows]float64
 	all := j.without(nil)
 	for row := range rows {
@@ -190,37 +227,7 @@ func (j *job) imbalance(e [][]float64, gain float64) *finding.Finding {
 			list = append(list, row)
 		}
 	}
-	f := j.finding(finding.Imbalance, nil, causeOf(list), gain)
-	if j.followsTokens(e) {
-		f.Cause = finding.CauseWork
-	}
-	// Count the steps in which a rank is late, and how often each rank is the latest.
-	var over []float64
-	last := make([]int, len(j.ranks))
-	for s := range j.rounds() {
-		most, who := leastBalance*j.typical(), -1
-		for r := range e {
-			if e[r] != nil && e[r][s] > most {
-				most, who = e[r][s], r
-			}
-		}
-		if who >= 0 {
-			over = append(over, most)
-			last[who]++
-		}
-	}
-	// With two ranks, one of them is the latest in more than half of the steps by chance.
-	n := len(over)
-	if most := slices.Max(last); f.Cause != finding.CauseWork && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
-		return nil
-	}
-	f.Pattern = finding.MostSteps
-	if 2*n < j.rounds() {
-		f.Pattern = finding.SingleSteps
-	}
-	f.Evidence = &finding.Evidence{Affected: n, Interval: j.rounds(), Judged: j.rounds()}
-	meanExcess(f.Evidence, over)
-	return f
+	return causeOf(list)
 }
 
 // floorBalance returns the least gain of balance that is reported. Even with pure noise one rank is the

@@ -141,14 +141,19 @@ func Quantile(x []float64, q float64) float64 {
 	return x[i] + (at-float64(i))*(x[i+1]-x[i])
 }
 
-// SortRuns sorts x and keeps the order of equal values. It is fast if x
-// consists of a few nearly sorted runs, such as spans by start time in the
-// order in which threads ended them.
-func SortRuns[T any](x []T, compare func(a, b *T) int) {
+// Runs sorts slices that consist of a few nearly sorted runs, such as spans by
+// start time in the order in which threads ended them. It keeps its memory for
+// the next one. The zero value is ready for use.
+type Runs[T any] struct {
+	begins []int
+	buffer []T
+}
+
+// Sort sorts x and keeps the order of equal values.
+func (r *Runs[T]) Sort(x []T, compare func(a, b *T) int) {
 	const near = 16      // values this far from their place are searched for one by one
 	budget := 4 * len(x) // of values that make place for others, such as the spans that hold many
-	var runs []int       // where they begin
-	begin := 0
+	runs, begin := r.begins[:0], 0
 	for i := 1; i < len(x); i++ {
 		at := i
 		for at > begin && i-at <= near && compare(&x[at-1], &x[i]) > 0 {
@@ -169,7 +174,7 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 		}
 	}
 	runs = append(runs, begin)
-	var buffer []T
+	r.begins = runs
 	for len(runs) > 1 {
 		n := 0
 		for k := 0; k < len(runs); k += 2 {
@@ -178,7 +183,7 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 				if k+2 < len(runs) {
 					end = runs[k+2]
 				}
-				buffer = merge(x[runs[k]:end], runs[k+1]-runs[k], buffer, compare)
+				r.merge(x[runs[k]:end], runs[k+1]-runs[k], compare)
 			}
 			runs[n], n = runs[k], n+1
 		}
@@ -188,9 +193,10 @@ func SortRuns[T any](x []T, compare func(a, b *T) int) {
 
 // merge merges the values of x before one index with those from it on. Both
 // parts are sorted.
-func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
+func (r *Runs[T]) merge(x []T, from int, compare func(a, b *T) int) {
 	low := sort.Search(from, func(i int) bool { return compare(&x[i], &x[from]) > 0 })
-	buffer = append(buffer[:0], x[low:from]...)
+	buffer := append(r.buffer[:0], x[low:from]...)
+	r.buffer = buffer
 	at := low
 	for i := 0; i < len(buffer); at++ {
 		if from < len(x) && compare(&x[from], &buffer[i]) < 0 {
@@ -201,5 +207,4 @@ func merge[T any](x []T, from int, buffer []T, compare func(a, b *T) int) []T {
 			i++
 		}
 	}
-	return buffer
 }

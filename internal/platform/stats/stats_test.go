@@ -68,8 +68,9 @@ func TestMedianIntAndNearestRank(t *testing.T) {
 
 // Values of several threads, each nearly in order, are sorted like a stable
 // sort.
-func TestSortRuns(t *testing.T) {
+func TestRuns(t *testing.T) {
 	type value struct{ key, nth int }
+	var runs stats.Runs[value]
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 300 {
 		var x []value
@@ -87,7 +88,7 @@ func TestSortRuns(t *testing.T) {
 		}
 		want := slices.Clone(x)
 		slices.SortStableFunc(want, func(a, b value) int { return cmp.Compare(a.key, b.key) })
-		stats.SortRuns(x, func(a, b *value) int { return cmp.Compare(a.key, b.key) })
+		runs.Sort(x, func(a, b *value) int { return cmp.Compare(a.key, b.key) })
 		if !slices.Equal(x, want) {
 			t.Fatalf("%v, want %v", x, want)
 		}

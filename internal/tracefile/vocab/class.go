@@ -261,16 +261,16 @@ func (b *Book) Of(category, event string) *Meaning {
 	}
 	m := b.known[key]
 	if m == nil {
-		key = [2]string{strings.Clone(category), strings.Clone(event)}
-		of := Of(key[0], key[1])
+		own := [2]string{strings.Clone(category), strings.Clone(event)}
+		of := Of(own[0], own[1])
 		m = &of
 		if b.known == nil {
 			b.known = make(map[[2]string]*Meaning)
 		}
 		if len(b.known) < maxBook {
-			b.known[key] = m
+			b.known[own] = m
 		}
 	}
-	last.key, last.is = key, m
+	last.key, last.is = key, m // strings of a reader that knows them are equal at first sight
 	return m
 }

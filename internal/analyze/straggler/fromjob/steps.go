@@ -120,12 +120,10 @@ func (s *reader) assign(its []job.Step) map[int][]int {
 	if s.devices {
 		s.assignDevice(its, out)
 	}
-	of := make(map[int64]int, len(its))
-	for i := range its {
-		if i > 0 && its[i].Raw <= its[i-1].Raw {
+	for i := 1; i < len(its); i++ {
+		if its[i].Raw <= its[i-1].Raw {
 			return out // step numbers restart, so they do not identify an iteration
 		}
-		of[its[i].Raw] = i
 	}
 	at := 0
 	for i := range s.rows {
@@ -136,7 +134,7 @@ func (s *reader) assign(its []job.Step) map[int][]int {
 		if r.OfDevice || r.phase != straggler.Communication || r.Number == job.Unknown || at < len(its) && its[at].Raw == r.Number {
 			continue
 		}
-		to, ok := of[r.Number]
+		to, ok := slices.BinarySearchFunc(its, r.Number, func(it job.Step, number int64) int { return cmp.Compare(it.Raw, number) })
 		if !ok && at == len(its) {
 			continue // belongs to a later step
 		}
