@@ -6,6 +6,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/platform/stats"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
@@ -34,7 +35,8 @@ type Process struct {
 	rows   []row // not in a block
 
 	order  []rowOrder // for sorting
-	packed []byte     // of a block
+	runs   stats.Runs[rowOrder]
+	packed []byte // of a block
 }
 
 // Add adds an event, or the name of a file for a hash. It keeps no reference to

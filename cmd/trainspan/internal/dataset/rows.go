@@ -8,7 +8,6 @@ import (
 
 	"github.com/trainspan/trainspan/internal/platform/columns"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
-	"github.com/trainspan/trainspan/internal/platform/stats"
 	"github.com/trainspan/trainspan/internal/tracefile/nest"
 )
 
@@ -72,7 +71,7 @@ func (p *Process) pack() {
 	for i := range p.rows {
 		order = append(order, rowOrder{p.rows[i].ts, int32(i)})
 	}
-	stats.SortRuns(order, func(a, b *rowOrder) int {
+	p.runs.Sort(order, func(a, b *rowOrder) int {
 		if a.ts != b.ts {
 			return cmp.Compare(a.ts, b.ts)
 		}
