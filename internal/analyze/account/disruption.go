@@ -71,6 +71,11 @@ func (all *disruptions) rank(v *view, r *rankView) {
 			v.restart(r, k, d)
 		}
 	}
+	if next, start, ok := v.leaves(r); ok {
+		a := &r.attempts[len(r.attempts)-1]
+		d := all.get(disrupted{a.Attempt, next, 0}, a.to, a.End <= v.asOf)
+		d.down(a, max(start, a.to))
+	}
 	v.lostBy(r, func(after, next, loop int) *Disruption { return all.found[disrupted{after, next, loop}] })
 }
 
@@ -112,13 +117,7 @@ func (a *attemptView) rollsBack(j int) bool {
 // next attempt.
 func (v *view) restart(r *rankView, k int, d *Disruption) {
 	a, next := &r.attempts[k], &r.attempts[k+1]
-	gap := a.latest - a.to
-	d.Unrecorded += gap
-	d.Down += next.from - a.latest
-	if d.DownMost += next.from - a.latest; !a.Died {
-		d.DownMost += gap
-	}
-	d.IterationsMost = max(d.IterationsMost, a.unrecorded())
+	d.down(a, next.from)
 	next.eachStretch(next.from, next.to, func(s stretch) {
 		switch took := s.to - s.from; s.category {
 		case Init:
@@ -129,6 +128,18 @@ func (v *view) restart(r *rankView, k int, d *Disruption) {
 			d.Warmup += took
 		}
 	})
+}
+
+// down adds the time from the end of an attempt of a rank to the start of the next one, of the rank or of others.
+func (d *Disruption) down(a *attemptView, next int64) {
+	latest := min(a.latest, next)
+	gap := latest - a.to
+	d.Unrecorded += gap
+	d.Down += next - latest
+	if d.DownMost += next - latest; !a.Died {
+		d.DownMost += gap
+	}
+	d.IterationsMost = max(d.IterationsMost, a.unrecorded())
 }
 
 // pace is the number of last iterations from which the time of one, with the gap
@@ -222,7 +233,7 @@ func (a *attemptView) fetched(start int64) int64 {
 }
 
 // undoneBy returns the disruption that undid iteration x of attempt k, and when
-// the lost interval ends. It returns nil if the attempt is the last of the rank
+// the lost interval ends. It returns nil if the attempt is the last of the job
 // and no loop of it repeats the iteration.
 func (v *view) undoneBy(r *rankView, k, x int, find func(after, next, loop int) *Disruption) (*Disruption, int64) {
 	a := &r.attempts[k]
@@ -235,6 +246,9 @@ func (v *view) undoneBy(r *rankView, k, x int, find func(after, next, loop int) 
 		}
 	}
 	if k+1 >= len(r.attempts) {
+		if next, _, ok := v.leaves(r); ok {
+			return find(a.Attempt, next, 0), a.to
+		}
 		return nil, 0
 	}
 	_, open := a.partial[x]

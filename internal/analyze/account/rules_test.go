@@ -397,6 +397,10 @@ func TestRanksComeAndGo(t *testing.T) {
 	} {
 		want(t, "rank", rep.Ranks[rank].Categories, w)
 	}
+	// The restart costs the rank that did not come back as much as the ledger has.
+	if d := rep.Disruptions; len(d) != 1 || d[0].After != 1 || d[0].Next != 2 || d[0].Down != 38*sec {
+		t.Errorf("got disruptions %+v, want one after attempt 1 with %d ns down", d, 38*sec)
+	}
 }
 
 // TestEveryStandardSpan checks that each standard span has the right category under

@@ -435,9 +435,8 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, a
 		at = max(at, a.to)
 	}
 	last := len(r.attempts) - 1
-	if last >= 0 && r.finish == job.NoEnd && r.attempts[last].Attempt < v.last {
-		// The job was started again, and this rank did not come back.
-		until := max(at, v.startAfter(r.attempts[last].Attempt))
+	if _, start, ok := v.leaves(r); ok { // the job was started again, and this rank did not come back
+		until := max(at, start)
 		emit(lived(last, at, until), until, Downtime, last)
 		at = until
 		emit(at, max(v.quiet, at), Absent, last)
@@ -454,17 +453,29 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, a
 	emit(at, to, Unobserved, last)
 }
 
-// startAfter returns when the first process of any later attempt began.
-func (v *view) startAfter(attempt int) int64 {
-	start := v.quiet
+// startAfter returns the number of the next attempt of any rank, and when the first process of any later attempt
+// began.
+func (v *view) startAfter(attempt int) (next int, start int64) {
+	next, start = v.last, v.quiet
 	for i := range v.ranks {
 		for k := range v.ranks[i].attempts {
 			if a := &v.ranks[i].attempts[k]; a.Attempt > attempt {
-				start = min(start, a.from)
+				next, start = min(next, a.Attempt), min(start, a.from)
 			}
 		}
 	}
-	return start
+	return next, start
+}
+
+// leaves returns the number of the attempt that continued without a rank, and when it began. ok is false if the
+// rank took part in the last attempt or had ended.
+func (v *view) leaves(r *rankView) (next int, start int64, ok bool) {
+	n := len(r.attempts)
+	if n == 0 || r.finish != job.NoEnd || r.attempts[n-1].Attempt >= v.last {
+		return 0, 0, false
+	}
+	next, start = v.startAfter(r.attempts[n-1].Attempt)
+	return next, start, true
 }
 
 // Stretch is an interval of one rank in one category.

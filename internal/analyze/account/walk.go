@@ -340,10 +340,14 @@ func (w *walk) place(r *Row, up int32) placed {
 	return l
 }
 
-// isFrame reports whether a span contains a step, as one around the training loop does.
+// isFrame reports whether a span is around a step, as one around the training loop: on its thread, or as its parent.
 func (w *walk) isFrame(r *Row) bool {
 	i, _ := slices.BinarySearchFunc(w.all, r.Start, func(s job.Step, start int64) int { return cmp.Compare(s.Start, start) })
-	return i < len(w.all) && w.all[i].End <= r.End && (r.Thread == w.all[i].Thread || w.all[i].Thread == 0)
+	if i == len(w.all) || w.all[i].End > r.End {
+		return false
+	}
+	st := &w.all[i]
+	return r.Thread != 0 && r.Thread == st.Thread || r.ID != 0 && r.ID == st.Parent
 }
 
 // onOtherThread reports whether a span ran on another thread than the training, and

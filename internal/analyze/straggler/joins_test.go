@@ -175,3 +175,39 @@ func TestSharedNames(t *testing.T) {
 		t.Errorf("got %s %v %s: %s; want %s [0] %s", v.Kind, v.Ranks, v.Cause, v.Sentence, finding.SlowRanks, straggler.Optimizer)
 	}
 }
+
+// TestKnownRankIsNoDoubt has single ranks that stall in turn, and rank 0 that alone saves checkpoints. The imbalance is
+// the finding; that rank 0 is late is one, too, and no doubt.
+func TestKnownRankIsNoDoubt(t *testing.T) {
+	st := straggler.New(&straggler.Options{WorldSize: 8})
+	rng := rand.New(rand.NewPCG(3, 9))
+	now := 0.0
+	for i := range 40 {
+		var ends [8]float64
+		var steps [8]straggler.Step
+		last := 0.0
+		stalled := rng.IntN(16)
+		for r := range 8 {
+			work := 100 * (1 + 0.01*rng.NormFloat64())
+			if r == stalled {
+				work += 90
+			}
+			ends[r] = now + work
+			steps[r] = straggler.Step{Rank: r, Number: int64(i), Spans: []straggler.Span{timedSpan(straggler.Forward, now, ends[r])}}
+			if r == 0 && i%10 == 9 {
+				steps[r].Spans = append(steps[r].Spans, timedSpan(straggler.Checkpoint, ends[r], ends[r]+80))
+				ends[r] += 80
+			}
+			last = max(last, ends[r])
+		}
+		for r := range 8 {
+			steps[r].Spans = append(steps[r].Spans, timedSpan(straggler.Communication, ends[r], last+2))
+			st.Add(&steps[r])
+		}
+		now = last + 2
+	}
+	v := st.Verdict()
+	if v.Kind != finding.Imbalance || v.Suspected != nil || len(v.Others) != 1 || !slices.Equal(v.Others[0].Ranks, []int{0}) {
+		t.Errorf("got %s, suspected %v, others %v; want %s and rank 0 among the others", v.Kind, v.Suspected, v.Others, finding.Imbalance)
+	}
+}

@@ -193,7 +193,10 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 	}
 	v.Finding = all[head]
 	if v.Kind == finding.Imbalance && len(v.Ranks) == 0 {
-		v.suspect(j.doubtful(nil)) // one rank may have most of the imbalance
+		// One rank may have most of the imbalance. If it is late beyond chance, that is a finding of its own.
+		if f := j.doubtful(nil); f != nil && !slices.ContainsFunc(all, func(o finding.Finding) bool { return namesRanks(&o, f.Ranks) }) {
+			v.suspect(f)
+		}
 	}
 	if j.hides == Backward && slices.ContainsFunc(slices.Collect(maps.Values(v.Causes)), func(c string) bool {
 		return c == Forward.String() || c == finding.CauseMixed
@@ -213,6 +216,11 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		v.unknown(reasonMissingRank)
 		v.Suspects = j.missing
 	}
+}
+
+// namesRanks reports whether a finding is about slow ranks that include the given ones.
+func namesRanks(f *finding.Finding, ranks []int) bool {
+	return f.Kind == finding.SlowRanks && !slices.ContainsFunc(ranks, func(r int) bool { return !slices.Contains(f.Ranks, r) })
 }
 
 // suspect records a finding that may be chance; nil does nothing.
