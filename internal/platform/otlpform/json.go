@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -15,9 +16,9 @@ import (
 )
 
 // OTLP's JSON is protobuf's, with numbers for enums and with trace and span ids
-// in hexadecimal instead of base64. The ids are found by these tokens. No
-// string value can contain them, because quotes are escaped there.
-var idTokens = [][]byte{[]byte(`"traceId":"`), []byte(`"spanId":"`), []byte(`"parentSpanId":"`)}
+// in hexadecimal instead of base64. The ids are found by these names. No string
+// value can contain them, because quotes are escaped there.
+var idNames = [][]byte{[]byte(`"traceId"`), []byte(`"spanId"`), []byte(`"parentSpanId"`)}
 
 // AppendJSON appends spans as one line of OTLP JSON, without a line feed.
 func AppendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
@@ -38,11 +39,7 @@ func AppendJSON(dst []byte, spans []*tracepb.ResourceSpans) ([]byte, error) {
 // ReadJSON reads the spans of one OTLP request in JSON. Unknown members are
 // ignored, as the protocol requires.
 func ReadJSON(line []byte) ([]*tracepb.ResourceSpans, error) {
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, line); err != nil {
-		return nil, err
-	}
-	raw, err := appendIDs(nil, compact.Bytes(), func(dst, id []byte) ([]byte, error) {
+	raw, err := appendIDs(make([]byte, 0, len(line)), line, func(dst, id []byte) ([]byte, error) {
 		raw, err := hex.AppendDecode(nil, id)
 		return base64.StdEncoding.AppendEncode(dst, raw), err
 	})
@@ -89,16 +86,19 @@ func appendIDs(dst, src []byte, rewrite func(dst, id []byte) ([]byte, error)) ([
 // nextID returns where the first id of src begins, or -1.
 func nextID(src []byte) int {
 	for from := 0; ; {
-		i := bytes.Index(src[from:], []byte(`Id":"`))
+		i := bytes.Index(src[from:], []byte(`Id"`))
 		if i < 0 {
 			return -1
 		}
-		end := from + i + len(`Id":"`)
-		for _, token := range idTokens {
-			if bytes.HasSuffix(src[:end], token) {
-				return end
-			}
+		from += i + len(`Id"`)
+		if !slices.ContainsFunc(idNames, func(name []byte) bool { return bytes.HasSuffix(src[:from], name) }) {
+			continue
 		}
-		from = end
+		value, ok := bytes.CutPrefix(bytes.TrimLeft(src[from:], blanks), []byte(":"))
+		if value = bytes.TrimLeft(value, blanks); ok && bytes.HasPrefix(value, []byte(`"`)) {
+			return len(src) - len(value) + 1
+		}
 	}
 }
+
+const blanks = " \t\r\n"
