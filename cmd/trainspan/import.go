@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/heap"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
@@ -97,6 +98,7 @@ The status is 1 if a file was rejected or damaged; the others are imported.`,
 			return []string{"json", "gz", "tar", "log", "ring"}, cobra.ShellCompDirectiveFilterFileExt
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			heap.Bound(largeJob)
 			return runImport(cmd.Context(), a, args, &o)
 		},
 	}
