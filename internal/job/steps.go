@@ -180,8 +180,8 @@ const fewSteps = 64
 // addStep appends a step.
 func addStep(list []Step, st Step) []Step {
 	if n := len(list); n == cap(list) {
-		if n == fewSteps {
-			if of, ok := stepMemory.Get().(*[]Step); ok {
+		if n >= fewSteps {
+			if of, ok := stepMemory.Get().(*[]Step); ok && cap(*of) > n {
 				return append(append((*of)[:0], list...), st)
 			}
 		}

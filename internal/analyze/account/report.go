@@ -278,6 +278,7 @@ func (f *filler) finish() {
 
 // hidden adds the overlapped time in a window to into.
 func (r *rankView) hidden(w Interval, into Totals) {
+	last, took := Productive, int64(0) // most are of the same category
 	for k := range r.attempts {
 		a := &r.attempts[k]
 		for o := range a.packed.hidden() {
@@ -291,9 +292,14 @@ func (r *rankView) hidden(w Interval, into Totals) {
 			} else if a.isLost(n) {
 				c = LostWork
 			}
-			into.add(c, to-from)
+			if c != last {
+				into.add(last, took)
+				last, took = c, 0
+			}
+			took += to - from
 		}
 	}
+	into.add(last, took)
 }
 
 // saved returns the last iteration in a saved checkpoint that was not undone, or

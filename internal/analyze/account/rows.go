@@ -170,42 +170,31 @@ func (s *rowStore) spill(r Row) {
 // nil at the end. The order of rows depends only on their content, not on the order
 // of add. The rows are valid until the next call.
 func (s *rowStore) all() func() []Row {
-	next := s.inMemory()
-	if s.sorter != nil {
-		it := s.sorter.Iter()
-		var held [2]Row // the one that was returned before stays valid
-		n := 0
-		next = func() []Row {
-			r := it.Next()
-			if r == nil {
-				s.err = errors.Join(s.err, it.Err())
-				return nil
-			}
-			n ^= 1
-			held[n] = *r
-			return held[n : n+1]
+	if s.sorter == nil {
+		return s.inMemory()
+	}
+	it := s.sorter.Iter()
+	var ahead *Row
+	read := func() {
+		if ahead = it.Next(); ahead == nil {
+			s.err = errors.Join(s.err, it.Err())
 		}
 	}
-	ahead := next()
+	read()
 	return func() []Row {
 		if ahead == nil {
 			return nil
 		}
-		first, start := ahead, ahead[0].Start
-		if ahead = next(); ahead == nil || ahead[0].Start != start {
-			return first
-		}
-		s.batch = append(s.batch[:0], first[0])
-		for ; ahead != nil && ahead[0].Start == start; ahead = next() {
-			s.batch = append(s.batch, ahead[0])
+		s.batch = append(s.batch[:0], *ahead)
+		for read(); ahead != nil && ahead.Start == s.batch[0].Start; read() {
+			s.batch = append(s.batch, *ahead)
 		}
 		s.batch = order(s.batch)
 		return s.batch
 	}
 }
 
-// inMemory returns a function that returns the rows of the blocks one by one by start,
-// and nil at the end.
+// inMemory is all for the rows of the blocks.
 func (s *rowStore) inMemory() func() []Row {
 	keys := slices.Grow(s.keys[:0], s.n)
 	for b := range s.blocks {
@@ -215,15 +204,28 @@ func (s *rowStore) inMemory() func() []Row {
 	}
 	s.runs.Sort(keys, func(a, b *rowKey) int { return cmp.Compare(a.start, b.start) })
 	s.keys = keys
-	i := 0
-	return func() []Row {
-		if i == len(keys) {
-			return nil
-		}
-		at := keys[i].at
-		i++
+	row := func(at int32) []Row {
 		k := at % rowsPerBlock
 		return s.blocks[at/rowsPerBlock][k : k+1]
+	}
+	return func() []Row {
+		if len(keys) == 0 {
+			return nil
+		}
+		n, start := 1, keys[0].start
+		for n < len(keys) && keys[n].start == start {
+			n++
+		}
+		same := keys[:n]
+		if keys = keys[n:]; n == 1 {
+			return row(same[0].at)
+		}
+		s.batch = s.batch[:0]
+		for _, k := range same {
+			s.batch = append(s.batch, row(k.at)...)
+		}
+		s.batch = order(s.batch)
+		return s.batch
 	}
 }
 

@@ -7,8 +7,8 @@ type likeness struct {
 	but []bool // ranks that are excluded as examples; nil for none
 
 	// For the current round, indexed by 2*role for hosts and 2*role+1 for devices.
-	pieces [][]float64 // by interval and phase: sum over the ranks
-	totals []float64   // by phase
+	pieces [][]float64 // by interval and phase: the part of the work of the phase
+	totals []float64   // by phase: sum over the ranks
 	cuts   []int       // intervals of a rank; uneven if ranks differ
 }
 
@@ -71,6 +71,13 @@ func (l *likeness) measure(j *job, programs []*program) {
 		}
 		l.count(at, n)
 	}
+	for at, parts := range l.pieces {
+		for k := range parts {
+			if total := l.totals[at*int(phases)+k%int(phases)]; total != 0 {
+				parts[k] /= total
+			}
+		}
+	}
 }
 
 func (l *likeness) add(at, n int, pc *piece) {
@@ -98,12 +105,11 @@ func (l *likeness) part(role int, device bool, n int, p Phase) (part float64, ok
 	if device {
 		at++
 	}
-	total := l.totals[at*int(phases)+int(p)]
-	if l.cuts[at] == uneven || total == 0 {
+	if l.cuts[at] == uneven || l.totals[at*int(phases)+int(p)] == 0 {
 		return 0, false
 	}
 	if k := n*int(phases) + int(p); k < len(l.pieces[at]) {
-		part = l.pieces[at][k] / total
+		part = l.pieces[at][k]
 	}
 	return part, true
 }

@@ -52,8 +52,9 @@ func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 	if st.End != 0 {
 		to = st.End
 	}
-	kept := rd.all[:0]
-	for _, sp := range rd.all {
+	kept := 0
+	for i := range rd.all {
+		sp := &rd.all[i]
 		if sp.Phase == Communication && (sp.Meeting == Launch || sp.Meeting == Collective && sp.Lane != Device) {
 			g := int(rs.group(sp.Group, sp.GroupSize))
 			for len(t.entered) <= g {
@@ -80,10 +81,13 @@ func (rd *reducer) reduce(st *Step, rs *rankState) (*program, tail, bool) {
 			from, to = min(from, sp.Start), max(to, sp.End)
 		}
 		if sp.Lane == 0 || sp.Lane == Device || sp.Phase == Communication {
-			kept = append(kept, sp)
+			if kept < i {
+				rd.all[kept] = *sp
+			}
+			kept++
 		}
 	}
-	rd.all, rd.entered = kept, t.entered
+	rd.all, rd.entered = rd.all[:kept], t.entered
 	blocking(rd.all)
 	if from > to {
 		return nil, t, false

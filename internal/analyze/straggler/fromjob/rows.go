@@ -13,11 +13,14 @@ import (
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
-// row is a span that is part of a step.
+// row is a span that is part of a step: see [account.Row].
 type row struct {
-	account.Row
-	phase straggler.Phase
-	moved bool // belongs to another step than the one it began in
+	Parent                     uint64
+	Start, End, Thread, Number int64
+	Op                         uint16
+	phase                      straggler.Phase
+	OfDevice, Long             bool
+	moved                      bool // belongs to another step than the one it began in
 }
 
 // reader converts the spans of one process into steps.

@@ -54,7 +54,7 @@ func (s *reader) Row(r *account.Row) {
 	case phase == straggler.Other, phase != straggler.Communication && r.Start < s.evaluated[r.Thread]:
 		return
 	}
-	s.rows = append(s.rows, row{Row: *r, phase: phase})
+	s.rows = append(s.rows, row{r.Parent, r.Start, r.End, r.Thread, r.Number, r.Op, phase, r.OfDevice, r.Long, false})
 	if len(s.rows) >= maxRows {
 		s.handOn(keepRows, false)
 	}
