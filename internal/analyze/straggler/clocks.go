@@ -141,21 +141,10 @@ func (g *graph) measureMessages(delays map[[2]int]int64, programs []*program) {
 // leaves returns when a rank left its last collective of each group in a step.
 func (g *graph) leaves(r int, p *program) map[int]int64 {
 	out := make(map[int]int64)
-	at := p.start
-	for i := range p.host {
-		at += p.host[i].dur
-		if pc := &p.host[i]; pc.kind == collective && pc.group != hiddenGroup {
-			out[g.gid[r][pc.group]] = at
+	p.eachCollective(func(pc *piece, end int64) {
+		if k := g.gid[r][pc.group]; out[k] < end {
+			out[k] = end
 		}
-	}
-	for i := range p.lanes {
-		l := &p.lanes[i]
-		if l.kind != collective {
-			continue
-		}
-		if k := g.gid[r][l.group]; out[k] < p.start+l.start+l.dur {
-			out[k] = p.start + l.start + l.dur
-		}
-	}
+	})
 	return out
 }

@@ -117,6 +117,23 @@ func (p *program) findAwaited() {
 	}
 }
 
+// eachCollective calls fn with every collective of the host and of the lanes that has a span, and with its end on the
+// clock of the rank.
+func (p *program) eachCollective(fn func(pc *piece, end int64)) {
+	at := p.start
+	for i := range p.host {
+		pc := &p.host[i]
+		if at += pc.dur; pc.kind == collective && pc.group != hiddenGroup {
+			fn(pc, at)
+		}
+	}
+	for i := range p.lanes {
+		if l := &p.lanes[i]; l.kind == collective {
+			fn(&l.piece, p.start+l.start+l.dur)
+		}
+	}
+}
+
 // renumber replaces the group numbers of a program.
 func (p *program) renumber(number []uint16) {
 	p.eachPiece(func(pc *piece) {
