@@ -296,6 +296,8 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
+// FuzzRequest compares requests with the library. Run it with -fuzzminimizetime 1x,
+// because the texts that are kept make coverage vary.
 func FuzzRequest(f *testing.F) {
 	f.Add(requestBytes(f))
 	f.Fuzz(func(t *testing.T, body []byte) { same(t, body) })
