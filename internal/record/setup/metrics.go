@@ -25,12 +25,20 @@ import (
 // Prometheus server that scrapes them, or both. It is safe for concurrent use. A nil
 // Metrics does nothing.
 type Metrics struct {
-	provider *sdkmetric.MeterProvider
+	provider meterProvider
 	exporter sent         // nil if metrics are not sent
 	server   *prom.Server // nil without a Prometheus endpoint
 
 	once sync.Once
 	err  error
+}
+
+// meterProvider is a provider of the SDK. Packages that see its type compile all
+// of the SDK's generic code again.
+type meterProvider interface {
+	metric.MeterProvider
+	ForceFlush(ctx context.Context) error
+	Shutdown(ctx context.Context) error
 }
 
 // sent is an OTLP exporter with delivery counts.

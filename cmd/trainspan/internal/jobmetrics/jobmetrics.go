@@ -42,7 +42,9 @@ var windows = []time.Duration{5 * time.Minute, time.Hour}
 type Server struct {
 	http     *prom.Server // nil if they are sent
 	url      string
-	provider *sdkmetric.MeterProvider
+	provider interface { // packages that see its type compile all of the SDK's generic code again
+		Shutdown(ctx context.Context) error
+	}
 	last     atomic.Pointer[metricdata.ScopeMetrics]
 	resource atomic.Pointer[resource.Resource]
 }
