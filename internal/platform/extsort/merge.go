@@ -21,19 +21,18 @@ const (
 	blockBits = 11
 )
 
-// precedes reports whether a comes before b. Both are in the same group, and b
-// was added later.
-func (a *entry) precedes(b *entry, later bool) bool {
+// precedes reports whether a comes before b, which was added earlier. Both are
+// in the same group.
+func (a *entry) precedes(b *entry) bool {
 	if a.first != b.first {
 		return a.first < b.first
 	}
-	return a.second < b.second || later && a.second == b.second
+	return a.second < b.second
 }
 
 // memory holds the rows that are not written to disk.
 type memory struct {
 	chunks
-	later bool      // of equal rows, the one added later comes first
 	added [][]entry // of the rows, in the order of arrival
 	held  int       // rows
 	order []uint32  // their numbers in order, once sorted
@@ -112,7 +111,7 @@ func (m *memory) split() (ends []int) {
 func (m *memory) mergeRuns(rows []uint32) {
 	ends := make([]int, 0, 64)
 	for i := 1; i < len(rows); i++ {
-		if m.entry(rows[i]).precedes(m.entry(rows[i-1]), m.later) {
+		if m.entry(rows[i]).precedes(m.entry(rows[i-1])) {
 			ends = append(ends, i)
 		}
 	}
@@ -146,10 +145,10 @@ func (m *memory) mergeRuns(rows []uint32) {
 
 // merge merges a and b, each in order, into dst.
 func (m *memory) merge(dst, a, b []uint32) {
-	n, later := 0, m.later
+	n := 0
 	x, y := m.entry(a[0]), m.entry(b[0])
 	for {
-		if y.precedes(x, later) {
+		if y.precedes(x) {
 			dst[n] = b[0]
 			n++
 			if b = b[1:]; len(b) == 0 {

@@ -18,9 +18,8 @@ import (
 // Codec defines how a Sorter orders and stores rows.
 type Codec[T any] struct {
 	// Key returns the position of a row in the order. Rows with equal keys keep the
-	// order in which they were added, or have the opposite one with Later.
+	// order in which they were added.
 	Key    func(row *T) Key
-	Later  bool
 	Append func(dst []byte, row *T) []byte
 	Decode func(src []byte, row *T) error
 }
@@ -120,7 +119,7 @@ func New[T any](codec Codec[T], limit int, dir string) *Sorter[T] {
 // NewIn is New with a store that other sorters may share. The caller closes it
 // after all of them.
 func NewIn[T any](codec Codec[T], limit int, store *Store) *Sorter[T] {
-	return &Sorter[T]{codec: codec, store: store, limit: max(limit, 1024), memory: memory{later: codec.Later}}
+	return &Sorter[T]{codec: codec, store: store, limit: max(limit, 1024)}
 }
 
 // Len returns the number of rows added.
@@ -152,7 +151,7 @@ func (s *Sorter[T]) Add(row *T) error {
 // Flush writes the rows in memory to disk and releases the memory.
 func (s *Sorter[T]) Flush() error {
 	err := s.write()
-	s.memory = memory{later: s.later}
+	s.memory = memory{}
 	return err
 }
 
@@ -191,7 +190,7 @@ func (s *Sorter[T]) write() error {
 // Close releases the rows, and the file unless it is shared. It may be called
 // more than once.
 func (s *Sorter[T]) Close() error {
-	s.memory, s.runs = memory{later: s.later}, nil
+	s.memory, s.runs = memory{}, nil
 	if !s.own {
 		return nil
 	}
@@ -331,10 +330,7 @@ func (it *Iter[T]) less(i, j int) bool {
 	if !it.flat && a.key.Group != b.key.Group {
 		return a.key.Group < b.key.Group
 	}
-	if c := cmp.Or(cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second)); c != 0 || a.age == b.age {
-		return c < 0
-	}
-	return (a.age < b.age) != it.s.codec.Later
+	return cmp.Or(cmp.Compare(a.key.First, b.key.First), cmp.Compare(a.key.Second, b.key.Second), cmp.Compare(a.age, b.age)) < 0
 }
 
 // cursor reads one run.
