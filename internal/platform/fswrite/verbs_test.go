@@ -483,11 +483,11 @@ func TestWriteToAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := old
-	full.Cur = 100
+	full.Cur = 16 << 20 // the limit is that of the process, whose test log is shorter
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
 		t.Fatal(err)
 	}
-	_, err = fswrite.Write(path, make([]byte, 200), 0o600, mine)
+	_, err = fswrite.Write(path, make([]byte, full.Cur+1), 0o600, mine)
 	if undo := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); undo != nil {
 		t.Fatal(undo)
 	}
