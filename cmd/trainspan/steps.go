@@ -324,11 +324,29 @@ func (t *stepTable) reader(p *job.Process) account.Reader { return &stepReader{t
 
 func (t *stepTable) open(p *job.Process) job.Sink { return account.OpenRows(p, t.reader(p)) }
 
-// sorted calls fn with the rows of jobs by attempt, step and rank.
+// places returns the place of each process in [job.ByTime]: processes are read at the same time, and end in
+// any order.
+func (t *stepTable) places() []int64 {
+	var order []int
+	for i, p := range t.procs {
+		if p != nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int { return job.ByTime(t.procs[i], t.procs[j]) })
+	places := make([]int64, len(t.procs))
+	for at, i := range order {
+		places[i] = int64(at)
+	}
+	return places
+}
+
+// sorted calls fn with the rows of jobs by attempt, step, rank and process.
 func (t *stepTable) sorted(keep func(*job.Process, *stepRow) bool, fn func(*job.Process, *stepRow) error) (err error) {
+	places := t.places()
 	all := extsort.New(extsort.Codec[stepRow]{Append: appendStep, Decode: decodeStep, Key: func(r *stepRow) extsort.Key {
 		p := t.procs[r.proc]
-		return extsort.Key{Group: uint32(p.Attempt), First: r.step, Second: int64(p.Rank)<<32 | int64(r.proc)}
+		return extsort.Key{Group: uint32(p.Attempt), First: r.step, Second: int64(p.Rank)<<32 | places[r.proc]}
 	}}, stepMemory, "")
 	defer func() { err = errors.Join(err, all.Close()) }()
 	it := t.found.Iter()

@@ -52,3 +52,34 @@ func TestPhasesOfSteps(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsInAnyOrderOfReading: the steps of processes with the same rank have one order, whichever process was
+// read first.
+func TestStepsInAnyOrderOfReading(t *testing.T) {
+	for _, pids := range [][]int64{{3, 9}, {9, 3}} {
+		table := newStepTable()
+		for _, pid := range pids {
+			p := &job.Process{PID: pid, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+			sink := table.open(p)
+			for step := range int64(2) {
+				sp := job.Span{ID: uint64(step) + 1, Start: 1e18 + step*1e6, End: 1e18 + (step+1)*1e6, Step: step, First: job.Unknown, Epoch: job.Unknown, Thread: 1}
+				sp.SetName("", spans.TrainingIteration)
+				p.Steps.Add(&sp)
+				sink.Span(&sp)
+			}
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		type at struct{ step, pid int64 }
+		var got []at
+		err := table.sorted(func(*job.Process, *stepRow) bool { return true }, func(p *job.Process, r *stepRow) error {
+			got = append(got, at{r.step, p.PID})
+			return nil
+		})
+		table.close()
+		if want := []at{{0, 3}, {0, 9}, {1, 3}, {1, 9}}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("read in the order %v: got %v, %v; want %v", pids, got, err, want)
+		}
+	}
+}
