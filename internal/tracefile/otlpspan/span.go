@@ -14,8 +14,8 @@ type ResourceSpans struct {
 	scopes [][]byte
 }
 
-// Resources returns the content of a request that [Check] has accepted. It refers
-// to the memory of the request.
+// Resources returns the content of a valid request: [Check] tells for one from
+// outside, and encoders make no other. It refers to the memory of the request.
 func Resources(request []byte) (all []ResourceSpans) {
 	r := readers.Get().(*reader)
 	defer readers.Put(r)

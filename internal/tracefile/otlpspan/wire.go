@@ -124,9 +124,9 @@ func valueMessages() (value, pair *message) {
 	return value, pair
 }
 
-// Check reports whether a request, an encoded ExportTraceServiceRequest, can be
-// read: unless it returns nil, the results of all other functions are undefined.
-// Unknown fields are allowed.
+// Check returns an error for a request, an encoded ExportTraceServiceRequest, that
+// is invalid or above the limits. What the other functions return for an invalid
+// one is undefined. Unknown fields are allowed.
 func Check(request []byte) error {
 	left := MaxParts
 	return requestMessage.check(request, 0, &left)

@@ -83,9 +83,9 @@ func (a *Assembler) Size() int {
 	return a.waiting.bytes + (a.family.open.len+a.family.ended.len)*relativeSize + a.family.marks*int(unsafe.Sizeof(mark{}))
 }
 
-// admit prepares a span and returns its id. new is false for a duplicate, which gets the
+// admit prepares a span and returns its id. first is false for a duplicate, which gets the
 // id of the first copy: senders repeat a batch if they get no acknowledgement.
-func (a *Assembler) admit(s *Span) (id uint64, new bool) { //nolint:revive // new is its meaning
+func (a *Assembler) admit(s *Span) (id uint64, first bool) {
 	s.reset()
 	if s.Key.IsZero() { // not allowed by the specification, but accepted
 		a.nameless++
