@@ -215,9 +215,8 @@ func collectRows(ctx context.Context, set *job.Set, rows *dataset.Builder, steps
 	accounts, err := account.Collect(set, steps.reader, ranks.Reader)
 	err = cmp.Or(err, spill.Err())
 	for i := range accounts {
-		attempts := ranks.Attempts(accounts[i].Job)
-		if clocks, strides := fromjob.Clocks(attempts), fromjob.Strides(attempts); clocks != nil || len(strides) > 0 {
-			accounts[i].Rebuild(clocks.Of, strides)
+		if c := fromjob.Corrections(ranks.Attempts(accounts[i].Job)); len(c) > 0 {
+			accounts[i].Rebuild(c)
 		}
 	}
 	for path, judge := range judges {

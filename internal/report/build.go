@@ -345,8 +345,8 @@ func (j *Job) quality(led *account.Report) Quality {
 		q.Remarks = append(q.Remarks, text)
 	}
 	var far int64
-	for _, ranks := range j.clocks {
-		for _, by := range ranks {
+	for _, c := range j.corrections {
+		for _, by := range c.Clocks {
 			far = max(far, by, -by)
 		}
 	}

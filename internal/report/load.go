@@ -22,6 +22,7 @@ import (
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/hang"
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
@@ -196,9 +197,9 @@ type Job struct {
 	// rank has one device.
 	Basis account.Basis
 
-	clocks  fromjob.ClockTable // how far clocks were set forward
-	uses    []rankUse          // by rank, if the job is a profile
-	details *details
-	others  []*hang.File // stacks and flight recorder dumps beside the records
-	spill   *extsort.Blocks
+	corrections meet.Corrections // those of Ledger
+	uses        []rankUse        // by rank, if the job is a profile
+	details     *details
+	others      []*hang.File // stacks and flight recorder dumps beside the records
+	spill       *extsort.Blocks
 }

@@ -118,10 +118,10 @@ func (s *State) Jobs() []*Job {
 	var out []*Job
 	for _, j := range job.Assemble(procs, uniqueStarts(s.starts)...) {
 		attempts := fromjob.Attempts(j, func(p *job.Process) *fromjob.Steps { return of[p].steps })
-		clocks := fromjob.Clocks(attempts)
+		corrections := fromjob.Corrections(attempts)
 		out = append(out, &Job{
-			Name: joinNames(s.names), Job: j, Skipped: skipped, clocks: clocks,
-			Ledger:   account.LedgerOf(j, func(p *job.Process) *account.Builder { return of[p].ledger }, clocks.Of, fromjob.Strides(attempts)),
+			Name: joinNames(s.names), Job: j, Skipped: skipped, corrections: corrections,
+			Ledger:   account.LedgerOf(j, func(p *job.Process) *account.Builder { return of[p].ledger }, corrections),
 			Attempts: attempts,
 			others:   others,
 			spill:    s.spill,

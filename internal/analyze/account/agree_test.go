@@ -36,7 +36,7 @@ func (a *answers) open(p *job.Process) job.Sink {
 // each compared step, and returns the number of waits.
 func (a *answers) compare(t *testing.T, j *job.Job) (waits int) {
 	t.Helper()
-	l := account.LedgerOf(j, func(p *job.Process) *account.Builder { return a.builders[p] }, nil, nil)
+	l := account.LedgerOf(j, func(p *job.Process) *account.Builder { return a.builders[p] }, nil)
 	wrong := 0
 	for _, at := range a.steps.Attempts(j) {
 		_, table := at.State.Judge()

@@ -17,10 +17,8 @@ type Account struct {
 	of func(*job.Process) *Builder
 }
 
-// Rebuild rebuilds the ledger with corrected clocks and strides, as [LedgerOf] does.
-func (a *Account) Rebuild(clock func(*job.Process) int64, strides map[int]meet.Strides) {
-	a.Ledger = LedgerOf(a.Job, a.of, clock, strides)
-}
+// Rebuild rebuilds the ledger with corrections, as [LedgerOf] does.
+func (a *Account) Rebuild(c meet.Corrections) { a.Ledger = LedgerOf(a.Job, a.of, c) }
 
 // Collect reads the files of a set and returns the ledger of each job in it.
 // Its memory grows with the number of iterations, not of spans. Records are also
@@ -34,7 +32,7 @@ func Collect(set *job.Set, also ...func(*job.Process) Reader) ([]Account, error)
 	var out []Account
 	for _, j := range jobs {
 		a := Account{Job: j, of: func(p *job.Process) *Builder { return c.builders[p] }}
-		a.Rebuild(nil, nil)
+		a.Rebuild(nil)
 		out = append(out, a)
 	}
 	return out, nil
@@ -45,11 +43,10 @@ func Collect(set *job.Set, also ...func(*job.Process) Reader) ([]Account, error)
 const packedMemory = 32 << 20
 
 // LedgerOf returns the ledger of a job. The function of returns the builder of each
-// process, whose sink, from [OpenSink], is closed. If clock is not nil, it returns by how many
-// nanoseconds to set the clock of a process forward. strides has, by attempt, those of process groups that
-// share a name. LedgerOf may be called again, also after the processes got other rank and attempt numbers.
-func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Process) int64, strides map[int]meet.Strides) *Ledger {
-	l := &Ledger{strides: strides}
+// process, whose sink, from [OpenSink], is closed. LedgerOf may be called again, also after the
+// processes got other rank and attempt numbers.
+func LedgerOf(j *job.Job, of func(*job.Process) *Builder, c meet.Corrections) *Ledger {
+	l := &Ledger{corrections: c}
 	l.Expect(j.Ranks)
 	for _, p := range j.Processes {
 		b := of(p)
@@ -59,9 +56,7 @@ func LedgerOf(j *job.Job, of func(*job.Process) *Builder, clock func(*job.Proces
 		a := *b.done
 		a.Rank, a.Attempt = p.Rank, p.Attempt
 		a.Latest, a.Died = j.Latest(p)
-		if clock != nil {
-			a.move(clock(p))
-		}
+		a.move(c[p.Attempt].Clocks[p.Rank])
 		l.spill = b.spill
 		l.add(&a)
 	}

@@ -20,7 +20,7 @@ type Ledger struct {
 	tried    []Interval    // starts without records
 	expected int           // number of ranks of the job, 0 if unknown
 
-	strides map[int]meet.Strides // by attempt number: of its process groups
+	corrections meet.Corrections
 
 	meeting sync.Mutex
 	table   *table          // of the meetings, nil until first used

@@ -151,7 +151,7 @@ func TestMeetingsInRounds(t *testing.T) {
 				t.Fatal(err)
 			}
 			report := func() *Report {
-				return LedgerOf(of, func(p *job.Process) *Builder { return builders[p] }, nil, nil).Report(Query{})
+				return LedgerOf(of, func(p *job.Process) *Builder { return builders[p] }, nil).Report(Query{})
 			}
 			want := report()
 			for _, most := range [...]int{1, 50} {

@@ -42,6 +42,19 @@ type Groups struct {
 // the order of their ranks. Names that it does not have stand for neighbors.
 type Strides map[string]int
 
+// Correction is what the meetings of an attempt show about its records. The zero value
+// changes nothing.
+type Correction struct {
+	// Clocks has, by rank, the nanoseconds to add to its clock. Ranks that it does not have
+	// keep their clocks.
+	Clocks  map[int]int64
+	Strides Strides
+}
+
+// Corrections has the corrections of a job by attempt number. Attempts that it does not have
+// are correct.
+type Corrections map[int]Correction
+
 // NumberGroups numbers the groups in the records of ranks, by name. If more
 // ranks use a name than the group has members, there are several groups with
 // that name: the ranks in order are divided among them, with the given strides.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
@@ -14,28 +15,19 @@ const (
 	clockRounds = 100       // rounds to inspect; later drift is ignored
 )
 
-// Clocks returns, for each rank, the nanoseconds to add to its clock so that it agrees with the clock of the
+// Correction returns what the collectives and messages of the steps show about the clocks of the ranks and their
+// process groups.
+func (s *State) Correction() meet.Correction {
+	g := newGraph(s)
+	return meet.Correction{Clocks: g.findClocks(), Strides: g.strides}
+}
+
+// findClocks returns, for each rank, the nanoseconds to add to its clock so that it agrees with the clock of the
 // lowest rank. It relies on the ranks of a group leaving a collective together, and on messages in both directions
 // between two ranks arriving after they were sent. It returns nil if no clocks differ by more than a second, or if
 // collectives and messages do not connect all ranks.
-func (s *State) Clocks() map[int]int64 {
-	s.Pack()
-	var earliest, latest int64
-	for _, rs := range s.ranks {
-		if rs.steps.n == 0 {
-			continue
-		}
-		at := rs.steps.cursor().p.start
-		if earliest == 0 || at < earliest {
-			earliest = at
-		}
-		latest = max(latest, at)
-	}
-	if latest-earliest < clockApart || s.windowed {
-		return nil // the ranks started together
-	}
-	g := newGraph(s)
-	if len(g.ranks) < 2 || len(g.steps) == 0 {
+func (g *graph) findClocks() map[int]int64 {
+	if g.st.windowed || g.startedTogether() || len(g.ranks) < 2 || len(g.steps) == 0 {
 		return nil
 	}
 	apart := make([][][]float64, len(g.groups)) // by group and member: behind the first member
@@ -92,6 +84,22 @@ func (s *State) Clocks() map[int]int64 {
 		return nil
 	}
 	return out
+}
+
+// startedTogether reports whether the first steps of all ranks begin at about the same time by their clocks.
+func (g *graph) startedTogether() bool {
+	var earliest, latest int64
+	for _, rs := range g.st.ranks {
+		if rs.steps.n == 0 {
+			continue
+		}
+		at := rs.steps.cursor().p.start
+		if earliest == 0 || at < earliest {
+			earliest = at
+		}
+		latest = max(latest, at)
+	}
+	return latest-earliest < clockApart
 }
 
 // spread adds the members of group k to the ranks whose clocks are known, if one of these is a member too. apart

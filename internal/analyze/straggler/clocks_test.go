@@ -8,7 +8,7 @@ func TestClocks(t *testing.T) {
 	for _, layout := range []string{"separate", "overlapped", "nested"} {
 		j := job{n: 4, m: 60, layout: layout, seed: 3}
 		s := j.run()
-		by := j.state().Clocks()
+		by := j.state().Correction().Clocks
 		if len(by) != 4 {
 			t.Fatalf("%s: %v, want 4", layout, by)
 		}
@@ -18,7 +18,7 @@ func TestClocks(t *testing.T) {
 			}
 		}
 	}
-	if by := (job{n: 4, m: 60, layout: "hidden"}).state().Clocks(); by != nil {
+	if by := (job{n: 4, m: 60, layout: "hidden"}).state().Correction().Clocks; by != nil {
 		t.Errorf("clocks without collectives = %v, want nil", by)
 	}
 }

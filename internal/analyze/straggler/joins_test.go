@@ -102,7 +102,7 @@ func TestClocksOfGroups(t *testing.T) {
 			st.Add(&straggler.Step{Rank: r, Number: int64(i), Spans: spans})
 		}
 	}
-	by := st.Clocks()
+	by := st.Correction().Clocks
 	for r := range 4 {
 		if got, ok := by[r]; !ok || got != int64(-off[r]*1e6) {
 			t.Errorf("clock of rank %d: add %d ns, want %d", r, got, int64(-off[r]*1e6))
@@ -124,7 +124,7 @@ func TestClocksOfMessages(t *testing.T) {
 		st.Add(&straggler.Step{Rank: 0, Number: int64(i), Spans: []straggler.Span{message(straggler.Send, 0, 10, 11), message(straggler.Receive, 0, 11, 63)}})
 		st.Add(&straggler.Step{Rank: 1, Number: int64(i), Spans: []straggler.Span{message(straggler.Receive, 1, 5, 12), message(straggler.Send, 1, 60, 61)}})
 	}
-	if got := st.Clocks()[1] / 1e6; got < -8002 || got > -7998 {
+	if got := st.Correction().Clocks[1] / 1e6; got < -8002 || got > -7998 {
 		t.Errorf("clock of rank 1: add %d ms, want -8000", got)
 	}
 }
@@ -167,7 +167,7 @@ func TestSharedNames(t *testing.T) {
 			st.Add(&steps[r])
 		}
 	}
-	if got := st.Strides(); got["dp"] != 2 || got["tp"] != 0 {
+	if got := st.Correction().Strides; got["dp"] != 2 || got["tp"] != 0 {
 		t.Errorf("Strides() = %v, want dp:2", got)
 	}
 	v := st.Verdict()

@@ -20,12 +20,6 @@ const (
 	strideApart = 50 // us
 )
 
-// Strides returns the strides of process groups that share a name, or nil if all these are groups of neighbors.
-func (s *State) Strides() meet.Strides {
-	s.Pack()
-	return newGraph(s).strides
-}
-
 // sharedName is a name that several process groups have.
 type sharedName struct {
 	size  int
@@ -39,6 +33,7 @@ type sharedName struct {
 // leaving has when a rank left the first and the last collective of a step, and the last one of the step before.
 type leaving struct{ first, last, before int64 }
 
+// findStrides returns the strides of process groups that share a name, or nil if all these are groups of neighbors.
 func (g *graph) findStrides() meet.Strides {
 	names := make(map[string]*sharedName)
 	for k := range g.groups {

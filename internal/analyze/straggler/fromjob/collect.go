@@ -107,38 +107,16 @@ func (c *Collector) Attempts(j *job.Job) []Attempt {
 	return Attempts(j, func(p *job.Process) *Steps { return c.of[p] })
 }
 
-// ClockTable holds, by attempt and rank, the nanoseconds to add to a clock. Ranks that are not in it keep
-// their clocks. A nil table changes none.
-type ClockTable map[int]map[int]int64
-
-// Clocks returns the corrections for attempts whose clocks differ by more than synchronized hosts do: see
-// [straggler.State.Clocks]. It returns nil if there are none.
-func Clocks(attempts []Attempt) ClockTable {
-	var out ClockTable
+// Corrections returns what the steps show about clocks and process groups: see [straggler.State.Correction].
+func Corrections(attempts []Attempt) meet.Corrections {
+	out := make(meet.Corrections)
 	for i := range attempts {
-		if c := attempts[i].State.Clocks(); c != nil {
-			if out == nil {
-				out = make(ClockTable)
-			}
+		if c := attempts[i].State.Correction(); c.Clocks != nil || c.Strides != nil {
 			out[attempts[i].Number] = c
 		}
 	}
 	return out
 }
-
-// Strides returns, by attempt, the strides of process groups that share a name: see [straggler.State.Strides].
-func Strides(attempts []Attempt) map[int]meet.Strides {
-	out := make(map[int]meet.Strides)
-	for i := range attempts {
-		if s := attempts[i].State.Strides(); s != nil {
-			out[attempts[i].Number] = s
-		}
-	}
-	return out
-}
-
-// Of returns the nanoseconds to add to the clock of a process.
-func (t ClockTable) Of(p *job.Process) int64 { return t[p.Attempt][p.Rank] }
 
 // AppendBinary implements [encoding.BinaryAppender]. The sink must be closed.
 func (s *Steps) AppendBinary(dst []byte) ([]byte, error) {
