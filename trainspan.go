@@ -93,8 +93,9 @@ func WithLogger(l *slog.Logger) Option { return func(s *choices) { s.logger = l 
 // Start begins to record, as configured by the environment and by the file that
 // TRAINSPAN_CONFIG names. If they name no file and the code gives no output, a trace
 // (trace.pfw.gz) and JSON lines (telemetry.jsonl) are written to a directory of this run,
-// see [WithDir], whether or not spans are also sent. A program without a launcher is rank 0 of 1. The provider becomes the default provider of
-// package telemetry, and its tracer provider becomes OpenTelemetry's global one.
+// see [WithDir], whether or not spans are also sent. A program without a launcher is rank 0
+// of 1. The provider becomes the default provider of package telemetry. Its tracer provider
+// becomes OpenTelemetry's global one, and so does its meter provider if metrics are exported.
 //
 // On an error the provider is nil, and every method of a nil Provider is a no-op: a job
 // can log the error and train without telemetry.
@@ -173,7 +174,7 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 			if !settings.OTLPActive(cfg) {
 				return err
 			}
-			cmp.Or(s.logger, slog.Default()).Warn("telemetry has no files of this run, and is sent only", "error", err, "see", helptopic.File)
+			cmp.Or(s.logger, slog.Default()).Warn("telemetry cannot create files for this run; it is only sent", "error", err, "see", helptopic.File)
 			return nil
 		}
 	}

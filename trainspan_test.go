@@ -108,7 +108,7 @@ func TestFilesBesideABackend(t *testing.T) {
 	}
 	var said bytes.Buffer
 	jobHere(t, trainspan.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
-	if n := strings.Count(said.String(), "telemetry has no files of this run, and is sent only"); n != 1 {
+	if n := strings.Count(said.String(), "telemetry cannot create files for this run; it is only sent"); n != 1 {
 		t.Errorf("it is reported %d times, want once: %s", n, &said)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")

@@ -18,9 +18,9 @@
 // The nodes of the package belong to the default provider of package telemetry;
 // [NewTree] makes a tree over another provider. A scope goes straight to the
 // trace file, and is an OpenTelemetry span too if the filter of an exporter
-// asks for it: config.ExportAll asks for all scopes, a list for those that it
-// names as "compute.forward", as "forward" or by the standard span of package
-// spans. The default filter asks for none.
+// selects it: config.ExportAll selects all scopes, a list those that it names as
+// "compute.forward", as "forward" or by the standard span of package spans. The
+// default filter selects none.
 //
 // Scopes nest with the spans of package telemetry and of the plain
 // OpenTelemetry API through the context, in any order and across goroutines. If

@@ -1,3 +1,3 @@
-// Package callbacks reports a training run by the callbacks of a training
-// framework: one call at the start of something, one at its end.
+// Package callbacks records a training run from the callbacks of a training
+// framework: one call at the start of an operation, one at its end.
 package callbacks

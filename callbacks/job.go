@@ -14,7 +14,7 @@ func (c *Callbacks) OnAppStart(ctx context.Context, start ...Start) (context.Con
 
 // OnAppEnd ends the application: open spans are stopped, everything is written
 // and sent, and the provider is shut down within its shutdown timeout. Errors
-// of this are logged, and are the result of [telemetry.Provider.Shutdown]. It
+// are logged, and [telemetry.Provider.Shutdown] returns them. OnAppEnd
 // is safe as the last call of a program that has failed.
 func (c *Callbacks) OnAppEnd(ctx context.Context, end ...End) error {
 	err := c.end(spans.Application, end)

@@ -44,10 +44,10 @@ type Config struct {
 	Outputs Outputs `key:"outputs"`
 	// OTel holds the settings of OpenTelemetry as a whole.
 	OTel OTel `key:"otel"`
-	// Ranks is this process's place in the job as its launcher gives it. The environment or code
-	// gives it, not from a file, which serves all ranks.
+	// Ranks is this process's place in the job. The environment or code sets it. A file cannot,
+	// because it serves all ranks.
 	Ranks Ranks
-	// Warnings holds what [Load] found suspicious and did not refuse, such as a variable with a
+	// Warnings lists what [Load] found suspicious but accepted, such as a variable with a
 	// misspelt name. trainspan.Start logs it.
 	Warnings []Problem
 	// origins holds where [Load] found the settings and sections, for the positions
@@ -56,9 +56,9 @@ type Config struct {
 }
 
 // Base describes the job: who it is, how many ranks it has, and how telemetry behaves in this one.
-// A Base may be copied; copies share Training and CustomMetadata until [Clone] parts them.
+// A Base may be copied; copies share Training and CustomMetadata unless made with [Clone].
 type Base struct {
-	// ApplicationName names the application. It must hold more than blanks.
+	// ApplicationName names the application. It must not be blank.
 	ApplicationName string `key:"application_name" env:"TRAINSPAN_APPLICATION_NAME" rule:"filled" default:"the service name"`
 	// SessionTag groups the runs that belong together.
 	SessionTag Var[string] `key:"session_tag" alias:"session_tag_or_fn" env:"TRAINSPAN_SESSION_TAG" default:"the launcher's job, or this run"`
@@ -97,7 +97,7 @@ type Logger struct {
 	ErrorPath string `key:"error_path" alias:"log_file_path_for_err" env:"TRAINSPAN_LOG_ERROR_PATH" rule:"path" default:"no file"`
 }
 
-// Training describes the training job. An unset number means "not known", and what depends on it is
+// Training describes the training job. An unset number is unknown, and figures that need it are
 // not reported.
 type Training struct {
 	// PerfTag names the configuration that determines the performance, so that equal jobs are
@@ -147,7 +147,7 @@ type Training struct {
 type Export struct {
 	// Mode is the meaning of SpanNames.
 	Mode string `key:"mode" env:"TRAINSPAN_EXPORT_MODE" rule:"oneof=EXPORT_ALL_SPANS|WHITELIST_SPANS|BLACKLIST_SPANS" default:"BLACKLIST_SPANS"`
-	// SpanNames lists the spans of a whitelist or a blacklist; any text is a span name. It must be
+	// SpanNames lists the spans of a whitelist or a blacklist; any text is a span name. Leave it
 	// empty to export all.
 	SpanNames []string `key:"span_names" env:"TRAINSPAN_EXPORT_SPAN_NAMES" rule:"items" default:"the spans of single iterations"`
 }

@@ -37,9 +37,9 @@ type LoadOptions struct {
 // file, field by field; custom metadata, resource attributes and headers are
 // merged key by key. If nothing else sets them, the trace settings come from
 // the file that DFTRACER_CONFIGURATION names, and the application name from the
-// service name. Warnings hold what is suspicious.
+// service name. Warnings lists suspicious settings.
 //
-// A file that cannot be opened is the only error. Otherwise all problems are in
+// If a file cannot be opened, that is the only error. Otherwise all problems are in
 // one [*ValidationError], including syntax errors; the Config then holds what
 // could be read. It keeps where settings were found, so that a later
 // [Config.Validate] reports the positions.

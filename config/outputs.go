@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Outputs configures where telemetry is written. Each output is on when it is switched on, or has a
-// place to go and is not switched off.
+// Outputs configures where telemetry is written. An output is on if it is enabled, or if it has a
+// destination and is not disabled.
 type Outputs struct {
 	// File is the JSON-lines file with the native records.
 	File File `key:"file"`

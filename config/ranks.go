@@ -27,8 +27,8 @@ type Ranks struct {
 	Run string
 }
 
-// DetectRanks reads what launchers gave this process: torchrun, Open MPI, PMI,
-// PMIx, Flux, Slurm and Kubernetes. docs/reference/configuration.md has the
+// DetectRanks reads the variables that launchers set: torchrun, Open MPI, PMI,
+// PMIx, Flux, Slurm, Kubernetes, PBS and LSF. docs/reference/configuration.md has the
 // variables in their order. If torchrun has started the process, the variables
 // of the others are about its node.
 //

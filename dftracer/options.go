@@ -139,7 +139,7 @@ type Options struct {
 	Heartbeat time.Duration
 
 	// StallMemory is how many bytes wait in memory while the file fails or takes
-	// nothing; 0 means 64 MiB. StallWait is for how long, in all, calls wait once
+	// nothing; 0 means 64 MiB. StallWait is how long calls wait in total once
 	// that memory is full, before lines are dropped; 0 means 100 ms, and a negative
 	// time means that calls wait until there is room.
 	StallMemory int

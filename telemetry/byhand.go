@@ -13,9 +13,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// Start starts a span of any name. A standard name may be open only once, and a
-// standard span with a timer cannot be started with Start: its callback or
-// scope does that. The span is the parent of what is started without a context
+// Start starts a span of any name. Only one span of a standard name may be open. A
+// standard span with a timer cannot be started with Start: use its callback or
+// scope. The span is the parent of what is started without a context
 // until it is stopped.
 func (r *Recorder) Start(ctx context.Context, name string, p SpanStart) (context.Context, *Span, error) {
 	if r == nil {

@@ -21,7 +21,7 @@ import (
 // [Provider.Start] or package callbacks.
 //
 // [Provider.Recorder] returns it. All methods are safe for concurrent use. The methods
-// of a nil Recorder do nothing, and those with an error return one.
+// of a nil Recorder do nothing, and those that return an error return one.
 type Recorder struct {
 	// The lock guards state and arithmetic only. Configuration functions, Error
 	// methods, span processors, outputs, the clock and the log are foreign code,

@@ -44,8 +44,8 @@ diagnosis is sent immediately. A diagnosis that was sent before is sent again on
 last notification was at least --for ago, so a diagnosis that alternates causes one
 notification in that time.
 
---metrics serves the same to a Prometheus server on this machine, as "trainspan run
---metrics" does, or sends it to an OTLP receiver. The eight ranks furthest behind
+--metrics serves metrics of the job to a Prometheus server on this machine, as
+"trainspan run --metrics" does, or sends them to an OTLP receiver. The eight ranks furthest behind
 have their own series; the others are summed by host.
 
 The command waits for files in the directory, and runs until Ctrl-C.`,

@@ -33,17 +33,17 @@ func newConvert(a *ui.App) *cobra.Command {
 		Short: "Write a trace in another dialect or format",
 		Long: `Writes a trace in another dialect or format:
 
-  v1, v2, v22  a dialect of the trace format; hashes, phases and framing follow
+  v1, v2, v22  a dialect of the trace format, with its hashes, phases and framing
   chrome       one JSON array with commas, for chrome://tracing, Perfetto and
                tools that need strict JSON; file names replace their hashes, and
                arrows lead from launches to kernels and from forward to backward
   otlp         OTLP as JSON lines, for an OpenTelemetry Collector's otlpjsonfile
                receiver or trainspan trace replay; one trace per process
-  parquet      a directory of Parquet files for DuckDB, Spark and other engines: one
-               table of the events and one of the goodput ledger, for any number
-               of runs. Without --run, the job's name is the run's name. With
-               --part each node adds its ranks, and one node adds the ledger, from
-               digests
+  parquet      a directory of Parquet files for DuckDB, Spark and other engines:
+               tables of the events, the steps and the goodput ledger, for any
+               number of runs. Without --run, the session tag or job id names the
+               run. With --part each node adds its ranks, and one node adds the
+               ledger, from digests
 
 chrome and otlp outputs are compressed if the name ends in .gz. With several
 traces, -o is a directory. Without --nesting, v22 has no level and no p_idx, so

@@ -66,7 +66,7 @@ Perfetto's page may fetch from port 9001 only; other ports are for other viewers
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.noBrowser, "no-browser", false, "print the link and do not open a browser")
-	f.BoolVar(&o.once, "once", false, "exit when the trace was fetched")
+	f.BoolVar(&o.once, "once", false, "exit when the trace has been fetched")
 	f.IntVar(&o.port, "port", 9001, "port on 127.0.0.1; 0 chooses a free one")
 	f.StringVar(&o.viewer, "viewer", "https://ui.perfetto.dev", "page to open; only this page may fetch the trace")
 	o.filter.Flags(f)

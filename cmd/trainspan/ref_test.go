@@ -131,7 +131,7 @@ var references = []struct{ ref, run, refused string }{
 	{"run.digest", aDigest, "run.digest: not a trace: a digest (it has no spans: name the traces that it was made of"},
 	{"digests/", aDigest, "digests/profile.digest: not a trace: a digest (it has no spans: name the traces that it was made of"},
 	{"notes.txt", nothing, "notes.txt: not a trace: it begins with \"nothing\"; see trainspan help a-file-is-not-a-trace"},
-	{"empty/", nothing, "empty/: no trace is in this directory; name another one"},
+	{"empty/", nothing, "empty/: found no trace in this directory; name another one"},
 }
 
 // makeReferences makes the runs and files of references.

@@ -46,7 +46,7 @@ func newReport(a *ui.App) *cobra.Command {
 		Use:   "report [RUN|FILE...]",
 		Short: "Show where a job's time went, and which rank is slow",
 		Long: `Reads all telemetry of a job (traces and JSON lines, of all ranks and attempts; or
-profiles and compile logs of PyTorch, alone or in a tar, where there is nothing else)
+profiles and compile logs of PyTorch, alone or in a tar, if there is nothing else)
 and answers on one screen: how the job ended, what costs most and why, what to do
 next, and where the time went. --full adds the detailed tables.
 
@@ -325,7 +325,7 @@ func notPage(path string, err error) error {
 		return ui.Usage("--html %s: this file exists and is not a report of trainspan; name another file", path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return ui.Usage("%s: its directory does not exist; make it first", path)
+		return ui.Usage("%s: its directory does not exist; create it first", path)
 	}
 	return err
 }

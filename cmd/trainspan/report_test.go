@@ -183,7 +183,7 @@ func TestLimits(t *testing.T) {
 // outputs, before anything is read.
 func TestPageWithoutFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "x.html")
-	if status, _, wrong := cli(t, "report", t.TempDir(), "--html", path); status != ui.StatusUse || !strings.Contains(wrong, path+": its directory does not exist; make it first") {
+	if status, _, wrong := cli(t, "report", t.TempDir(), "--html", path); status != ui.StatusUse || !strings.Contains(wrong, path+": its directory does not exist; create it first") {
 		t.Errorf("status %d, %q, want that the directory does not exist", status, wrong)
 	}
 }

@@ -72,7 +72,7 @@ it, 127 if the program does not exist, 126 if it cannot be run, and 2 for wrong 
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // flags after the command belong to it
-	f.StringVar(&set.Name, "name", "", "name of the job (default: the name of the script or program)")
+	f.StringVar(&set.Name, "name", "", "name of the job (default: $"+environ.Application+", or the name of the script, module or program)")
 	f.StringVar((*string)(&set.Dir), "dir", "", "`directory` for the files of this command")
 	f.IntVar(&set.Attempt, "attempt", -1, "number of the attempt; an existing attempt is joined (default: the next)")
 	f.BoolVar(&set.OTLP, "otlp", false, "receive OTLP spans on the loopback address, and give the command the address")

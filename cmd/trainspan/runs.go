@@ -51,10 +51,10 @@ func newRuns(a *ui.App) *cobra.Command {
 		Long: `Lists what was run: when, for how long, with how many ranks and attempts, how it
 ended, how much of the time of its ranks is in steps and how much is lost, and what
 stands out. Below the list is the sum: the time of all ranks of all runs, what it went
-to, and the hosts whose ranks were slow in several runs. Without an argument those in
-trainspan-runs. trainspan report ID shows one of them.
+to, and the hosts whose ranks were slow in several runs. Without an argument,
+those in trainspan-runs are listed. trainspan report ID shows one of them.
 
-Which starts are attempts of one run is in docs/guide/run.md.`,
+"trainspan help runs-and-attempts" explains which starts are attempts of one run.`,
 		Example: `  trainspan runs
   trainspan runs --since 4w --job 'train*' --sort lost
   trainspan runs --since 2026-11-01 --sum --json
@@ -148,7 +148,7 @@ func runRuns(ctx context.Context, a *ui.App, args []string, o *runsOptions) erro
 		if o.since != "" {
 			began = " began since " + since.UTC().Format(time.DateTime)
 		}
-		return ui.Usage("no run%s%s is here; leave out --job and --since to see all runs", of, began)
+		return ui.Usage("found no run%s%s; leave out --job and --since to see all runs", of, began)
 	}
 	slices.SortStableFunc(rows, func(x, y runRow) int {
 		by := 0
@@ -403,7 +403,7 @@ func sumOf(rows []runRow) *runsSum {
 func (s *runsSum) lines(rows []runRow) (out []string) {
 	text := display.Plural(s.Runs, "run") + " since " + s.From.UTC().Format(time.DateTime)
 	if s.Unknown > 0 {
-		text += fmt.Sprintf("; of %d it is not known what the time went to", s.Unknown)
+		text += fmt.Sprintf("; the time of %d is unknown", s.Unknown)
 	}
 	out = append(out, text)
 	if s.RankTime == 0 {

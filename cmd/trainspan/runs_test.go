@@ -81,7 +81,7 @@ func TestRunsSelected(t *testing.T) {
 		{"--since w", "", "--since w: give a length of time"},
 		{"--since 99999w", "", "--since 99999w: give a length of time"},
 		{"--since 1s", "", "no run began since "},
-		{"--job nothing", "", "no run of job nothing is here; leave out --job and --since to see all runs"},
+		{"--job nothing", "", "found no run of job nothing; leave out --job and --since to see all runs"},
 		{"--job [", "", "--job [: syntax error in pattern"},
 		{"--sort size", "", "choose one of began, lost, rank-time, lasted"},
 	} {
@@ -228,7 +228,7 @@ func TestRunsSum(t *testing.T) {
 		t.Errorf("slow hosts %+v, want %+v", sum.SlowHosts, want)
 	}
 	text := strings.Join(sum.lines(rows), "\n")
-	for _, want := range []string{"5 runs since ", "; of 1 it is not known what the time went to", "Slow host: node01 in 2 of 3 runs on several hosts: j.1, j.2"} {
+	for _, want := range []string{"5 runs since ", "; the time of 1 is unknown", "Slow host: node01 in 2 of 3 runs on several hosts: j.1, j.2"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}

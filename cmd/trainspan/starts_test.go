@@ -54,8 +54,8 @@ func TestReportOfStarts(t *testing.T) {
 	if status, out, _ := cli(t, "report", dir, "--json", "--check"); status != 4 || json.Unmarshal([]byte(out), &back) != nil || len(back.Starts) != 2 || back.Goodput != nil {
 		t.Errorf("report --json --check: status %d, want 4, two starts and no goodput: %s", status, out)
 	}
-	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "no trace is in this directory") {
-		t.Errorf(`compare: status %d, want an error "no trace is in this directory": %s`, status, said)
+	if status, _, said := cli(t, "compare", dir, dir); status == 0 || !strings.Contains(said, "found no trace in this directory") {
+		t.Errorf(`compare: status %d, want an error "found no trace in this directory": %s`, status, said)
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
 		t.Error("got a page without training, want none")

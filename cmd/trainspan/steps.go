@@ -36,9 +36,9 @@ func newSteps(a *ui.App) *cobra.Command {
 		Use:   "steps FILE...",
 		Short: "Show each training step and its phases",
 		Long: `Prints one row per step and rank, with the duration of the step and of its phases.
-Steps are chosen as in the report, the first of these that the trace has: spans named
-iteration, steps of PyTorch's profiler, bodies of the loop over the data loader, or the
-intervals between the ends of optimizer steps. A span belongs to the step in which it
+Steps are chosen as in the report: for example spans named iteration, steps of PyTorch's
+profiler, or the intervals between the ends of optimizer steps ("trainspan help steps"
+has the rules). A span belongs to the step in which it
 begins, a collective to the step that it names. The phases of a row are sums of spans,
 so concurrent spans count several times. Rows are in the order of steps.`,
 		Example: `  trainspan trace steps trace.pfw.gz

@@ -29,7 +29,7 @@ import (
 // has not seen.
 //
 // The methods are safe for concurrent use. A [Processor] records more of a program that
-// is killed, and does not lose spans when it is busy.
+// is killed, and loses no spans under load.
 type Exporter struct {
 	*live // nil before the file is open
 

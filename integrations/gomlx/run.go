@@ -46,7 +46,7 @@ var (
 	errUnfinished = errors.New("the loop ended in the middle, by an error or a panic of the trainer, a hook or the dataset")
 
 	// errTooShort is the error of a loop whose dataset ended too early.
-	errTooShort = errors.New("the dataset ended before the steps that the loop was to run")
+	errTooShort = errors.New("the dataset ended before the last step of the loop")
 )
 
 // Run records one application: any number of runs of its loops, evaluations and

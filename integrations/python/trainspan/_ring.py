@@ -422,7 +422,7 @@ def _build():
             try:
                 region = used
                 if used >= (REGIONS if _GIVEN and _within("Max address space", 1 << 50) else FEW):
-                    raise OSError("it has its share")
+                    raise OSError("the ring has its largest size")
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     if slots_of(used)[1] >= len(pages[-1][0]):

@@ -1,6 +1,6 @@
 // Package dataset writes the events of training jobs, and the goodput accounts
 // of each job, as Parquet files for database engines:
-// docs/reference/parquet.md.
+// docs/reference/formats.md.
 //
 // Events may be added in any order. They are stored on disk if they do not fit
 // in memory, and written by rank and time when all are known. A data set

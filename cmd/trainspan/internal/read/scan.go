@@ -71,7 +71,7 @@ func Refuse(paths []string) error {
 			return refuseFolder(path)
 		}
 	}
-	return ui.Usage("%s: no file is here; name traces or directories of traces", strings.Join(paths, ", "))
+	return ui.Usage("%s: found no file; name traces or directories of traces", strings.Join(paths, ", "))
 }
 
 // RefuseFiles is [Refuse] for commands that wait for telemetry. It returns nil
@@ -118,7 +118,7 @@ func refuseFolder(dir string) error {
 			return ui.Usage("%s: holds profiles and no trace; make one with trainspan trace import %s -o job.pfw.gz", dir, dir)
 		}
 	}
-	return ui.Usage("%s: no trace is in this directory; name another one", dir)
+	return ui.Usage("%s: found no trace in this directory; name another one", dir)
 }
 
 // Look stores the times of the first events of a file, for a command that
