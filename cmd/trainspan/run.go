@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -138,6 +139,9 @@ func newRunTelemetry() *cobra.Command {
 
 // runCommand runs the command and returns its status.
 func runCommand(a *ui.App, args []string, set session.Settings) error {
+	// If nobody reads standard error any more, messages are lost, but the command and its status are not. The
+	// signal is caught because the command would inherit that it is ignored.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if set.Attempt < -1 {
 		return ui.Usage("--attempt %d: use a number of 0 or more", set.Attempt)
 	}

@@ -81,6 +81,23 @@ func TestRunEndsByASignal(t *testing.T) {
 	}
 }
 
+// TestRunWithoutAReader checks that a reader of standard error that has gone ends neither the
+// command nor trainspan run.
+func TestRunWithoutAReader(t *testing.T) {
+	s := prepare(t, t.TempDir(), "--", "sh", "-c", "exit 7")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	s.Cmd.Stderr = w
+	s.begin()
+	_ = w.Close()
+	if _, status := s.rest(); status != 7 {
+		t.Errorf("status %d, want that of the command, 7", status)
+	}
+}
+
 // TestRunKeepsIgnoredSignals checks that signals ignored when trainspan run
 // starts stay ignored, as under nohup.
 func TestRunKeepsIgnoredSignals(t *testing.T) {

@@ -233,6 +233,7 @@ func (l *launcher) listen(from *os.File) {
 			close(l.reported)
 		}
 		if m.Signal != 0 || m.Answered != 0 {
+			m.at = time.Now()
 			select {
 			case l.relay.messages <- m:
 			default: // no request is waiting

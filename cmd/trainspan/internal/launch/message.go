@@ -35,6 +35,8 @@ type Message struct {
 	// it. Reported marks the end of the text.
 	Say      Bytes `json:"say,omitempty"`
 	Reported bool  `json:"reported,omitempty"`
+
+	at time.Time // of its arrival; only for Signal
 }
 
 // Ready means that the command may start, with these variables in place of

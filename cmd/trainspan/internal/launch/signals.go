@@ -48,7 +48,7 @@ const (
 	// it received a signal too, on a busy machine.
 	answering = 3 * time.Second
 	// heardBefore is the maximum age of its report: it may receive a signal before
-	// the launcher.
+	// the launcher. Older reports are about signals that were merged, see together.
 	heardBefore = time.Second
 	// together is the time in which its report also covers further signals of the
 	// same kind, because the system merges simultaneous signals.
@@ -103,7 +103,7 @@ func (r *relay) reached(s syscall.Signal, pid int) bool {
 		case m := <-r.messages:
 			switch {
 			case m.Signal != 0:
-				r.recent[m.Signal] = word{at: time.Now()}
+				r.recent[m.Signal] = word{at: m.at}
 			case m.Answered == r.asked:
 				return false
 			}
