@@ -82,7 +82,7 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 	if err != nil {
 		return err
 	}
-	w := &alerter{quiet: o.quiet, now: time.Now, call: caller(a, o)}
+	w := &alerter{quiet: o.quiet, now: time.Now, notifiers: notifiersOf(a, o)}
 	if o.metrics != "" {
 		if err := jobmetrics.Check(o.metrics); err != nil {
 			return err
@@ -122,20 +122,24 @@ func runAlert(ctx context.Context, a *ui.App, args []string, o *alertOptions) er
 // alerter decides which changes are reported. It is not safe for concurrent
 // use.
 type alerter struct {
-	quiet   time.Duration
-	now     func() time.Time
-	call    func(context.Context, *alertMessage) error
-	metrics *jobmetrics.Server
+	quiet     time.Duration
+	now       func() time.Time
+	notifiers []notifier
+	metrics   *jobmetrics.Server
 
 	report *report.Report
 	before string          // the answer of the previous reading
 	latest string          // the last reported answer
 	last   time.Time       // the time of that report
 	sent   map[string]bool // all reported answers
-	failed int             // failed calls for the current answer
+	failed int             // failed notifications of the current answer
+	called map[int]bool    // the notifiers that have sent the current answer
 }
 
-// maxCalls is the maximum number of attempts of a failing call.
+// notifier sends an alert.
+type notifier func(context.Context, *alertMessage) error
+
+// maxCalls is the maximum number of calls of a notifier that fails.
 const maxCalls = 3
 
 // alertMessage is the content of an alert: the first lines of the report.
@@ -162,13 +166,13 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 			w.metrics.Set(r.job, r.report)
 		}
 	}
-	if w.report == nil || r.report == nil && !r.same || w.call == nil {
+	if w.report == nil || r.report == nil && !r.same || len(w.notifiers) == 0 {
 		return nil
 	}
 	answer := answerOf(w.report)
 	agree := answer == w.before
 	if w.before = answer; !agree {
-		w.failed = 0
+		w.failed, w.called = 0, nil
 		return nil
 	}
 	now := w.now()
@@ -177,15 +181,34 @@ func (w *alerter) take(ctx context.Context, r *topReading) error {
 	if answer == w.latest || w.failed == maxCalls || (answer == "" || w.sent[answer]) && now.Sub(w.last) < w.quiet {
 		return nil
 	}
-	if err := w.call(ctx, messageOf(w.report, r.at)); err != nil {
+	if err := w.notify(ctx, messageOf(w.report, r.at)); err != nil {
 		w.failed++
 		return fmt.Errorf("notification failed (try %d of %d): %w", w.failed, maxCalls, err)
 	}
 	if w.sent == nil {
 		w.sent = make(map[string]bool)
 	}
-	w.sent[answer], w.latest, w.last, w.failed = true, answer, now, 0
+	w.sent[answer], w.latest, w.last, w.failed, w.called = true, answer, now, 0, nil
 	return nil
+}
+
+// notify calls the notifiers that have not sent the current answer, one after the other.
+func (w *alerter) notify(ctx context.Context, m *alertMessage) error {
+	var errs []error
+	for i, call := range w.notifiers {
+		if w.called[i] {
+			continue
+		}
+		if err := call(ctx, m); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if w.called == nil {
+			w.called = make(map[int]bool)
+		}
+		w.called[i] = true
+	}
+	return errors.Join(errs...)
 }
 
 // answerOf returns the part of a report whose changes are reported. It omits
@@ -219,28 +242,26 @@ func messageOf(r *report.Report, at time.Time) *alertMessage {
 	return m
 }
 
-// caller returns a function that makes the requested calls, one after the
-// other.
-func caller(a *ui.App, o *alertOptions) func(context.Context, *alertMessage) error {
-	if o.exec == "" && o.webhook == "" {
-		return nil
+// notifiersOf returns the requested notifiers. Each call has --timeout of its own.
+func notifiersOf(a *ui.App, o *alertOptions) (out []notifier) {
+	add := func(send func(ctx context.Context, body []byte) error) {
+		out = append(out, func(ctx context.Context, m *alertMessage) error {
+			var body bytes.Buffer
+			if err := report.JSON(&body, m); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than --timeout %v", o.timeout))
+			defer cancel()
+			return send(ctx, body.Bytes())
+		})
 	}
-	return func(ctx context.Context, m *alertMessage) error {
-		var body bytes.Buffer
-		if err := report.JSON(&body, m); err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("it took longer than --timeout %v", o.timeout))
-		defer cancel()
-		var errs []error
-		if o.exec != "" {
-			errs = append(errs, callCommand(ctx, a, o.exec, body.Bytes()))
-		}
-		if o.webhook != "" {
-			errs = append(errs, post(ctx, o.webhook, body.Bytes()))
-		}
-		return errors.Join(errs...)
+	if o.exec != "" {
+		add(func(ctx context.Context, body []byte) error { return callCommand(ctx, a, o.exec, body) })
 	}
+	if o.webhook != "" {
+		add(func(ctx context.Context, body []byte) error { return post(ctx, o.webhook, body) })
+	}
+	return out
 }
 
 // callCommand runs a shell command. When the context ends, it ends the command
@@ -251,6 +272,9 @@ func callCommand(ctx context.Context, a *ui.App, command string, body []byte) er
 	cmd.WaitDelay = time.Second // processes that hold its streams open do not block
 	ownGroup(cmd)
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // the command succeeded, and left a process that holds its streams
+	}
 	if flushed := a.Stdout.Flush(); err == nil {
 		err = flushed
 	}

@@ -61,7 +61,7 @@ func TestAlertReportsChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			told := ""
 			now := noon
-			w := &alerter{quiet: 2 * time.Minute, now: func() time.Time { return now }, call: func(_ context.Context, m *alertMessage) error {
+			w := &alerter{quiet: 2 * time.Minute, now: func() time.Time { return now }, notifiers: []notifier{func(_ context.Context, m *alertMessage) error {
 				how := ""
 				if m.Outcome != nil {
 					how = string(m.Outcome.How) + " "
@@ -70,7 +70,7 @@ func TestAlertReportsChanges(t *testing.T) {
 					t.Error("got a row for each rank, want none")
 				}
 				return nil
-			}}
+			}}}
 			for _, r := range readings {
 				told, now = "", noon.Add(time.Duration(r.at)*time.Second)
 				if err := w.take(t.Context(), &topReading{at: now, report: r.r, same: r.r == nil}); err != nil || told != r.told {
@@ -81,15 +81,30 @@ func TestAlertReportsChanges(t *testing.T) {
 	}
 }
 
-// TestAlertCallsAgain checks that a failing call is made three times.
+// TestAlertCallsAgain checks that a failing notifier is called three times, and one that has sent
+// the answer is not called again.
 func TestAlertCallsAgain(t *testing.T) {
-	calls := 0
-	w := &alerter{now: fixed, call: func(context.Context, *alertMessage) error { calls++; return errors.New("no") }}
+	failing, working := 0, 0
+	w := &alerter{now: fixed, notifiers: []notifier{
+		func(context.Context, *alertMessage) error { working++; return nil },
+		func(context.Context, *alertMessage) error { failing++; return errors.New("no") },
+	}}
 	for range 9 {
 		_ = w.take(t.Context(), &topReading{report: reportOf(finding.Drift, "")})
 	}
-	if calls != maxCalls {
-		t.Errorf("%d calls, want %d", calls, maxCalls)
+	if failing != maxCalls || working != 1 {
+		t.Errorf("%d calls of the failing notifier and %d of the other, want %d and 1", failing, working, maxCalls)
+	}
+}
+
+// TestAlertLeavesAProcess checks that a command succeeds even if a process that it started holds
+// its streams.
+func TestAlertLeavesAProcess(t *testing.T) {
+	var errs lockedBuffer
+	a := &ui.App{Stdout: display.NewWriter(&errs), Stderr: display.NewWriter(&errs)}
+	o := &alertOptions{exec: "sleep 2 &", timeout: time.Minute}
+	if err := notifiersOf(a, o)[0](t.Context(), messageOf(reportOf(finding.Fine, ""), noon)); err != nil {
+		t.Errorf("alert: %v, want no error", err)
 	}
 }
 
@@ -188,7 +203,7 @@ func TestAlertCall(t *testing.T) {
 		}
 		var errs lockedBuffer
 		a := &ui.App{Stdout: display.NewWriter(&errs), Stderr: display.NewWriter(&errs)}
-		err := caller(a, &tt.o)(t.Context(), messageOf(reportOf(finding.Fine, ""), noon))
+		err := notifiersOf(a, &tt.o)[0](t.Context(), messageOf(reportOf(finding.Fine, ""), noon))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("alert with %+v: error %v, want one with %q and without the password", tt.o, err, tt.want)
 		}
