@@ -108,6 +108,8 @@ func TestRankInName(t *testing.T) {
 		"":                                      -1,
 		"rank3-rank4.pfw":                       3,
 		"job-rank3.pfw":                         3,
+		"llama-tp8-rank3.jsonl":                 3,
+		"bert-worker-0_rank_5.pt.trace.json":    5,
 		"epoch5.rank0.worker2.trace.json":       0,
 		"telemetry-rank03-attempt2.recovered.x": 3,
 	} {

@@ -132,20 +132,25 @@ func (f Field) Word(in Source) string { return table[f][in][0] }
 // Attribute returns our name of a field in resources.
 func (f Field) Attribute() string { return f.Word(Resource) }
 
-// rankName matches a rank in a file name. tensorboard_trace_handler is often
-// given workerN, and model servers write TP-N.
-var rankName = regexp.MustCompile(`(?i)(?:^|[-_.])(?:(?:rank|worker|tp)[-_]?(\d+)|trace-(\d+)-of-\d+)(?:[-_.]|$)`)
+// rankNames match a rank in a file name, the surest one first. tensorboard_trace_handler is
+// often given workerN, model servers write TP-N, and the names of hosts and of models have such words too.
+var rankNames = [...]*regexp.Regexp{
+	regexp.MustCompile(`(?i)(?:^|[-_.])(?:rank[-_]?(\d+)|trace-(\d+)-of-\d+)(?:[-_.]|$)`),
+	regexp.MustCompile(`(?i)(?:^|[-_.])(?:worker|tp)[-_]?(\d+)()(?:[-_.]|$)`),
+}
 
 // RankInName returns the rank in a file name, such as trace-3-of-8.pfw.gz,
 // telemetry-rank3.jsonl or worker3.pt.trace.json, or -1. path may be a Windows
 // path, or name a file in an archive.
 func RankInName(path string) int {
-	m := rankName.FindStringSubmatch(path[strings.LastIndexAny(path, `/\:`)+1:])
-	if m == nil {
-		return -1
-	}
-	if n, err := strconv.Atoi(m[1] + m[2]); err == nil && n < MaxRanks {
-		return n
+	name := path[strings.LastIndexAny(path, `/\:`)+1:]
+	for _, of := range rankNames {
+		if m := of.FindStringSubmatch(name); m != nil {
+			if n, err := strconv.Atoi(m[1] + m[2]); err == nil && n < MaxRanks {
+				return n
+			}
+			return -1
+		}
 	}
 	return -1
 }
@@ -153,15 +158,18 @@ func RankInName(path string) int {
 // WithoutRank returns a file name without its rank, for files about other
 // processes that are derived from it.
 func WithoutRank(name string) string {
-	at := rankName.FindStringIndex(name)
-	if at == nil {
-		return name
+	for _, of := range rankNames {
+		at := of.FindStringIndex(name)
+		if at == nil {
+			continue
+		}
+		before, after := name[:at[0]], name[at[1]:]
+		if before != "" && after != "" {
+			before += "-"
+		}
+		return WithoutRank(cmp.Or(before+after, "trace"))
 	}
-	before, after := name[:at[0]], name[at[1]:]
-	if before != "" && after != "" {
-		before += "-"
-	}
-	return WithoutRank(cmp.Or(before+after, "trace"))
+	return name
 }
 
 // WorldSizes returns the environment variables with the number of processes of a
