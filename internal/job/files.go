@@ -36,7 +36,7 @@ func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
 	}
 	c := Transfer{Calls: 1, Time: max(ev.Dur, 0) * t.scale}
 	c.Longest = c.Time
-	var failed, ret int64
+	var failed, ret, size, items int64
 	hash, many, sized := "", false, false
 	for i := range ev.Args {
 		a := &ev.Args[i]
@@ -45,6 +45,10 @@ func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
 			hash = a.Text()
 		case "ret":
 			ret = a.Int64()
+		case "size":
+			size = a.Int64()
+		case "count":
+			items = a.Int64()
 		case "dft_cnt":
 			c.Calls, many = max(a.Int64(), 1), true
 		case "dur_sum":
@@ -66,6 +70,9 @@ func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
 	}
 	if !sized {
 		c.Bytes = max(ret, 0)
+		if std && items > 0 { // fread and fwrite return items of size bytes
+			c.Bytes *= max(size, 1)
+		}
 		c.Least, c.Most = c.Bytes, c.Bytes
 	}
 	u := p.fileUse(hash)
@@ -108,13 +115,26 @@ func (p *traceProcess) fileUse(hash string) *fileUse {
 func (t *traceReader) nameFiles(p *traceProcess) {
 	for _, hash := range slices.Sorted(maps.Keys(p.files)) {
 		u := p.files[hash]
-		use := u.posix
-		if !use.used() {
-			use = u.stdio
-		}
+		use := u.bySystem()
 		use.Path = cmp.Or(t.paths[hash], hash)
 		p.Files = append(p.Files, use)
 	}
+}
+
+// bySystem returns the calls on a file. If calls of both kinds read it, only those of the system count,
+// because stdio makes them; the same holds for writes.
+func (u *fileUse) bySystem() FileUse {
+	use := u.posix
+	takes := func(to, from *Transfer) {
+		if to.Calls == 0 && from.Calls > 0 {
+			*to = *from
+			use.Failed = u.posix.Failed + u.stdio.Failed
+		}
+	}
+	takes(&use.Read, &u.stdio.Read)
+	takes(&use.Written, &u.stdio.Written)
+	takes(&use.Other, &u.stdio.Other)
+	return use
 }
 
 // An error of a file concerns its process only if nothing else explains it.

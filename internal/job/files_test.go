@@ -26,15 +26,39 @@ func TestFileUse(t *testing.T) {
 		call("STDIO", "fread", "a", 90, `"ret":600`), // the same bytes again
 		call("POSIX", "read", "b", 1, `"dft_cnt":8,"dur_sum":70,"dur_max":30,"size_sum":4000,"size_min":10,"size_max":900,"failed":2`),
 		call("STDIO", "fwrite", "c", 7, `"ret":50`),
+		call("POSIX", "stat", "d", 2, `"ret":0`),
+		call("STDIO", "fread", "d", 90, `"size":6,"count":100,"ret":100`),
 	)}))
 	want := []job.FileUse{
 		{Path: "/data/a", Failed: 1, Other: job.Transfer{Calls: 1, Time: 5000, Longest: 5000},
 			Read: job.Transfer{Calls: 4, Bytes: 600, Time: 46_000, Least: 0, Most: 300, Longest: 20_000}},
 		{Path: "/data/b", Failed: 2, Read: job.Transfer{Calls: 8, Bytes: 4000, Time: 70_000, Least: 10, Most: 900, Longest: 30_000}},
 		{Path: "c", Written: job.Transfer{Calls: 1, Bytes: 50, Time: 7000, Least: 50, Most: 50, Longest: 7000}},
+		{Path: "d", Other: job.Transfer{Calls: 1, Time: 2000, Longest: 2000},
+			Read: job.Transfer{Calls: 1, Bytes: 600, Time: 90_000, Least: 600, Most: 600, Longest: 90_000}},
 	}
 	if got := r.jobs[0].Processes[0].Files; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+// TestByteOrderMark checks that a byte order mark at the start of a file changes nothing.
+func TestByteOrderMark(t *testing.T) {
+	const ms = base / 1000
+	line := func(kind, more string) string {
+		return fmt.Sprintf(`{"type":%q,"id":"1","name":"application",%s,"count":1,"pid":4}`+"\n", kind, more)
+	}
+	for name, text := range map[string]string{
+		"a.pfw": process(4, 0, 1000, "", app),
+		"a.jsonl": line("start", fmt.Sprintf(`"start_event":{"name":"span_start","attributes":{"timestamp_msec":%d}}`, ms)) +
+			line("stop", fmt.Sprintf(`"attributes":{},"stop_event":{"name":"span_stop","attributes":{"timestamp_msec":%d}}`, ms+100)),
+	} {
+		want := readAll(t, files(t, map[string]string{name: text})).jobs[0].Processes[0]
+		got := readAll(t, files(t, map[string]string{name: "\xEF\xBB\xBF" + text})).jobs[0].Processes[0]
+		if got.Bad != want.Bad || got.Spans != want.Spans || got.Start != want.Start || got.End != want.End || got.Cut != want.Cut {
+			t.Errorf("%s: %d bad lines, %d spans from %d to %d, cut %v; want %d, %d, %d to %d, %v",
+				name, got.Bad, got.Spans, got.Start, got.End, got.Cut, want.Bad, want.Spans, want.Start, want.End, want.Cut)
+		}
 	}
 }
 

@@ -219,7 +219,7 @@ func kindOf(text []byte) (Kind, error) {
 	case IsLog(text) && bytes.Contains(text, []byte(`] {"`)): // other logs have similar lines
 		return CompileLog, nil
 	}
-	begin := bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xEF\xBB\xBF")))
+	begin := bytes.TrimSpace(bytes.TrimPrefix(text, []byte(byteOrderMark)))
 	if kind := document(begin); kind != Unknown {
 		return kind, nil
 	}

@@ -31,6 +31,7 @@ type Lines struct {
 	start, end int    // the unread part of buf
 	read       int64  // bytes read from r
 	err        error
+	begun      bool // the first line was returned
 	skipping   bool // inside a line that is too long
 	empty      int  // successive empty lines
 	stop       func() error
@@ -52,15 +53,16 @@ func (l *Lines) ResetText(text []byte, stop func() error) {
 	}
 }
 
-// Next returns a line without its line feed, valid until the next call, or
-// [ErrLongLine] in place of a skipped line. At the end of the text it returns
+// Next returns a line without its line feed, and the first one without a byte
+// order mark. It is valid until the next call. Next returns [ErrLongLine] in place of a skipped line. At the end of the text it returns
 // the reader's error; [Lines.Rest] returns what follows the last line feed.
 func (l *Lines) Next() ([]byte, error) {
 	scanned := 0
 	for {
 		if i := bytes.IndexByte(l.buf[l.start+scanned:l.end], '\n'); i >= 0 {
-			line := l.buf[l.start : l.start+scanned+i]
+			line := l.withoutMark(l.buf[l.start : l.start+scanned+i])
 			l.start += scanned + i + 1
+			l.begun = true
 			if l.skipping {
 				l.skipping = false
 				return nil, ErrLongLine
@@ -138,7 +140,18 @@ func (l *Lines) Rest() ([]byte, error) {
 	if l.skipping {
 		return nil, ErrLongLine
 	}
-	return l.buf[l.start:l.end], nil
+	return l.withoutMark(l.buf[l.start:l.end]), nil
+}
+
+// byteOrderMark begins texts of some editors and of Windows.
+const byteOrderMark = "\xEF\xBB\xBF"
+
+// withoutMark returns the first line without its byte order mark, and other lines as they are.
+func (l *Lines) withoutMark(line []byte) []byte {
+	if l.begun {
+		return line
+	}
+	return bytes.TrimPrefix(line, []byte(byteOrderMark))
 }
 
 // At returns the offset of the next line in the text.

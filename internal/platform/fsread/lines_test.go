@@ -40,6 +40,8 @@ func TestLines(t *testing.T) {
 		{"nothing", "", nil, nil},
 		{"a line feed", "\n", []int64{0}, []int64{0}},
 		{"an end without one", "ab\n\ncde", []int64{2, 0, 3}, []int64{0, 3, 4}},
+		{"a byte order mark", "\xEF\xBB\xBFab\n\xEF\xBB\xBFc\n", []int64{2, 4}, []int64{0, 6}},
+		{"a byte order mark and no line feed", "\xEF\xBB\xBFab", []int64{2}, []int64{0}},
 		{"too long", "a\n" + long + "\nb\n", []int64{1, -1, 1}, []int64{0, 2, at + 3}},
 		{"too long at the end", "a\n" + long, []int64{1, -1}, []int64{0, 2}},
 		{"as long as it may be", long[2:] + "\nb", []int64{fsread.MaxLine - 1, 1}, []int64{0, fsread.MaxLine}},
