@@ -148,6 +148,7 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 		return showReport(a, found[0], o)
 	}
 	slices.SortStableFunc(found, func(x, y *report.Job) int { return cmp.Compare(begin(y), begin(x)) })
+	var checked *ui.StatusError // of --check: a slow rank before insufficient data
 	for i, j := range found {
 		if i > 0 && !o.json {
 			a.Printf("\n")
@@ -155,9 +156,17 @@ func runReport(ctx context.Context, a *ui.App, args []string, o *reportOptions) 
 		if !o.json {
 			a.Printf("%s\n\n", j.Job.Label)
 		}
-		if err := showReport(a, j, o); err != nil {
-			return err
+		var status *ui.StatusError
+		if err := showReport(a, j, o); !errors.As(err, &status) || !status.Quiet {
+			if err != nil {
+				return err
+			}
+		} else if checked == nil || status.Status < checked.Status {
+			checked = status
 		}
+	}
+	if checked != nil {
+		return checked
 	}
 	return nil
 }

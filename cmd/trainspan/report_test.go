@@ -31,6 +31,24 @@ func call(args ...string) (code int, out, problems string) {
 	return code, o.String(), e.String()
 }
 
+// TestCheckOfAllRuns checks that report --all --check shows all runs, and that a slow rank in one
+// of them decides the status.
+func TestCheckOfAllRuns(t *testing.T) {
+	dir := t.TempDir()
+	makeJob(t, filepath.Join(dir, "a"), simjob.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}, Tag: "slow", Start: noon})
+	makeJob(t, filepath.Join(dir, "b"), simjob.Attempt{Ranks: 4, Steps: 80, Tag: "fine", Start: noon.Add(time.Hour)})
+	makeJob(t, filepath.Join(dir, "c"), simjob.Attempt{Ranks: 4, Steps: 80, NoComm: true, Tag: "hidden", Start: noon.Add(2 * time.Hour)})
+	status, out, said := call("report", "--all", "--check", dir)
+	for _, label := range []string{"slow.1", "fine.1", "hidden.1"} {
+		if !strings.Contains(out, label+"\n\n") {
+			t.Errorf("the output has no %s:\n%s", label, out)
+		}
+	}
+	if status != 3 {
+		t.Errorf("status %d, want 3: %s", status, said)
+	}
+}
+
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	slow := makeJob(t, filepath.Join(dir, "slow"), simjob.Attempt{Ranks: 4, Steps: 80, Slow: 2, Extra: [4]float64{12}})
