@@ -43,6 +43,10 @@ func TestBounds(t *testing.T) {
 			fmt.Fprint(b, `{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":9223372036854775,"dur":9223372036854775},`)
 			row(b, "cpu_op", "aten::op", 1, 10, 5, "")
 		}, 1, "3 events end before they begin"},
+		"events without a process": {func(b *bytes.Buffer) {
+			fmt.Fprint(b, `{"ph":"X","name":"a","pid":"main","tid":"t1","ts":1,"dur":5},{"ph":"X","cat":"x","name":"a","tid":1,"ts":1,"dur":5},`)
+			row(b, "cpu_op", "aten::op", 1, 10, 5, "")
+		}, 1, "2 events have no numeric process id"},
 		"begins": {func(b *bytes.Buffer) {
 			for i := range 1<<16 + 7 {
 				fmt.Fprintf(b, `{"ph":"B","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":%d},`, i)

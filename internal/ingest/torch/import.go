@@ -384,6 +384,9 @@ func (p *process) finishReport(lanesLeft int) {
 	if r.Negative > 0 {
 		r.warn(fmt.Sprintf("%d events end before they begin and were dropped", r.Negative))
 	}
+	if r.NoProcess > 0 {
+		r.warn(fmt.Sprintf("%d events have no numeric process id and were dropped", r.NoProcess))
+	}
 	if r.TooDeep > 0 {
 		r.warn(fmt.Sprintf("%d rows nest deeper than %d levels; they are siblings of their parent row", r.TooDeep, maxDepth))
 	}

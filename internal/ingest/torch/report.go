@@ -92,6 +92,9 @@ type FileReport struct {
 	HalfEvents int64 `json:"half_events,omitempty"`
 	// Negative counts events with an end before their begin, which were left out.
 	Negative int64 `json:"negative,omitempty"`
+	// NoProcess counts events of unknown categories without a numeric process id, which
+	// were left out.
+	NoProcess int64 `json:"no_process,omitempty"`
 	// TooDeep counts rows nested deeper than 1,024 levels, which became siblings of
 	// the row around them.
 	TooDeep int64 `json:"too_deep,omitempty"`

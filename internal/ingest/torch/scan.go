@@ -106,7 +106,11 @@ func (s *scanner) keep(ev *kineto.Event, kind kineto.Kind, seq int64, rw *row) e
 			return s.keepDevice(ev, rw)
 		}
 	case kineto.KindOther:
-		if ev.Phase != 'X' || !ev.PID.IsNum {
+		if ev.Phase != 'X' {
+			return nil
+		}
+		if !ev.PID.IsNum {
+			s.report.NoProcess++
 			return nil
 		}
 		s.report.unknownCategory(string(ev.Cat))

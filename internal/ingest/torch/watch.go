@@ -35,8 +35,8 @@ type WatchOptions struct {
 	// ".trainspan-imported.json" in the watched directory. Only one watcher at a
 	// time may use it.
 	StateFile string
-	// Retry imports files again whose import was interrupted or failed. Leave it
-	// off if a sink cannot undo events.
+	// Retry imports files again, once, whose import by an earlier watcher was
+	// interrupted or failed. Leave it off if a sink cannot undo events.
 	Retry bool
 	// Skip returns true for files to leave out, such as existing ones; nil leaves
 	// out none.
@@ -140,7 +140,8 @@ func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, 
 	return imported, slices.Sorted(maps.Keys(w.seen)), err
 }
 
-// interrupted reports imports that an earlier process did not finish.
+// interrupted reports imports that an earlier process did not finish. With Retry it forgets these and failed ones
+// instead, once: a file that fails again is not imported until the next watcher.
 func (w *Watcher) interrupted() error {
 	if w.again {
 		return nil
@@ -149,7 +150,7 @@ func (w *Watcher) interrupted() error {
 	changed := false
 	for _, key := range slices.Sorted(maps.Keys(w.state.Files)) {
 		f := w.state.Files[key]
-		if f.State != stateImporting {
+		if again := f.State == stateInterrupted || f.State == stateFailed; f.State != stateImporting && !(w.opts.Retry && again) {
 			continue
 		}
 		changed = true
@@ -227,7 +228,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	if err != nil {
 		return false, nil
 	}
-	if f, known := w.state.Files[key]; known && !(w.opts.Retry && f.State == stateFailed) {
+	if f, known := w.state.Files[key]; known {
 		// The same contents with another name or date: remember the name.
 		f.Name, f.Size, f.ModTime = c.name, c.size, c.modTime.UnixNano()
 		w.state.put(key, f)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,12 +107,22 @@ func TestWatcherRefusedFileIsReportedOnce(t *testing.T) {
 	}
 }
 
-func TestWatcherInterruptedImportIsNotRepeated(t *testing.T) {
+func TestWatcherRepeatsImports(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "a.json", read(t, "era_absolute_int.json"))
 	state := filepath.Join(t.TempDir(), "state.json")
-	for _, retry := range []bool{false, true} {
-		// The state of a process that died during an import.
+	for _, c := range []struct {
+		state string // that of a process that died during an import, or of one whose import failed
+		retry bool
+		want  []string
+	}{
+		{"importing", false, []string{"!a.json"}},
+		{"importing", true, []string{"a.json"}},
+		{"interrupted", false, nil},
+		{"interrupted", true, []string{"a.json"}},
+		{"failed", false, nil},
+		{"failed", true, []string{"a.json"}},
+	} {
 		w, _ := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: state})
 		scan(t, w, 0)
 		scan(t, w, 1)
@@ -119,20 +130,18 @@ func TestWatcherInterruptedImportIsNotRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(state, bytes.Replace(data, []byte(`"done"`), []byte(`"importing"`), 1), 0o600); err != nil {
+		if err := os.WriteFile(state, bytes.Replace(data, []byte(`"done"`), []byte(strconv.Quote(c.state)), 1), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, done := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: state, Retry: retry})
+		w, done := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: state, Retry: c.retry})
 		scan(t, w, 0)
-		want := []string{"!a.json"}
-		if retry {
-			want = []string{"a.json"}
-			scan(t, w, 1)
-		} else {
-			scan(t, w, 0)
+		imported := 0
+		if c.retry {
+			imported = 1
 		}
-		if !slices.Equal(*done, want) {
-			t.Errorf("retry %v: %q, want %q", retry, *done, want)
+		scan(t, w, imported)
+		if !slices.Equal(*done, c.want) {
+			t.Errorf("state %s, retry %v: %q, want %q", c.state, c.retry, *done, c.want)
 		}
 		os.Remove(state)
 	}
