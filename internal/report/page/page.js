@@ -75,7 +75,8 @@ function time(ns) {
   const s = ns / 1e9;
   if (s < 1) return ms(s * 1e3);
   if (s < 60) return +s.toFixed(2) + " s";
-  if (s < 3600) return Math.floor(s / 60) + "m " + String(Math.round(s % 60)).padStart(2, "0") + "s";
+  const n = Math.round(s);
+  if (n < 3600) return Math.floor(n / 60) + "m " + String(n % 60).padStart(2, "0") + "s";
   const m = Math.round(s / 60);
   return m < 2880 ? Math.floor(m / 60) + "h " + String(m % 60).padStart(2, "0") + "m" : (m / 1440).toFixed(1) + " d";
 }
