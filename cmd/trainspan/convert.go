@@ -132,7 +132,7 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 		output := outputs[slices.Index(files, path)]
 		n, err := convertOne(ctx, a, s, output, o, bar)
 		if err == nil {
-			all = append(all, converted{path, output, n})
+			all = append(all, converted{imported.name(path), output, n})
 		}
 		return err
 	})

@@ -100,14 +100,16 @@ func (o *eventsOptions) check() error {
 
 // eventPrinter prints events in one of the forms.
 type eventPrinter struct {
-	w    *bufio.Writer
-	csv  *ui.CsvWriter
-	o    *eventsOptions
-	who  *job.FileTracker
-	buf  []byte
-	line []byte
-	row  []string
-	n    int64
+	w   *bufio.Writer
+	csv *ui.CsvWriter
+	o   *eventsOptions
+	who *job.FileTracker
+
+	imported *profileImport
+	buf      []byte
+	line     []byte
+	row      []string
+	n        int64
 
 	columns int // width of a text line
 }
@@ -138,7 +140,7 @@ func runEvents(ctx context.Context, a *ui.App, args []string, o *eventsOptions) 
 			return nil
 		}
 	}
-	p := &eventPrinter{w: bufio.NewWriterSize(a.Stdout, 64<<10), o: o, columns: a.Width()}
+	p := &eventPrinter{imported: imported, w: bufio.NewWriterSize(a.Stdout, 64<<10), o: o, columns: a.Width()}
 	switch {
 	case o.json:
 		p.w.Reset(display.JSON(a.Stdout))
@@ -208,9 +210,9 @@ func (p *eventPrinter) take(path string, ev *dftracer.Event) error {
 func (p *eventPrinter) print(path, rank string, ev *dftracer.Event) {
 	switch {
 	case p.o.json:
-		p.json(path, rank, ev)
+		p.json(p.imported.name(path), rank, ev)
 	case p.o.csv:
-		p.record(path, rank, ev)
+		p.record(p.imported.name(path), rank, ev)
 	default:
 		p.text(rank, ev)
 	}

@@ -93,7 +93,11 @@ func runMerge(ctx context.Context, a *ui.App, args []string, o *mergeOptions) er
 		return err
 	}
 	if o.json {
-		return a.PrintJSON(map[string]any{"output": o.output, "files": names(surveys), "events": n, "dialect": opts.Dialect.String()})
+		var merged []string
+		for _, s := range surveys {
+			merged = append(merged, s.path)
+		}
+		return a.PrintJSON(map[string]any{"output": o.output, "files": imported.names(merged), "events": n, "dialect": opts.Dialect.String()})
 	}
 	if o.output != "-" {
 		a.Printf("%s: %s of %s\n", o.output, display.Plural(n, "event"), display.Plural(len(surveys), "trace"))
@@ -128,13 +132,6 @@ func mergeFor(ctx context.Context, a *ui.App, files []string, output string) err
 	}
 	_, err = writeMerged(ctx, a, surveys, &o, dftracer.Options{Dialect: surveys[0].dialect, Level: 1}, bar)
 	return err
-}
-
-func names(surveys []*survey) (out []string) {
-	for _, s := range surveys {
-		out = append(out, s.path)
-	}
-	return out
 }
 
 // common returns the process of the first trace, with the place in a job that

@@ -162,7 +162,10 @@ func TestSummaryOfProfiles(t *testing.T) {
 	}
 	writeProfile(t, "profiles/rank0.json", 2026, 0, 200)
 	writeProfile(t, "profiles/rank1.json", 2026, 1, 201)
-	for _, args := range [][]string{{"trace", "summary", "profiles"}, {"trace", "summary", "profiles", "--json"}} {
+	for _, args := range [][]string{
+		{"trace", "summary", "profiles"}, {"trace", "summary", "profiles", "--json"}, {"trace", "events", "profiles", "--json"},
+		{"trace", "convert", "profiles", "--to", "chrome", "-o", "out.json", "--json"}, {"trace", "merge", "profiles", "-o", "out.pfw.gz", "--json"},
+	} {
 		status, said, wrong := cli(t, args...)
 		if status != 0 || !strings.Contains(said, "profiles") || strings.Contains(said, "profiles1.pfw") {
 			t.Errorf("%v: status %d, %s%s, want the name profiles alone", args, status, said, wrong)

@@ -102,8 +102,8 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 		return ui.Usage("split works with one trace, not %d; merge them first", len(files))
 	case o.dir == "":
 		return ui.Usage("no directory is given; add -o pieces/")
-	case o.every <= 0:
-		return ui.Usage("--every %v: use a time above 0", o.every)
+	case o.every < time.Microsecond:
+		return ui.Usage("--every %v: use 1µs or more", o.every)
 	case !strings.Contains(" "+strings.Join(splitWords, " ")+" ", " "+o.by+" "):
 		return ui.Usage("--by %s: choose one of %s", o.by, strings.Join(splitWords, ", "))
 	}
