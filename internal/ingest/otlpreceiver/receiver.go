@@ -187,9 +187,15 @@ func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTrace
 func (r *Receiver) offer(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panicked: %v", p)
-			r.o.Logger.Error("OTLP receiver", "error", err, "see", helptopic.Receiver)
+			err = r.panicked(p)
 		}
 	}()
 	return r.sink(ctx, b)
+}
+
+// panicked logs a panic and returns its error.
+func (r *Receiver) panicked(p any) error {
+	err := fmt.Errorf("panicked: %v", p)
+	r.o.Logger.Error("OTLP receiver", "error", err, "see", helptopic.Receiver)
+	return err
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // sent returns a request with a span of each resource; no resource has a
@@ -75,6 +77,16 @@ func TestCloseOfFiles(t *testing.T) {
 			t.Errorf("Take() = %v, want an error and no span", err)
 		}
 	})
+}
+
+// A panic while a gRPC request is read ends the request, not the process.
+func TestPanicInGRPC(t *testing.T) {
+	var log bytes.Buffer
+	r := &Receiver{o: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	answer, err := export(grpcService{r}, t.Context(), func(any) error { panic("a bad number") }, nil)
+	if answer != nil || status.Code(err) != codes.Internal || r.Stats().Refused != 1 || !strings.Contains(log.String(), "a bad number") {
+		t.Errorf("export() = %v, %v; counts %+v, log %q; want the status Internal, 1 refused, logged", answer, err, r.Stats(), log.String())
+	}
 }
 
 // A receiver reports an unexpected end, and only that.
