@@ -130,7 +130,7 @@ func (s *Sorter[T]) Spilled() int64 { return s.size }
 
 // Add stores a copy of row.
 func (s *Sorter[T]) Add(row *T) error {
-	if s.used+s.held*keyBytes >= s.limit {
+	if s.used+s.held*keyBytes >= s.limit || s.next == maxChunks {
 		if err := s.write(); err != nil {
 			return err
 		}
