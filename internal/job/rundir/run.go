@@ -378,7 +378,7 @@ type Left struct {
 	Dir     string // where its files are
 	Path    string // of the run.json
 	Run     *Run
-	Folders []string // existing folders of ring buffers
+	Folders []string // folders of ring buffers that exist, or of which that is unknown
 }
 
 // Any reports whether there is a start below some folders.
@@ -469,7 +469,7 @@ func find(dirs []string) (out []Left) {
 			}
 			left := Left{Dir: filepath.Dir(path), Path: path, Run: r}
 			for _, folder := range filepath.SplitList(r.Ring) {
-				if info, err := os.Stat(folder); err == nil && info.IsDir() {
+				if info, err := os.Stat(folder); err == nil && info.IsDir() || err != nil && !errors.Is(err, fs.ErrNotExist) {
 					left.Folders = append(left.Folders, folder)
 				}
 			}
