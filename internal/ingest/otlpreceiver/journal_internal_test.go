@@ -601,6 +601,33 @@ func TestJournalInUse(t *testing.T) {
 	}
 }
 
+// A journal that several paths stand for is found and replayed once.
+func TestJournalOfSeveralPaths(t *testing.T) {
+	dir := t.TempDir()
+	f := journaled(t, dir)
+	deliver(t, f, numbered(7, 1, 11, flat))
+	path, to := filepath.Join(dir, "otlp.0.journal"), filepath.Join(t.TempDir(), "latest")
+	if _, busy := FindJournals(dir, path); !slices.Equal(busy, []string{path}) {
+		t.Errorf("in use: %v, want %v", busy, path)
+	}
+	dir = killed(t, dir)
+	if err := os.Symlink(dir, to); err != nil {
+		t.Skip(err)
+	}
+	path = filepath.Join(dir, "otlp.0.journal")
+	left, busy := FindJournals(dir, path, to)
+	if len(left) != 1 || left[0].Path != path || len(busy) != 0 {
+		t.Fatalf("FindJournals() = %v, %v; want %s and none in use", left, busy, path)
+	}
+	if left, _ := FindJournals(to); len(left) != 1 || left[0].Path != filepath.Join(to, "otlp.0.journal") {
+		t.Errorf("FindJournals() = %v, want the journal in the folder of the link", left)
+	}
+	if _, err := Replay(t.Context(), []string{left[0].Path}, &ReplayOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	once(t, counted(t, dir), 10)
+}
+
 // FuzzJournal bounds what a damaged journal costs.
 func FuzzJournal(f *testing.F) {
 	j := &journal{}

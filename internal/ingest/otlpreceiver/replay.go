@@ -37,32 +37,26 @@ type Journal struct {
 }
 
 // FindJournals returns the journal files among some paths and in the folders
-// below them. Those that a receiver is writing are left out, and returned in
-// busy.
+// below them, each once. Those that a receiver is writing are left out, and
+// returned in busy. Files that cannot be read are left out.
 func FindJournals(paths ...string) (left []Journal, busy []string) {
-	for _, root := range paths {
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || !journalNames.MatchString(d.Name()) {
-				return nil //nolint:nilerr // others look for what cannot be read
-			}
-			f, err := openJournal(path)
-			if errors.Is(err, ErrInUse) {
-				busy = append(busy, path)
-			}
-			if err != nil {
-				return nil //nolint:nilerr // as above
-			}
-			defer f.Close() //nolint:errcheck // only read
-			l := Journal{Path: path}
-			if info, err := f.Stat(); err == nil {
-				l.Size = info.Size()
-			}
-			head, _ := io.ReadAll(io.LimitReader(f, maxHeader))
-			h, _, _, _ := readSegment(head)
-			l.Host = h.Host
-			left = append(left, l)
-			return nil
-		})
+	for _, path := range fsread.Named(journalNames.MatchString, paths...) {
+		f, err := openJournal(path)
+		if errors.Is(err, ErrInUse) {
+			busy = append(busy, path)
+		}
+		if err != nil {
+			continue
+		}
+		l := Journal{Path: path}
+		if info, err := f.Stat(); err == nil {
+			l.Size = info.Size()
+		}
+		head, _ := io.ReadAll(io.LimitReader(f, maxHeader))
+		_ = f.Close() // only read
+		h, _, _, _ := readSegment(head)
+		l.Host = h.Host
+		left = append(left, l)
 	}
 	return left, busy
 }
