@@ -76,6 +76,8 @@ type FilesOptions struct {
 	// Logger logs outages of files, and each exceeded limit once; nil means
 	// slog.Default.
 	Logger *slog.Logger
+
+	replay bool // the journal is that of a replay
 }
 
 // FilesStats counts since the start.
@@ -184,7 +186,7 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 		errs = append(errs, err)
 	}
 	if f.journal != nil && written {
-		if err := f.journal.append(&r); err != nil {
+		if err := f.journal.append(&r, f.journal.number.Add(1)); err != nil {
 			// If this process survives, the spans get into the files anyway; when they are
 			// sent again they are recognized.
 			return fmt.Errorf("%w: %w", ErrUnsaved, err)

@@ -62,6 +62,9 @@ type journalHeader struct {
 	SessionTag string `json:"session_tag,omitempty"`
 	JobID      string `json:"job,omitempty"`
 	Attempt    *int   `json:"attempt,omitempty"`
+	// Replay marks the journal of a replay. It has where the replay wrote the spans of
+	// other journals, and is kept until they are deleted.
+	Replay bool `json:"replay,omitempty"`
 }
 
 // journalVersion is increased when a field changes its meaning.
@@ -79,6 +82,7 @@ type journal struct {
 	dir    string
 	log    *slog.Logger
 	header []byte // encoded as an entry
+	replay bool   // of a replay: no segment is emptied
 	most   int64
 	lost   func() int64 // returns how many lines the trace files have lost so far
 	create func(path string) (segmentFile, error)
@@ -135,10 +139,10 @@ type request struct {
 
 func newJournal(f *Files) *journal {
 	j := &journal{
-		dir: f.o.Dir, log: f.o.Logger, most: orDefault(f.o.MaxJournal, DefaultMaxJournal), lost: f.watch.lost.Load, create: createSegment,
+		dir: f.o.Dir, log: f.o.Logger, replay: f.o.replay, most: orDefault(f.o.MaxJournal, DefaultMaxJournal), lost: f.watch.lost.Load, create: createSegment,
 		work: make(chan *entry), stop: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}, 1),
 	}
-	header, err := json.Marshal(journalHeader{Version: journalVersion, Host: f.host, PID: os.Getpid(), SessionTag: f.o.SessionTag, JobID: f.o.JobID, Attempt: f.o.Attempt})
+	header, err := json.Marshal(journalHeader{Version: journalVersion, Host: f.host, PID: os.Getpid(), SessionTag: f.o.SessionTag, JobID: f.o.JobID, Attempt: f.o.Attempt, Replay: f.o.replay})
 	if err != nil {
 		panic(err) // texts and numbers can always be encoded
 	}
@@ -183,8 +187,8 @@ func (j *journal) run() {
 }
 
 // append writes an entry, or fails after journalWait.
-func (j *journal) append(r *request) error {
-	e := &entry{text: r.encode(j.number.Add(1)), done: make(chan error, 1)}
+func (j *journal) append(r *request, number uint64) error {
+	e := &entry{text: r.encode(number), done: make(chan error, 1)}
 	wait := time.NewTimer(journalWait)
 	defer wait.Stop()
 	select {
@@ -334,6 +338,9 @@ func (j *journal) remove(s *segment) {
 // tick retires an old segment, and empties those whose spans are in the files;
 // settled reports whether everything that came before a time is in the files.
 func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
+	if j.replay {
+		return
+	}
 	j.looking.Lock()
 	defer j.looking.Unlock()
 	if !j.mu.TryLock() {
@@ -370,21 +377,21 @@ func (j *journal) giveUpLocked(s *segment) {
 }
 
 // close ends the journal after the last entry. complete means that the trace
-// files have everything accepted. It returns the remaining segments, whose
-// spans may be missing in the files; the others are deleted.
-func (j *journal) close(stalled <-chan struct{}, complete bool) (left []string) {
+// files have everything accepted. Segments whose spans may be missing in the files
+// are left, and all those of a replay.
+func (j *journal) close(stalled <-chan struct{}, complete bool) {
 	close(j.stop)
 	select {
 	case <-j.ended:
 	case <-stalled:
-		return []string{j.dir} // a write does not return
+		return // a write does not return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.now != nil {
 		j.retireLocked(time.Now())
 	}
-	if complete {
+	if complete && !j.replay {
 		for _, s := range j.retired {
 			j.giveUpLocked(s)
 		}
@@ -395,10 +402,18 @@ func (j *journal) close(stalled <-chan struct{}, complete bool) (left []string) 
 	}
 	j.free = nil
 	for _, s := range append(j.retired, j.kept...) {
-		left = append(left, s.path)
 		_ = s.file.Close() // each entry was written
 	}
-	return left
+}
+
+// discard deletes the segments of a replay, after close.
+func (j *journal) discard() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.retired {
+		j.remove(s)
+	}
+	j.retired = nil
 }
 
 // encode returns an entry.
