@@ -206,7 +206,7 @@ func (a *Assembler) unfinished(r *relative) {
 	if r.begun != nil {
 		key = r.begun.key
 		r.extend(r.begun.start, r.begun.start)
-	} else if r.end == 0 {
+	} else if !r.spanned {
 		a.lanes.leave(r.id) // it has no children and no events
 		return
 	}
@@ -264,10 +264,10 @@ func (a *Assembler) announce() {
 		a.touched[i] = nil
 		waits := r.touched && r.in != nil && r.begun == nil
 		r.touched = false
-		if !waits || r.announced != 0 && r.announced <= r.start {
+		if !waits || r.announced && r.announcedAt <= r.start {
 			continue
 		}
-		r.announced = r.start
+		r.announced, r.announcedAt = true, r.start
 		tracefile.WriteBegin(a.w, &dftracer.Event{
 			ID: r.id, Name: tracefile.KeyName(unfinishedKey), Cat: tracefile.KeyCat(unfinishedKey), TID: a.tid(a.lanes.reservedFor(r.id)), TS: r.start,
 			Parent: dftracer.NoParent,

@@ -723,3 +723,35 @@ func TestFacts(t *testing.T) {
 		}
 	}
 }
+
+// A parent that does not arrive is written also for children and events without a time,
+// and announced once.
+func TestParentOfTimelessChildren(t *testing.T) {
+	h := start(t, Options{})
+	timeless := int64(-base)
+	h.add(node{1, 2, timeless, timeless}, node{3, 4, timeless, timeless})
+	h.WriteAll()
+	h.add(node{5, 4, 10, 20})
+	h.AddEvent(keyOf(6), Event{Name: "e"})
+	h.AddEvent(keyOf(6), Event{Name: "f"})
+	h.WriteAll()
+	if c := h.counts; c.Begins != 3 {
+		t.Errorf("%d begins, want one for each of 3 parents", c.Begins)
+	}
+	report := h.finished()
+	if report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 3 {
+		t.Errorf("%d orphans, counts %v; want none, 3 unfinished spans", report.Orphans, report.Counts)
+	}
+	spans := 0
+	_, err := dftracer.Scan(h.path, nil, func(ev *dftracer.Event) error {
+		if ev.Phase == dftracer.PhaseComplete && ev.Name == "unfinished" {
+			if spans++; ev.TS != 0 || ev.Dur != 0 && ev.Dur != base+20 {
+				t.Errorf("unfinished span of %d µs at %d, want one at 0 over the children", ev.Dur, ev.TS)
+			}
+		}
+		return nil
+	})
+	if err != nil || spans != 3 {
+		t.Errorf("%d unfinished spans, %v; want 3", spans, err)
+	}
+}
