@@ -524,7 +524,8 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	// kill of the replay loses nothing.
 	for {
 		err := files.Take(r.ctx, b)
-		if !errors.Is(err, ErrLater) {
+		var noFile unsavedError
+		if !errors.Is(err, ErrLater) || errors.As(err, &noFile) {
 			r.stats.Spans += taken
 			return err
 		}
