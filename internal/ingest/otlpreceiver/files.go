@@ -160,7 +160,7 @@ func orDefault[N int | int64](n, otherwise N) N {
 // may pass, such as a full disk.
 func (f *Files) Take(_ context.Context, b *Batch) error {
 	var errs []error
-	r := request{pid: -1, body: b.Body}
+	r := request{pid: -1, body: b.Body, lost: f.watch.lost.Load()}
 	written, lost := false, int64(0)
 	for i := range b.Spans {
 		rs := &b.Spans[i]

@@ -121,17 +121,19 @@ type segment struct {
 	entries     int
 	first, last time.Time // times of the entries
 	retired     time.Time
-	lost        int64 // lines lost before it began
+	lost        int64 // lines lost before its spans were taken
 }
 
 // entry is an entry to be written.
 type entry struct {
 	text []byte
+	lost int64 // lines lost before its spans were taken
 	done chan error
 }
 
 // request is the content of an entry.
 type request struct {
+	lost   int64 // as in entry
 	pid    int // of the sender; 0 if unknown
 	places []recorded
 	body   []byte
@@ -179,7 +181,7 @@ func (j *journal) run() {
 	for {
 		select {
 		case e := <-j.work:
-			e.done <- j.write(e.text, time.Now())
+			e.done <- j.write(e, time.Now())
 		case <-j.stop:
 			return
 		}
@@ -188,7 +190,7 @@ func (j *journal) run() {
 
 // append writes an entry, or fails after journalWait.
 func (j *journal) append(r *request, number uint64) error {
-	e := &entry{text: r.encode(number), done: make(chan error, 1)}
+	e := &entry{text: r.encode(number), lost: r.lost, done: make(chan error, 1)}
 	wait := time.NewTimer(journalWait)
 	defer wait.Stop()
 	select {
@@ -213,10 +215,10 @@ var (
 )
 
 // write writes an entry to the current segment.
-func (j *journal) write(text []byte, now time.Time) error {
+func (j *journal) write(e *entry, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.writeLocked(text, now)
+	err := j.writeLocked(e, now)
 	was := j.failed
 	if j.failed = err != nil; j.failed && !was {
 		j.log.Warn("cannot write the journal of acknowledged spans: senders are asked to retry later", "dir", j.dir, "error", err, "see", helptopic.File)
@@ -224,7 +226,8 @@ func (j *journal) write(text []byte, now time.Time) error {
 	return err
 }
 
-func (j *journal) writeLocked(text []byte, now time.Time) error {
+func (j *journal) writeLocked(e *entry, now time.Time) error {
+	text := e.text
 	for len(j.kept) > 0 && j.bytes+int64(len(text)) > j.most {
 		j.clearLocked(j.kept[0]) // its lost lines were counted
 		j.kept = j.kept[1:]
@@ -240,7 +243,7 @@ func (j *journal) writeLocked(text []byte, now time.Time) error {
 	}
 	s := j.now
 	if s.entries == 0 {
-		s.first, s.lost = now, j.lost()
+		s.first, s.lost = now, e.lost
 		if err := j.addLocked(s, j.header); err != nil {
 			return err
 		}
@@ -253,6 +256,7 @@ func (j *journal) writeLocked(text []byte, now time.Time) error {
 		return err
 	}
 	s.entries++
+	s.lost = min(s.lost, e.lost)
 	if s.last = now; s.size >= segmentSize {
 		j.retireLocked(now)
 		j.settle()
@@ -367,7 +371,7 @@ func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
 }
 
 // giveUpLocked empties a segment whose spans are in the files. If a line was
-// lost since it began, the segment is kept.
+// lost since they were taken, the segment is kept.
 func (j *journal) giveUpLocked(s *segment) {
 	if j.lost() > s.lost {
 		j.kept = append(j.kept, s)

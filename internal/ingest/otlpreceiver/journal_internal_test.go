@@ -703,6 +703,29 @@ func TestJournalInUse(t *testing.T) {
 	}
 }
 
+// A segment is kept if a line was lost while the spans of one of its entries were taken,
+// also if another entry was written before.
+func TestLineLostWhileSpansAreTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost []int64 // before the spans of each entry were taken
+		kept int
+	}{"of the first entry": {[]int64{0}, 1}, "of the second entry": {[]int64{1, 0}, 1}, "before": {[]int64{1, 1}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			f := journaled(t, t.TempDir())
+			f.watch.lost.Store(1)
+			for n, lost := range c.lost {
+				if err := f.journal.append(&request{lost: lost}, uint64(n)+1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.journal.tick(time.Now().Add(segmentAge), func(time.Time) bool { return true })
+			if got := len(f.journal.kept); got != c.kept {
+				t.Errorf("%d segments are kept, want %d", got, c.kept)
+			}
+		})
+	}
+}
+
 // A journal that several paths stand for is found and replayed once.
 func TestJournalOfSeveralPaths(t *testing.T) {
 	dir := t.TempDir()
