@@ -226,7 +226,7 @@ func (a *Assembler) unfinished(r *relative) {
 			dftracer.String(ArgSpanID, hex.EncodeToString(r.key.Span[:])))
 	}
 	lane, _ := a.lanes.place(in, near, open)
-	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
+	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.spanTID(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	a.args = args
 	a.counts.Unfinished++
 }

@@ -239,7 +239,7 @@ func (a *Assembler) write(s *Span, lane int) {
 		parent = int64(self.parent.id)
 	}
 	self.start, self.end, self.spanned, self.lane = s.Start, s.End, true, lane
-	tid := a.tid(lane)
+	tid := a.spanTID(lane)
 	a.w.WriteComplete(s.Name, dftracer.Span{ID: self.id, TID: tid, TS: s.Start, Dur: s.End - s.Start, Parent: parent}, s.Args...)
 	a.counts.Spans++
 	a.writeEvents(s, tid)
