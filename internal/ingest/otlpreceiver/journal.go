@@ -487,14 +487,15 @@ func (r *record) decode(b []byte) error {
 			return errEntry
 		}
 		p.file, b = string(b[:size]), b[size:]
-		if p.file != filepath.Base(p.file) && p.file != "" {
+		if p.file != "" && (p.file != filepath.Base(p.file) || p.file == "." || !fs.ValidPath(p.file)) {
 			return errEntry
 		}
 		for runs := next(); runs > 0; runs-- {
 			first, n := next(), next()
-			if spans += n; n == 0 || n > otlpspan.MaxParts || spans > otlpspan.MaxParts {
+			if n == 0 || n > otlpspan.MaxParts || spans+n > uint64(len(b))/2 { // a span takes two bytes of the request
 				return errEntry
 			}
+			spans += n
 			for i := range n {
 				p.ids = append(p.ids, first+i)
 			}

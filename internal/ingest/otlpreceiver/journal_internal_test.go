@@ -726,6 +726,37 @@ func TestLineLostWhileSpansAreTaken(t *testing.T) {
 	}
 }
 
+// An entry cannot claim more spans than its request can have, or files elsewhere.
+func TestImpossibleEntry(t *testing.T) {
+	ids := func(n uint64) []uint64 {
+		list := make([]uint64, n)
+		for i := range list {
+			list[i] = 7 + uint64(i)
+		}
+		return list
+	}
+	body := make([]byte, 20)
+	for _, c := range []struct {
+		places []recorded
+		ok     bool
+	}{
+		{[]recorded{{"a.pfw", ids(10)}}, true},
+		{[]recorded{{"a.pfw", ids(5)}, {}, {"a.pfw", ids(5)}}, true},
+		{[]recorded{{"a.pfw", ids(11)}}, false},
+		{[]recorded{{"a.pfw", ids(6)}, {"b.pfw", ids(5)}}, false},
+		{[]recorded{{".", ids(1)}}, false},
+		{[]recorded{{"..", ids(1)}}, false},
+		{[]recorded{{"/", ids(1)}}, false},
+		{[]recorded{{"a/b", ids(1)}}, false},
+	} {
+		var r record
+		err := r.decode((&request{places: c.places, body: body}).encode(1)[entryHead:])
+		if (err == nil) != c.ok || err == nil && (len(r.places) != len(c.places) || !bytes.Equal(r.body, body)) {
+			t.Errorf("decode() of %v = %v, read %v; want it read: %v", c.places, err, r.places, c.ok)
+		}
+	}
+}
+
 // A journal that several paths stand for is found and replayed once.
 func TestJournalOfSeveralPaths(t *testing.T) {
 	dir := t.TempDir()
