@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -724,6 +725,25 @@ func TestLineLostWhileSpansAreTaken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Looking for journals at the same time does not make them look in use.
+func TestFindJournalsTogether(t *testing.T) {
+	dir := t.TempDir()
+	deliver(t, journaled(t, dir), numbered(7, 1, 11, flat))
+	dir = killed(t, dir)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				if left, busy := FindJournals(dir); len(left) != 1 || len(busy) != 0 {
+					t.Errorf("FindJournals() = %v, in use %v; want one, none in use", left, busy)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // An entry cannot claim more spans than its request can have, or files elsewhere.

@@ -43,11 +43,13 @@ type Journal struct {
 // returned in busy. Files that cannot be read are left out.
 func FindJournals(paths ...string) (left []Journal, busy []string) {
 	for _, path := range fsread.Named(journalNames.MatchString, paths...) {
-		f, err := openJournal(path)
-		if errors.Is(err, ErrInUse) {
-			busy = append(busy, path)
-		}
+		f, err := openSegment(path)
 		if err != nil {
+			continue
+		}
+		if fswrite.Locked(f) {
+			busy = append(busy, path)
+			_ = f.Close() // only read
 			continue
 		}
 		l := Journal{Path: path}
@@ -68,8 +70,8 @@ var journalNames = regexp.MustCompile(`^otlp\.\d+\.journal$`)
 // maxHeader is more than the size of a segment's header.
 const maxHeader = 64 << 10
 
-// openJournal opens and locks a journal file.
-func openJournal(path string) (*os.File, error) {
+// openSegment opens a journal file.
+func openSegment(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -77,7 +79,12 @@ func openJournal(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxSegment {
 		return nil, fmt.Errorf("%s: is not the journal of a receiver", path)
 	}
-	f, err := os.Open(path)
+	return os.Open(path)
+}
+
+// openJournal opens and locks a journal file.
+func openJournal(path string) (*os.File, error) {
+	f, err := openSegment(path)
 	if err != nil {
 		return nil, err
 	}
