@@ -134,7 +134,7 @@ type entry struct {
 // request is the content of an entry.
 type request struct {
 	lost   int64 // as in entry
-	pid    int // of the sender; 0 if unknown
+	pid    int   // of the sender; 0 if unknown
 	places []recorded
 	body   []byte
 }
