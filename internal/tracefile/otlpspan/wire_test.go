@@ -250,6 +250,32 @@ func largeNumbers() (bodies [][]byte) {
 	return bodies
 }
 
+// TestReaderForgets checks that a reader that is not in use refers to no request and to no
+// long text.
+func TestReaderForgets(t *testing.T) {
+	req := everything()
+	span := req.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
+	for i, a := range span.GetAttributes() {
+		a.Key += strings.Repeat("k", 300*(i%2))
+	}
+	span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: "long", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: strings.Repeat("v", 300)}}})
+	body, err := proto.Marshal(span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reader
+	r.span(body)
+	if text := fmt.Sprintf("%#v", r.s); !strings.Contains(text, "grün") || !strings.Contains(text, "vvv") || !strings.Contains(text, "0x1, 0x2, 0x3") {
+		t.Fatalf("the reader has read %s, want the span", text)
+	}
+	r.forget()
+	s := r.s
+	s.Attributes, s.Events, s.Links = s.Attributes[:cap(s.Attributes)], s.Events[:cap(s.Events)], s.Links[:cap(s.Links)]
+	if text := fmt.Sprintf("%#v", s); strings.Contains(text, "0x1, 0x2, 0x3") || strings.Contains(text, "vvv") || strings.Contains(text, "kkk") || strings.Contains(text, "[]uint8{") {
+		t.Errorf("the reader has %s, want no bytes of the request", text)
+	}
+}
+
 // TestRandomRequests reads random requests, damaged ones among them.
 func TestRandomRequests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(49, 1))
