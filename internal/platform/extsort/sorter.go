@@ -31,7 +31,7 @@ type Codec[T any] struct {
 // the pointers in stored copies.
 func Plain[T any](key func(row *T) Key) Codec[T] {
 	if t := reflect.TypeFor[T](); !plain(t) {
-		panic(fmt.Sprintf("spill: rows of %v contain pointers", t))
+		panic(fmt.Sprintf("extsort: rows of %v contain pointers", t))
 	}
 	bytesOf := func(row *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), unsafe.Sizeof(*row)) }
 	return Codec[T]{
@@ -178,7 +178,7 @@ func (s *Sorter[T]) write() error {
 		end += int64(len(stored))
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("spill: %w", err)
+		return fmt.Errorf("extsort: %w", err)
 	}
 	s.runs = append(s.runs, run{begin, end, groups})
 	s.store.size = end
@@ -284,7 +284,7 @@ func (it *Iter[T]) Err() error { return it.err }
 
 func (it *Iter[T]) fail(err error) {
 	if err != nil && it.err == nil {
-		it.err = fmt.Errorf("spill: %w", err)
+		it.err = fmt.Errorf("extsort: %w", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func (s *Store) Close() error {
 	s.file, s.buf = nil, nil
 	defer func() { _ = os.Remove(f.Name()) }() // for systems that cannot remove an open file
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("spill: %w", err)
+		return fmt.Errorf("extsort: %w", err)
 	}
 	return nil
 }

@@ -78,8 +78,9 @@ func splitPair(b []byte) (key, value []byte, ok bool) {
 	return b[2:at], b[at+2:], true
 }
 
-// Limits of a request. Its parts are spans, attributes, values, events and links,
-// which can be as short as two bytes.
+// Limits of a request. Its parts are the messages in it, such as spans, attributes,
+// values, events and links, which can be as short as two bytes. An attribute in its
+// usual form counts once, with its value.
 const (
 	MaxParts   = 1 << 20
 	MaxNesting = 64
@@ -132,7 +133,7 @@ func Check(request []byte) error {
 	return requestMessage.check(request, 0, &left)
 }
 
-// check checks a message; left is how many messages it may contain.
+// check checks a message; left is how many parts it may contain.
 func (m *message) check(b []byte, depth int, left *int) error {
 	if depth > MaxNesting {
 		return ErrNesting

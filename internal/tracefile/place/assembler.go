@@ -340,12 +340,12 @@ func (l Limits) OrDefault() Limits {
 	return Limits{cmp.Or(max(l.Attributes, 0), DefaultLimit), cmp.Or(max(l.Events, 0), DefaultLimit), cmp.Or(max(l.Links, 0), DefaultLimit)}
 }
 
-// maxFacts bounds the metadata text of a process, which its Writer repeats in each part
-// of a file.
+// maxFacts is the size of the metadata text of a process after which no more is written:
+// its Writer repeats it in each part of a file.
 const maxFacts = 64 << 10
 
 // Facts writes the attributes of a process as metadata of its file. It writes at most
-// Limit attributes and 64 KiB of text.
+// Limit attributes, and none after 64 KiB of text.
 type Facts struct {
 	Writer *dftracer.Writer
 	Limit  int
