@@ -161,8 +161,8 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	}
 	left, err := importLeft(ctx, a, paths, o)
 	spans, spansErr := importJournals(ctx, a, paths, o)
-	if left || spans {
-		return errors.Join(err, spansErr)
+	if err = errors.Join(err, spansErr); left || spans || err != nil {
+		return err
 	}
 	if done, err := importRings(ctx, a, paths, o); done {
 		return err

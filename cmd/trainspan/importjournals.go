@@ -26,7 +26,7 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	here := identity.HostName()
 	for _, j := range left {
 		// Locks may not be visible from another host.
-		if j.Host != "" && j.Host != here && !slices.Contains(paths, j.Path) {
+		if j.Host != "" && j.Host != here && !slices.ContainsFunc(paths, func(path string) bool { return ui.SameFile(path, j.Path) }) {
 			a.Problem("%s: was recorded on %s, where its receiver may still run; import it there or, when the receiver has ended, name the file itself; see "+helptopic.InUse, j.Path, j.Host)
 			busy = append(busy, j.Path)
 			continue

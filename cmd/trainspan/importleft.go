@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,7 +44,7 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 		}
 		all, err := pyring.Rings(left.Folders...)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("%s: %w", left.Dir, err))
 			continue
 		}
 		if len(all) == 0 {
@@ -109,7 +111,7 @@ func imported(r *rundir.Run, st *pyring.Stats) {
 	r.Python.Lost, r.Python.Waiting = max(r.Python.Lost, st.Lost), 0
 	var folders []string
 	for _, folder := range filepath.SplitList(r.Ring) {
-		if _, err := os.Stat(folder); err == nil {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 			folders = append(folders, folder)
 		}
 	}

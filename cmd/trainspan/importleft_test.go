@@ -95,3 +95,29 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 		t.Errorf(`file of the user contains %q, %v; want "precious" as before`, text, err)
 	}
 }
+
+// TestImportOfUnreadableRings checks that a folder of rings that cannot be read is an
+// error of the import, not one that was deleted.
+func TestImportOfUnreadableRings(t *testing.T) {
+	dir := t.TempDir()
+	start, file := filepath.Join(dir, "start"), filepath.Join(dir, "file")
+	if err := os.Mkdir(start, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// A folder of another user is as unreadable as one below a file, but not for root.
+	for path, text := range map[string]string{file: "", filepath.Join(start, rundir.FileName): `{"version":1,"state":"ended","ring":"` + file + `/rings"}`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out, problems := call("trace", "import", start)
+	if status != 2 || out != "" || !strings.Contains(problems, file+"/rings") {
+		t.Errorf("status %d, output %q, problems %q; want 2, none and one with the folder", status, out, problems)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, problems := call("trace", "import", start); status != 0 || !strings.Contains(out, "nothing is left") {
+		t.Errorf(`deleted: status %d, output %q, problems %q; want 0, "nothing is left"`, status, out, problems)
+	}
+}

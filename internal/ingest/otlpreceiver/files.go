@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -76,6 +78,8 @@ type FilesOptions struct {
 	// Logger logs outages of files, and each exceeded limit once; nil means
 	// slog.Default.
 	Logger *slog.Logger
+
+	replay bool // the journal is that of a replay
 }
 
 // FilesStats counts since the start.
@@ -102,6 +106,7 @@ type Files struct {
 	pool   *dftracer.Pool
 	store  *place.Store[place.Sender]
 
+	open    func(path string, o *dftracer.Options) (*dftracer.Writer, error)
 	made    func(path string) // called for each new file, unless nil
 	journal *journal          // nil if there is none
 
@@ -112,6 +117,7 @@ type Files struct {
 
 	watch                  watcher
 	recorded, shared, full atomic.Int64
+	failing                atomic.Bool // the last file could not be opened
 }
 
 // orderWindow is how long a span waits for its parent, which ends later.
@@ -122,7 +128,7 @@ func NewFiles(options *FilesOptions) *Files { return newFiles(options, identity.
 
 // newFiles returns the Files of a receiver on a host.
 func newFiles(options *FilesOptions, host string) *Files {
-	f := &Files{o: *options, pool: dftracer.NewPool(), stop: make(chan struct{})}
+	f := &Files{o: *options, pool: dftracer.NewPool(), open: place.Create, stop: make(chan struct{})}
 	f.limits = place.Limits{Attributes: f.o.MaxAttributes, Events: f.o.MaxEvents, Links: f.o.MaxLinks}.OrDefault()
 	if f.o.Logger == nil {
 		f.o.Logger = slog.Default()
@@ -150,11 +156,12 @@ func orDefault[N int | int64](n, otherwise N) N {
 }
 
 // Take is a [Sink]. Its error matches [ErrLater] if memory is full, and
-// [ErrUnsaved] if the journal cannot be written.
+// [ErrUnsaved] if the journal cannot be written, or a file cannot be made and the cause
+// may pass, such as a full disk.
 func (f *Files) Take(_ context.Context, b *Batch) error {
 	var errs []error
-	r := request{pid: -1, body: b.Body}
-	written := false
+	r := request{pid: -1, body: b.Body, lost: f.watch.lost.Load()}
+	written, lost := false, int64(0)
 	for i := range b.Spans {
 		rs := &b.Spans[i]
 		n := int64(rs.Len)
@@ -179,19 +186,44 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 			f.full.Add(1)
 			return fmt.Errorf("%w: %w", ErrLater, err)
 		}
+		if err != nil {
+			lost += n
+			errs = append(errs, err)
+		}
 		written = written || len(at.ids) > 0
 		r.places = append(r.places, at)
-		errs = append(errs, err)
 	}
 	if f.journal != nil && written {
-		if err := f.journal.append(&r); err != nil {
+		if err := f.journal.append(&r, f.journal.number.Add(1)); err != nil {
 			// If this process survives, the spans get into the files anyway; when they are
 			// sent again they are recognized.
 			return fmt.Errorf("%w: %w", ErrUnsaved, err)
 		}
 	}
-	return errors.Join(errs...)
+	if len(errs) == 0 {
+		return nil
+	}
+	err := errors.Join(errs...)
+	if !f.failing.Swap(true) && !f.o.replay && !errors.Is(err, place.ErrClosed) {
+		f.o.Logger.Warn("OTLP receiver: cannot make a trace file", "dir", f.o.Dir, "error", err, "see", helptopic.File)
+	}
+	if passes(err) {
+		return unsavedError{err}
+	}
+	return &Rejected{Spans: lost, Err: err}
 }
+
+// passes reports whether the cause of an error may pass while senders try again.
+func passes(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE},
+		func(cause error) bool { return errors.Is(err, cause) })
+}
+
+// unsavedError is an ErrUnsaved: files cannot be made for some spans.
+type unsavedError struct{ error }
+
+func (e unsavedError) Unwrap() error        { return e.error }
+func (e unsavedError) Is(target error) bool { return target == ErrUnsaved || target == ErrLater }
 
 // take writes the spans of one resource, and returns where they are.
 func (f *Files) take(from place.Sender, rs *otlpspan.ResourceSpans) (at recorded, err error) {
@@ -286,10 +318,11 @@ func (f *Files) create(from place.Sender, rs *otlpspan.ResourceSpans) (place.Mad
 	o.OnError = func(err error) {
 		f.o.Logger.Warn("cannot write a trace file", "path", path, "error", err, "see", helptopic.File)
 	}
-	w, err := place.Create(path, &o)
+	w, err := f.open(path, &o)
 	if err != nil {
 		return place.Made{}, fmt.Errorf("otlpreceiver: %w", err)
 	}
+	f.failing.Store(false)
 	if f.made != nil {
 		f.made(w.Path())
 	}

@@ -44,6 +44,7 @@ func FuzzOTLP(f *testing.F) {
 	f.Add(false, nested(many("\x6a\x00"), 2, 2, 1))                    // links
 	f.Add(false, nested(many("\x0a\x00"), 5, 2, 9, 2, 2, 1))           // values of a list
 	f.Add(false, nested(nested([]byte{0x12, 0}, 2), 1))                // one span
+	f.Add(false, []byte("\x82\x80\x80\x80\x08\x00"))                   // an unknown field whose tag has 32 bits
 	f.Add(true, []byte(jsonBody))                                      // a job
 	f.Add(true, []byte(strings.Repeat("[", 100_000)))                  // nesting
 	f.Add(true, []byte(strings.Repeat(`{"resourceSpans":[`, 10_000)))  // nesting of known fields

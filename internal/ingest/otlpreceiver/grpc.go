@@ -12,6 +12,7 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -34,8 +35,14 @@ func serviceDesc() *grpc.ServiceDesc {
 	return &desc
 }
 
-func export(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) { //nolint:revive // the library's order
+func export(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (answer any, err error) { //nolint:revive // the library's order
 	s, raw := service.(grpcService), &rawMessage{}
+	defer func() { // the library would end the process
+		if p := recover(); p != nil {
+			s.r.refused.Add(1)
+			answer, err = nil, status.Error(codes.Internal, s.r.panicked(p).Error())
+		}
+	}()
 	if err := decode(raw); err != nil {
 		s.r.refused.Add(1)
 		return nil, err
@@ -57,8 +64,7 @@ func export(service any, ctx context.Context, decode func(any) error, _ grpc.Una
 		errors.As(err, &e)
 		return nil, status.Error(e.code, e.text)
 	}
-	answer, err := s.r.take(ctx, b)
-	if err != nil {
+	if answer, err = s.r.take(ctx, b); err != nil {
 		return nil, laterStatus(err).Err()
 	}
 	return answer, nil

@@ -62,6 +62,9 @@ type journalHeader struct {
 	SessionTag string `json:"session_tag,omitempty"`
 	JobID      string `json:"job,omitempty"`
 	Attempt    *int   `json:"attempt,omitempty"`
+	// Replay marks the journal of a replay. It has where the replay wrote the spans of
+	// other journals, and is kept until they are deleted.
+	Replay bool `json:"replay,omitempty"`
 }
 
 // journalVersion is increased when a field changes its meaning.
@@ -79,6 +82,7 @@ type journal struct {
 	dir    string
 	log    *slog.Logger
 	header []byte // encoded as an entry
+	replay bool   // of a replay: no segment is emptied
 	most   int64
 	lost   func() int64 // returns how many lines the trace files have lost so far
 	create func(path string) (segmentFile, error)
@@ -117,28 +121,30 @@ type segment struct {
 	entries     int
 	first, last time.Time // times of the entries
 	retired     time.Time
-	lost        int64 // lines lost before it began
+	lost        int64 // lines lost before its spans were taken
 }
 
 // entry is an entry to be written.
 type entry struct {
 	text []byte
+	lost int64 // lines lost before its spans were taken
 	done chan error
 }
 
 // request is the content of an entry.
 type request struct {
-	pid    int // of the sender; 0 if unknown
+	lost   int64 // as in entry
+	pid    int   // of the sender; 0 if unknown
 	places []recorded
 	body   []byte
 }
 
 func newJournal(f *Files) *journal {
 	j := &journal{
-		dir: f.o.Dir, log: f.o.Logger, most: orDefault(f.o.MaxJournal, DefaultMaxJournal), lost: f.watch.lost.Load, create: createSegment,
+		dir: f.o.Dir, log: f.o.Logger, replay: f.o.replay, most: orDefault(f.o.MaxJournal, DefaultMaxJournal), lost: f.watch.lost.Load, create: createSegment,
 		work: make(chan *entry), stop: make(chan struct{}), ended: make(chan struct{}), full: make(chan struct{}, 1),
 	}
-	header, err := json.Marshal(journalHeader{Version: journalVersion, Host: f.host, PID: os.Getpid(), SessionTag: f.o.SessionTag, JobID: f.o.JobID, Attempt: f.o.Attempt})
+	header, err := json.Marshal(journalHeader{Version: journalVersion, Host: f.host, PID: os.Getpid(), SessionTag: f.o.SessionTag, JobID: f.o.JobID, Attempt: f.o.Attempt, Replay: f.o.replay})
 	if err != nil {
 		panic(err) // texts and numbers can always be encoded
 	}
@@ -175,7 +181,7 @@ func (j *journal) run() {
 	for {
 		select {
 		case e := <-j.work:
-			e.done <- j.write(e.text, time.Now())
+			e.done <- j.write(e, time.Now())
 		case <-j.stop:
 			return
 		}
@@ -183,8 +189,8 @@ func (j *journal) run() {
 }
 
 // append writes an entry, or fails after journalWait.
-func (j *journal) append(r *request) error {
-	e := &entry{text: r.encode(j.number.Add(1)), done: make(chan error, 1)}
+func (j *journal) append(r *request, number uint64) error {
+	e := &entry{text: r.encode(number), lost: r.lost, done: make(chan error, 1)}
 	wait := time.NewTimer(journalWait)
 	defer wait.Stop()
 	select {
@@ -209,10 +215,10 @@ var (
 )
 
 // write writes an entry to the current segment.
-func (j *journal) write(text []byte, now time.Time) error {
+func (j *journal) write(e *entry, now time.Time) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := j.writeLocked(text, now)
+	err := j.writeLocked(e, now)
 	was := j.failed
 	if j.failed = err != nil; j.failed && !was {
 		j.log.Warn("cannot write the journal of acknowledged spans: senders are asked to retry later", "dir", j.dir, "error", err, "see", helptopic.File)
@@ -220,7 +226,8 @@ func (j *journal) write(text []byte, now time.Time) error {
 	return err
 }
 
-func (j *journal) writeLocked(text []byte, now time.Time) error {
+func (j *journal) writeLocked(e *entry, now time.Time) error {
+	text := e.text
 	for len(j.kept) > 0 && j.bytes+int64(len(text)) > j.most {
 		j.clearLocked(j.kept[0]) // its lost lines were counted
 		j.kept = j.kept[1:]
@@ -236,7 +243,7 @@ func (j *journal) writeLocked(text []byte, now time.Time) error {
 	}
 	s := j.now
 	if s.entries == 0 {
-		s.first, s.lost = now, j.lost()
+		s.first, s.lost = now, e.lost
 		if err := j.addLocked(s, j.header); err != nil {
 			return err
 		}
@@ -249,6 +256,7 @@ func (j *journal) writeLocked(text []byte, now time.Time) error {
 		return err
 	}
 	s.entries++
+	s.lost = min(s.lost, e.lost)
 	if s.last = now; s.size >= segmentSize {
 		j.retireLocked(now)
 		j.settle()
@@ -334,6 +342,9 @@ func (j *journal) remove(s *segment) {
 // tick retires an old segment, and empties those whose spans are in the files;
 // settled reports whether everything that came before a time is in the files.
 func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
+	if j.replay {
+		return
+	}
 	j.looking.Lock()
 	defer j.looking.Unlock()
 	if !j.mu.TryLock() {
@@ -360,7 +371,7 @@ func (j *journal) tick(now time.Time, settled func(at time.Time) bool) {
 }
 
 // giveUpLocked empties a segment whose spans are in the files. If a line was
-// lost since it began, the segment is kept.
+// lost since they were taken, the segment is kept.
 func (j *journal) giveUpLocked(s *segment) {
 	if j.lost() > s.lost {
 		j.kept = append(j.kept, s)
@@ -370,21 +381,21 @@ func (j *journal) giveUpLocked(s *segment) {
 }
 
 // close ends the journal after the last entry. complete means that the trace
-// files have everything accepted. It returns the remaining segments, whose
-// spans may be missing in the files; the others are deleted.
-func (j *journal) close(stalled <-chan struct{}, complete bool) (left []string) {
+// files have everything accepted. Segments whose spans may be missing in the files
+// are left, and all those of a replay.
+func (j *journal) close(stalled <-chan struct{}, complete bool) {
 	close(j.stop)
 	select {
 	case <-j.ended:
 	case <-stalled:
-		return []string{j.dir} // a write does not return
+		return // a write does not return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.now != nil {
 		j.retireLocked(time.Now())
 	}
-	if complete {
+	if complete && !j.replay {
 		for _, s := range j.retired {
 			j.giveUpLocked(s)
 		}
@@ -395,10 +406,18 @@ func (j *journal) close(stalled <-chan struct{}, complete bool) (left []string) 
 	}
 	j.free = nil
 	for _, s := range append(j.retired, j.kept...) {
-		left = append(left, s.path)
 		_ = s.file.Close() // each entry was written
 	}
-	return left
+}
+
+// discard deletes the segments of a replay, after close.
+func (j *journal) discard() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.retired {
+		j.remove(s)
+	}
+	j.retired = nil
 }
 
 // encode returns an entry.
@@ -468,14 +487,15 @@ func (r *record) decode(b []byte) error {
 			return errEntry
 		}
 		p.file, b = string(b[:size]), b[size:]
-		if p.file != filepath.Base(p.file) && p.file != "" {
+		if p.file != "" && (p.file != filepath.Base(p.file) || p.file == "." || !fs.ValidPath(p.file)) {
 			return errEntry
 		}
 		for runs := next(); runs > 0; runs-- {
 			first, n := next(), next()
-			if spans += n; n == 0 || n > otlpspan.MaxParts || spans > otlpspan.MaxParts {
+			if n == 0 || n > otlpspan.MaxParts || spans+n > uint64(len(b))/2 { // a span takes two bytes of the request
 				return errEntry
 			}
+			spans += n
 			for i := range n {
 				p.ids = append(p.ids, first+i)
 			}

@@ -17,12 +17,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
+	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
@@ -263,15 +266,109 @@ func TestReplayIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	deliver(t, journaled(t, dir), numbered(7, 1, 101, flat))
 	left := killed(t, dir)
-	f := journaled(t, left) // as the replay does
+	f := newFiles(&FilesOptions{Dir: left, Journal: true, SessionTag: "job", Logger: slog.New(slog.DiscardHandler), replay: true}, identity.HostName())
+	t.Cleanup(func() { _ = f.Close(context.Background()) })
 	deliver(t, f, numbered(7, 1, 51, flat))
 	f.store.Tick(t.Context(), time.Now().Add(time.Hour))
+	f.journal.tick(time.Now().Add(segmentAge), func(time.Time) bool { return f.store.Settle(t.Context(), time.Now()) })
 	deliver(t, f, numbered(7, 51, 81, flat))
 	again := killed(t, left)
 	if st := replayed(t, again); st.Spans != 50 {
 		t.Errorf("Replay = %+v, want 50 spans", st)
 	}
 	once(t, counted(t, again), 100)
+}
+
+// failing is a context that fails after some calls of Err, once or for good.
+type failing struct {
+	context.Context //nolint:containedctx // it is one
+	left            *atomic.Int64
+	once            bool
+}
+
+func (c failing) Err() error {
+	if left := c.left.Add(-1); left == -1 || left < 0 && !c.once {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A replay that fails can be repeated, into the folder of the journals and into another
+// one: it loses nothing and adds nothing twice.
+func TestReplayFails(t *testing.T) {
+	dir := t.TempDir()
+	f := journaled(t, dir)
+	list := numbered(7, 1, 11, flat)
+	for _, s := range list[0].GetScopeSpans()[0].GetSpans() { // of which the file gets the spans, without their events
+		s.Events = append(s.Events, &tracepb.Span_Event{Name: "lost" + s.GetName(), TimeUnixNano: s.GetStartTimeUnixNano()})
+	}
+	deliver(t, f, list)
+	f.store.Tick(t.Context(), time.Now().Add(time.Hour))
+	deliver(t, f, numbered(7, 11, 21, flat))
+	deliver(t, f, numbered(8, 21, 31, flat))
+	g := journaled(t, dir) // the journal has two files
+	deliver(t, g, numbered(7, 31, 41, flat))
+	deliver(t, g, numbered(9, 41, 51, flat))
+	dir = killed(t, dir)
+	first, _ := filepath.Glob(filepath.Join(dir, "*-7.pfw.gz"))
+	without(t, strings.Join(first, ""), `"lostn`)
+	for _, elsewhere := range []bool{false, true} {
+		for _, once := range []bool{false, true} {
+			failed := true
+			for calls := int64(0); failed; calls++ {
+				t.Run(fmt.Sprintf("elsewhere %v once %v calls %d", elsewhere, once, calls), func(t *testing.T) { failed = replayTwice(t, killed(t, dir), elsewhere, once, calls) })
+			}
+		}
+	}
+}
+
+// replayTwice replays after a replay that failed, and reports whether it did.
+func replayTwice(t *testing.T, dir string, elsewhere, flaky bool, calls int64) bool {
+	o := &ReplayOptions{Logger: slog.New(slog.DiscardHandler)}
+	dirs := []string{dir}
+	if elsewhere {
+		o.Out = t.TempDir()
+		dirs = append(dirs, o.Out)
+	}
+	replay := func(ctx context.Context) error {
+		left, _ := FindJournals(dir)
+		var paths []string
+		for _, j := range left {
+			paths = append(paths, j.Path)
+		}
+		_, err := Replay(ctx, paths, o)
+		return err
+	}
+	ctx := failing{t.Context(), new(atomic.Int64), flaky}
+	ctx.left.Store(calls)
+	failed := replay(ctx)
+	if failed != nil && !errors.Is(failed, context.Canceled) {
+		t.Fatal(failed)
+	}
+	if err := replay(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spans, events := make(map[string]int), make(map[string]int)
+	for _, dir := range dirs {
+		for name, n := range counted(t, dir) {
+			spans[name] += n
+		}
+		for name, n := range eventsIn(t, dir) {
+			events[name] += n
+		}
+		if j, _ := filepath.Glob(filepath.Join(dir, "*.journal")); len(j) > 0 {
+			t.Errorf("%v are left, want none", j)
+		}
+	}
+	once(t, spans, 50)
+	want := make(map[string]int)
+	for n := range 10 {
+		want[fmt.Sprintf("lostn%d", n+1)] = 1
+	}
+	if !maps.Equal(events, want) {
+		t.Errorf("the events are %v, want each of the first ten spans once", events)
+	}
+	return failed != nil
 }
 
 // Events are in the file as separate records beside the record of their span:
@@ -293,8 +390,16 @@ func TestReplayOfEvents(t *testing.T) {
 	if st.Spans != 0 || st.Placed != 1 {
 		t.Errorf("Replay() = %+v, want 1 placed event, no span", st)
 	}
+	if n, want := eventsIn(t, left), map[string]int{"e0": 1, "e1": 1, "e2": 1}; !maps.Equal(n, want) {
+		t.Errorf("the events are %v, want %v", n, want)
+	}
+}
+
+// eventsIn returns the number of events in a directory's traces by name.
+func eventsIn(t *testing.T, dir string) map[string]int {
+	t.Helper()
 	n := make(map[string]int)
-	paths, _ := filepath.Glob(filepath.Join(left, "*.pfw.gz"))
+	paths, _ := filepath.Glob(filepath.Join(dir, "*.pfw.gz"))
 	for _, path := range paths {
 		_, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error {
 			name, _ := ev.Arg("name")
@@ -307,9 +412,7 @@ func TestReplayOfEvents(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if want := map[string]int{"e0": 1, "e1": 1, "e2": 1}; !maps.Equal(n, want) {
-		t.Errorf("the events are %v, want %v", n, want)
-	}
+	return n
 }
 
 func fileNameOf(t *testing.T, dir string) string {
@@ -599,6 +702,106 @@ func TestJournalInUse(t *testing.T) {
 	if _, err := os.Stat(other); err != nil {
 		t.Error(err)
 	}
+}
+
+// A segment is kept if a line was lost while the spans of one of its entries were taken,
+// also if another entry was written before.
+func TestLineLostWhileSpansAreTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		lost []int64 // before the spans of each entry were taken
+		kept int
+	}{"of the first entry": {[]int64{0}, 1}, "of the second entry": {[]int64{1, 0}, 1}, "before": {[]int64{1, 1}, 0}} {
+		t.Run(name, func(t *testing.T) {
+			f := journaled(t, t.TempDir())
+			f.watch.lost.Store(1)
+			for n, lost := range c.lost {
+				if err := f.journal.append(&request{lost: lost}, uint64(n)+1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.journal.tick(time.Now().Add(segmentAge), func(time.Time) bool { return true })
+			if got := len(f.journal.kept); got != c.kept {
+				t.Errorf("%d segments are kept, want %d", got, c.kept)
+			}
+		})
+	}
+}
+
+// Looking for journals at the same time does not make them look in use.
+func TestFindJournalsTogether(t *testing.T) {
+	dir := t.TempDir()
+	deliver(t, journaled(t, dir), numbered(7, 1, 11, flat))
+	dir = killed(t, dir)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				if left, busy := FindJournals(dir); len(left) != 1 || len(busy) != 0 {
+					t.Errorf("FindJournals() = %v, in use %v; want one, none in use", left, busy)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// An entry cannot claim more spans than its request can have, or files elsewhere.
+func TestImpossibleEntry(t *testing.T) {
+	ids := func(n uint64) []uint64 {
+		list := make([]uint64, n)
+		for i := range list {
+			list[i] = 7 + uint64(i)
+		}
+		return list
+	}
+	body := make([]byte, 20)
+	for _, c := range []struct {
+		places []recorded
+		ok     bool
+	}{
+		{[]recorded{{"a.pfw", ids(10)}}, true},
+		{[]recorded{{"a.pfw", ids(5)}, {}, {"a.pfw", ids(5)}}, true},
+		{[]recorded{{"a.pfw", ids(11)}}, false},
+		{[]recorded{{"a.pfw", ids(6)}, {"b.pfw", ids(5)}}, false},
+		{[]recorded{{".", ids(1)}}, false},
+		{[]recorded{{"..", ids(1)}}, false},
+		{[]recorded{{"/", ids(1)}}, false},
+		{[]recorded{{"a/b", ids(1)}}, false},
+	} {
+		var r record
+		err := r.decode((&request{places: c.places, body: body}).encode(1)[entryHead:])
+		if (err == nil) != c.ok || err == nil && (len(r.places) != len(c.places) || !bytes.Equal(r.body, body)) {
+			t.Errorf("decode() of %v = %v, read %v; want it read: %v", c.places, err, r.places, c.ok)
+		}
+	}
+}
+
+// A journal that several paths stand for is found and replayed once.
+func TestJournalOfSeveralPaths(t *testing.T) {
+	dir := t.TempDir()
+	f := journaled(t, dir)
+	deliver(t, f, numbered(7, 1, 11, flat))
+	path, to := filepath.Join(dir, "otlp.0.journal"), filepath.Join(t.TempDir(), "latest")
+	if _, busy := FindJournals(dir, path); !slices.Equal(busy, []string{path}) {
+		t.Errorf("in use: %v, want %v", busy, path)
+	}
+	dir = killed(t, dir)
+	if err := os.Symlink(dir, to); err != nil {
+		t.Skip(err)
+	}
+	path = filepath.Join(dir, "otlp.0.journal")
+	left, busy := FindJournals(dir, path, to)
+	if len(left) != 1 || left[0].Path != path || len(busy) != 0 {
+		t.Fatalf("FindJournals() = %v, %v; want %s and none in use", left, busy, path)
+	}
+	if left, _ := FindJournals(to); len(left) != 1 || left[0].Path != filepath.Join(to, "otlp.0.journal") {
+		t.Errorf("FindJournals() = %v, want the journal in the folder of the link", left)
+	}
+	if _, err := Replay(t.Context(), []string{left[0].Path}, &ReplayOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	once(t, counted(t, dir), 10)
 }
 
 // FuzzJournal bounds what a damaged journal costs.

@@ -39,7 +39,19 @@ const (
 // Sink accepts the spans of a request. It must not change them. It is called
 // concurrently. After an error the sender is informed that the spans were
 // rejected, so that it does not send them again, unless the error matches ErrLater.
+// All of them are rejected unless the error is a Rejected.
 type Sink func(ctx context.Context, b *Batch) error
+
+// Rejected is an error of a Sink about some spans of a request. The others were accepted.
+type Rejected struct {
+	Spans int64
+	Err   error
+}
+
+func (e *Rejected) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Rejected) Unwrap() error { return e.Err }
 
 // Batch is the content of a request.
 type Batch struct {
@@ -76,8 +88,7 @@ func (b *Batch) Len() (n int) {
 // retry later.
 var ErrLater = errors.New("otlpreceiver: try again later")
 
-// ErrUnsaved is an ErrLater: spans were taken and could not be put where they outlive
-// this process.
+// ErrUnsaved is an ErrLater: spans could not be put where they outlive this process.
 var ErrUnsaved = fmt.Errorf("cannot save spans: %w", ErrLater)
 
 // Options configures a Receiver. The zero value, and nil, mean the defaults.
@@ -175,8 +186,10 @@ func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTrace
 		r.refused.Add(1)
 		return nil, errBusy
 	} else if err != nil {
-		r.rejected.Add(n)
-		answer.PartialSuccess = &collectorpb.ExportTracePartialSuccess{RejectedSpans: n, ErrorMessage: err.Error()}
+		some := &Rejected{Spans: n}
+		errors.As(err, &some)
+		r.rejected.Add(some.Spans)
+		answer.PartialSuccess = &collectorpb.ExportTracePartialSuccess{RejectedSpans: some.Spans, ErrorMessage: err.Error()}
 	}
 	r.requests.Add(1)
 	r.spans.Add(n)
@@ -187,9 +200,15 @@ func (r *Receiver) take(ctx context.Context, b *Batch) (*collectorpb.ExportTrace
 func (r *Receiver) offer(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panicked: %v", p)
-			r.o.Logger.Error("OTLP receiver", "error", err, "see", helptopic.Receiver)
+			err = r.panicked(p)
 		}
 	}()
 	return r.sink(ctx, b)
+}
+
+// panicked logs a panic and returns its error.
+func (r *Receiver) panicked(p any) error {
+	err := fmt.Errorf("panicked: %v", p)
+	r.o.Logger.Error("OTLP receiver", "error", err, "see", helptopic.Receiver)
+	return err
 }

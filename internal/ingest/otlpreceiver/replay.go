@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -37,32 +39,28 @@ type Journal struct {
 }
 
 // FindJournals returns the journal files among some paths and in the folders
-// below them. Those that a receiver is writing are left out, and returned in
-// busy.
+// below them, each once. Those that a receiver is writing are left out, and
+// returned in busy. Files that cannot be read are left out.
 func FindJournals(paths ...string) (left []Journal, busy []string) {
-	for _, root := range paths {
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || !journalNames.MatchString(d.Name()) {
-				return nil //nolint:nilerr // others look for what cannot be read
-			}
-			f, err := openJournal(path)
-			if errors.Is(err, ErrInUse) {
-				busy = append(busy, path)
-			}
-			if err != nil {
-				return nil //nolint:nilerr // as above
-			}
-			defer f.Close() //nolint:errcheck // only read
-			l := Journal{Path: path}
-			if info, err := f.Stat(); err == nil {
-				l.Size = info.Size()
-			}
-			head, _ := io.ReadAll(io.LimitReader(f, maxHeader))
-			h, _, _, _ := readSegment(head)
-			l.Host = h.Host
-			left = append(left, l)
-			return nil
-		})
+	for _, path := range fsread.Named(journalNames.MatchString, paths...) {
+		f, err := openSegment(path)
+		if err != nil {
+			continue
+		}
+		if fswrite.Locked(f) {
+			busy = append(busy, path)
+			_ = f.Close() // only read
+			continue
+		}
+		l := Journal{Path: path}
+		if info, err := f.Stat(); err == nil {
+			l.Size = info.Size()
+		}
+		head, _ := io.ReadAll(io.LimitReader(f, maxHeader))
+		_ = f.Close() // only read
+		h, _, _, _ := readSegment(head)
+		l.Host = h.Host
+		left = append(left, l)
 	}
 	return left, busy
 }
@@ -72,8 +70,8 @@ var journalNames = regexp.MustCompile(`^otlp\.\d+\.journal$`)
 // maxHeader is more than the size of a segment's header.
 const maxHeader = 64 << 10
 
-// openJournal opens and locks a journal file.
-func openJournal(path string) (*os.File, error) {
+// openSegment opens a journal file.
+func openSegment(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -81,7 +79,12 @@ func openJournal(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxSegment {
 		return nil, fmt.Errorf("%s: is not the journal of a receiver", path)
 	}
-	f, err := os.Open(path)
+	return os.Open(path)
+}
+
+// openJournal opens and locks a journal file.
+func openJournal(path string) (*os.File, error) {
+	f, err := openSegment(path)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +115,7 @@ type ReplayStats struct {
 // Replay adds the spans of journals that receivers have left behind to further
 // trace files in their folders, except for spans that the trace files already
 // have. Each journal is deleted when everything in it is in the files; until
-// then Replay can be called again.
+// then Replay can be called again, with the same Out.
 func Replay(ctx context.Context, paths []string, o *ReplayOptions) (st ReplayStats, err error) {
 	r := replay{ctx: ctx, o: o, stats: &st}
 	defer func() {
@@ -120,16 +123,18 @@ func Replay(ctx context.Context, paths []string, o *ReplayOptions) (st ReplaySta
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	byDir := make(map[string][]segmentRead)
+	byOut := make(map[string][]segmentRead)
 	for _, path := range paths {
-		s, err := r.read(path)
+		s, f, err := readJournal(path)
 		if err != nil {
 			return st, err
 		}
-		byDir[filepath.Dir(path)] = append(byDir[filepath.Dir(path)], s)
+		r.open = append(r.open, f)
+		out := cmp.Or(o.Out, filepath.Dir(path))
+		byOut[out] = append(byOut[out], s)
 	}
-	for dir, list := range byDir {
-		if err := r.folder(dir, list); err != nil {
+	for out, list := range byOut {
+		if err := r.folder(out, append(list, r.earlier(out, list)...)); err != nil {
 			return st, err
 		}
 	}
@@ -138,7 +143,21 @@ func Replay(ctx context.Context, paths []string, o *ReplayOptions) (st ReplaySta
 			return st, err
 		}
 	}
+	for _, f := range r.made {
+		f.journal.discard()
+	}
 	return st, nil
+}
+
+// job returns the part of a header that receivers and replays of one job have in common:
+// their spans go to the same files.
+func (h journalHeader) job() string {
+	h.PID, h.Replay = 0, false
+	text, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // texts and numbers can always be encoded
+	}
+	return string(text)
 }
 
 // replay is one call of Replay.
@@ -146,16 +165,30 @@ type replay struct {
 	ctx   context.Context //nolint:containedctx // of the call
 	o     *ReplayOptions
 	stats *ReplayStats
-	open  []*os.File // locked
+	open  []*os.File // the journals, locked
+	made  []*Files   // what was written
 
-	files map[string]*found
-	known map[place.Key]struct{} // spans that are in a file
+	// Of the journals with the same folder for the trace files.
+	files  map[string]*found
+	known  map[place.Key]struct{} // spans that are in a file
+	events map[spanEvent]struct{} // events that are in a file
+}
+
+// spanEvent identifies an event of a span, with its name and time as in a file.
+type spanEvent struct {
+	span     place.Key
+	name, at string
+}
+
+func eventOf(span place.Key, e *otlpspan.Event) spanEvent {
+	return spanEvent{span, place.Bounded(e.Name), strconv.FormatInt(otlpspan.Micros(e.Time), 10)}
 }
 
 // segmentRead is a parsed segment.
 type segmentRead struct {
 	header  journalHeader
 	records []record
+	damaged int64
 }
 
 // found is what a trace file has of the spans of a journal, by their ids.
@@ -178,67 +211,138 @@ type eventFound struct {
 	name, at string
 }
 
-// read parses a segment.
-func (r *replay) read(path string) (s segmentRead, err error) {
-	f, err := openJournal(path)
-	if err != nil {
-		return s, err
+// readJournal opens and parses a journal file. Its records name the trace files by
+// their paths.
+func readJournal(path string) (s segmentRead, f *os.File, err error) {
+	if f, err = openJournal(path); err != nil {
+		return s, nil, err
 	}
-	r.open = append(r.open, f)
 	text, err := io.ReadAll(io.LimitReader(f, maxSegment))
 	if err != nil {
-		return s, err
+		return s, nil, errors.Join(err, f.Close())
 	}
-	var damaged int64
-	s.header, s.records, damaged, err = readSegment(text)
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", path, err)
+	if s.header, s.records, s.damaged, err = readSegment(text); err != nil {
+		return s, nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	r.stats.Damaged += damaged
-	return s, nil
-}
-
-// folder replays the segments of a folder: those of one receiver, or of several
-// with the same job, go to the same files.
-func (r *replay) folder(dir string, list []segmentRead) error {
-	jobs := make(map[string][]segmentRead)
-	r.files, r.known = make(map[string]*found), make(map[place.Key]struct{})
-	for _, s := range list {
-		for _, rec := range s.records {
-			for _, p := range rec.places {
-				r.want(&p)
+	for i := range s.records {
+		for j := range s.records[i].places {
+			if p := &s.records[i].places[j]; p.file != "" {
+				p.file = filepath.Join(filepath.Dir(path), p.file)
 			}
 		}
-		h := s.header
-		h.PID = 0
-		key, err := json.Marshal(h)
+	}
+	return s, f, nil
+}
+
+// earlier returns the journals in a folder of replays that did not succeed, of the jobs
+// of some segments.
+func (r *replay) earlier(out string, of []segmentRead) (list []segmentRead) {
+	entries, _ := os.ReadDir(out) // a folder that cannot be read cannot be written
+	for _, e := range entries {
+		path := filepath.Join(out, e.Name())
+		if !journalNames.MatchString(e.Name()) || slices.ContainsFunc(r.open, func(f *os.File) bool { return named(f, path) }) {
+			continue
+		}
+		s, f, err := readJournal(path)
 		if err != nil {
-			return err
+			continue // a receiver is writing it
 		}
-		jobs[string(key)] = append(jobs[string(key)], s)
-	}
-	for name, f := range r.files {
-		if err := f.look(r.ctx, filepath.Join(dir, name)); err != nil {
-			return err
+		if s.header.Replay && slices.ContainsFunc(of, func(o segmentRead) bool { return o.header.job() == s.header.job() }) {
+			r.open = append(r.open, f)
+			list = append(list, s)
+		} else {
+			_ = f.Close() // only read
 		}
 	}
-	// A span may have several entries: its sender has repeated it, or a replay was
-	// killed.
+	return list
+}
+
+// named reports whether an open file has a path.
+func named(f *os.File, path string) bool {
+	have, err := f.Stat()
+	other, statErr := os.Stat(path)
+	return err == nil && statErr == nil && os.SameFile(have, other)
+}
+
+// folder replays the segments whose spans go to the same folder: those of one receiver,
+// or of several with the same job, go to the same files.
+func (r *replay) folder(out string, list []segmentRead) error {
+	r.files, r.known, r.events = make(map[string]*found), make(map[place.Key]struct{}), make(map[spanEvent]struct{})
+	jobs := make(map[string][]segmentRead)
 	for _, s := range list {
-		for i := range s.records {
-			r.eachSpan(&s.records[i], func(src *otlpspan.Span, _ string, in *found, id uint64) {
-				if k := src.Key(); in != nil && !k.IsZero() && in.has(src, id) {
-					r.known[k] = struct{}{}
-				}
-			})
-		}
+		r.stats.Damaged += s.damaged
+		jobs[s.header.job()] = append(jobs[s.header.job()], s)
+	}
+	if err := r.look(list); err != nil {
+		return err
 	}
 	for _, same := range jobs {
-		if err := r.job(cmp.Or(r.o.Out, dir), same); err != nil {
+		if err := r.job(out, same); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// look finds the spans and events that are in the files.
+func (r *replay) look(list []segmentRead) error {
+	for rec := range records(list) {
+		for i := range rec.places {
+			r.want(&rec.places[i])
+		}
+	}
+	for path, f := range r.files {
+		if err := f.look(r.ctx, path); err != nil {
+			return err
+		}
+	}
+	// A span may have several entries: its sender has repeated it, or a replay did not
+	// succeed.
+	for rec := range records(list) {
+		r.eachSpan(rec, func(src *otlpspan.Span, scope string, in *found, id uint64) {
+			if in == nil {
+				return
+			}
+			if e, _, ok := otlpspan.Folded(src, scope); ok {
+				r.note(src.Parent(), &e, in, id)
+			}
+			k := src.Key()
+			if !k.IsZero() && in.has(src, id) {
+				r.known[k] = struct{}{}
+			}
+			for i := range src.Events {
+				r.note(k, &src.Events[i], in, id)
+			}
+		})
+	}
+	return nil
+}
+
+// note notes an event of a span that a file has.
+func (r *replay) note(span place.Key, e *otlpspan.Event, in *found, id uint64) {
+	if !span.IsZero() && in.hasEvent(e, id) {
+		r.events[eventOf(span, e)] = struct{}{}
+	}
+}
+
+// hasEvent reports whether an event is in a file: in that of its span, or in one that a
+// replay made.
+func (r *replay) hasEvent(span place.Key, e *otlpspan.Event, in *found, id uint64) bool {
+	_, ok := r.events[eventOf(span, e)]
+	return ok || in.hasEvent(e, id)
+}
+
+// records yields the entries of some segments.
+func records(list []segmentRead) iter.Seq[*record] {
+	return func(yield func(*record) bool) {
+		for _, s := range list {
+			for i := range s.records {
+				if !yield(&s.records[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // want adds the spans to look for in a file.
@@ -338,19 +442,18 @@ func (r *replay) job(out string, list []segmentRead) error {
 	pid := 0
 	files := newFiles(&FilesOptions{
 		Dir: out, SessionTag: h.SessionTag, JobID: h.JobID, Attempt: h.Attempt, Logger: r.o.Logger, Journal: true,
-		PID: func(net.Addr) int { return pid },
+		MaxJournal: math.MaxInt64, replay: true, PID: func(net.Addr) int { return pid },
 	}, cmp.Or(h.Host, identity.HostName()))
+	r.made = append(r.made, files)
 	files.made = func(path string) { r.stats.Files = append(r.stats.Files, path) }
 	for _, s := range list {
 		slices.SortStableFunc(s.records, func(a, b record) int { return cmp.Compare(a.number, b.number) })
 	}
 	var err error
-	for _, s := range list {
-		for i := range s.records {
-			pid = s.records[i].pid
-			if err = errors.Join(r.ctx.Err(), r.writeMissing(files, &s.records[i])); err != nil {
-				break
-			}
+	for rec := range records(list) {
+		pid = rec.pid
+		if err = errors.Join(r.ctx.Err(), r.writeMissing(files, rec)); err != nil {
+			break
 		}
 	}
 	closed := files.Close(context.WithoutCancel(r.ctx))
@@ -372,6 +475,9 @@ type partly struct {
 
 // writeMissing writes the part of a request that the files lack.
 func (r *replay) writeMissing(files *Files, rec *record) error {
+	if rec.number == eventsOnly {
+		return nil
+	}
 	var lacking []bool // for each span of the request
 	events := make(map[int]partly)
 	taken := int64(0)
@@ -383,11 +489,11 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 		}
 		if e, _, ok := otlpspan.Folded(src, scope); ok {
 			_, span := r.known[src.Parent()]
-			lacking[n] = !span && f.spans[id] != present && !f.hasEvent(&e, id)
+			lacking[n] = !span && f.spans[id] != present && !r.hasEvent(src.Parent(), &e, f, id)
 			return
 		}
 		k, has := src.Key(), f.has(src, id)
-		if has && slices.ContainsFunc(src.Events, func(e otlpspan.Event) bool { return !f.hasEvent(&e, id) }) {
+		if has && slices.ContainsFunc(src.Events, func(e otlpspan.Event) bool { return !r.hasEvent(k, &e, f, id) }) {
 			events[n] = partly{f, id}
 		}
 		if _, known := r.known[k]; has || known {
@@ -405,7 +511,7 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	}
 	n := 0
 	for i := range b.Spans {
-		if err := r.events(files, &b.Spans[i], rec.pid, n, events); err != nil {
+		if err := r.writeEvents(files, rec, &b.Spans[i], n, events); err != nil {
 			return err
 		}
 		n += b.Spans[i].Len
@@ -425,7 +531,8 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	// kill of the replay loses nothing.
 	for {
 		err := files.Take(r.ctx, b)
-		if !errors.Is(err, ErrLater) {
+		var noFile unsavedError
+		if !errors.Is(err, ErrLater) || errors.As(err, &noFile) {
 			r.stats.Spans += taken
 			return err
 		}
@@ -437,23 +544,45 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 	}
 }
 
-// events writes the missing events of a resource's spans, of which the first is
+// eventsOnly is the number of an entry whose spans are in other files: those that it
+// names have events of them.
+const eventsOnly = 0
+
+// writeEvents writes the missing events of a resource's spans, of which the first is
 // number n of the request.
-func (r *replay) events(files *Files, rs *otlpspan.ResourceSpans, pid, n int, missing map[int]partly) error {
+func (r *replay) writeEvents(files *Files, rec *record, rs *otlpspan.ResourceSpans, n int, missing map[int]partly) (err error) {
 	if len(missing) == 0 || rs.Len == 0 {
 		return nil
 	}
 	id := rs.Resource.Identity()
-	return files.with(place.SenderOf(&id, files.host, pid), rs, time.Now(), func(p *process, _ *dftracer.Writer) {
+	withErr := files.with(place.SenderOf(&id, files.host, rec.pid), rs, time.Now(), func(p *process, w *dftracer.Writer) {
+		at := recorded{file: filepath.Base(w.Path())}
+		i := -1
+		body := otlpspan.Filter(rec.body, func() bool {
+			i++
+			m, ok := missing[i]
+			if ok = ok && i >= n && i < n+rs.Len; ok {
+				at.ids = append(at.ids, m.id)
+			}
+			return ok
+		})
+		if len(at.ids) == 0 {
+			return
+		}
+		if err = files.journal.append(&request{pid: rec.pid, places: []recorded{at}, body: body}, eventsOnly); err != nil {
+			return
+		}
+		i = n
 		for src := range rs.Spans() {
-			at, ok := missing[n]
-			n++
-			for i := 0; ok && i < min(len(src.Events), p.conv.Limits.Events); i++ {
-				e := p.conv.Event(&src.Events[i])
-				if !at.in.hasEvent(&src.Events[i], at.id) {
-					p.asm.WriteEvent(&e, at.id)
+			m, ok := missing[i]
+			i++
+			for j := 0; ok && j < min(len(src.Events), p.conv.Limits.Events); j++ {
+				e := p.conv.Event(&src.Events[j])
+				if !r.hasEvent(src.Key(), &src.Events[j], m.in, m.id) {
+					p.asm.WriteEvent(&e, m.id)
 				}
 			}
 		}
 	})
+	return errors.Join(err, withErr)
 }

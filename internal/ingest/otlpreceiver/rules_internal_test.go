@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // sent returns a request with a span of each resource; no resource has a
@@ -75,6 +81,59 @@ func TestCloseOfFiles(t *testing.T) {
 			t.Errorf("Take() = %v, want an error and no span", err)
 		}
 	})
+}
+
+// If the file of a process cannot be made, its spans are asked for again if the cause may
+// pass. Otherwise they are rejected, and the other spans of the request are not.
+func TestFileCannotBeMade(t *testing.T) {
+	for _, c := range []struct {
+		cause    error
+		later    bool
+		rejected int64
+	}{
+		{syscall.ENOSPC, true, 0}, {syscall.EMFILE, true, 0}, {syscall.EACCES, false, 5}, {errors.New("another"), false, 5},
+	} {
+		t.Run(c.cause.Error(), func(t *testing.T) {
+			var log bytes.Buffer
+			dir, full := t.TempDir(), true
+			f := NewFiles(&FilesOptions{Dir: dir, Journal: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			f.open = func(path string, o *dftracer.Options) (*dftracer.Writer, error) {
+				if full && strings.Contains(path, "-8.pfw") {
+					return nil, &fs.PathError{Op: "open", Path: path, Err: c.cause}
+				}
+				return place.Create(path, o)
+			}
+			r := &Receiver{sink: f.Take, rate: rate{perSecond: 1e6, tokens: 1e6}}
+			body := batch(t, slices.Concat(numbered(7, 1, 11, flat), numbered(8, 11, 16, flat), numbered(9, 16, 21, flat)), nil)
+			for range 3 {
+				answer, err := r.take(t.Context(), body)
+				if got := answer.GetPartialSuccess().GetRejectedSpans(); errors.Is(err, errUnsaved) != c.later || got != c.rejected {
+					t.Errorf("take() = %v, %v; want to be asked again: %v, %d rejected", answer, err, c.later, c.rejected)
+				}
+			}
+			if n := strings.Count(log.String(), "cannot make a trace file"); n != 1 {
+				t.Errorf("the log has the cause %d times, want once: %s", n, log.String())
+			}
+			full = false
+			if answer, err := r.take(t.Context(), body); err != nil || answer.GetPartialSuccess() != nil {
+				t.Errorf("take() = %v, %v when there is room; want all spans taken", answer, err)
+			}
+			if err := f.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			once(t, counted(t, dir), 20)
+		})
+	}
+}
+
+// A panic while a gRPC request is read ends the request, not the process.
+func TestPanicInGRPC(t *testing.T) {
+	var log bytes.Buffer
+	r := &Receiver{o: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+	answer, err := export(grpcService{r}, t.Context(), func(any) error { panic("a bad number") }, nil)
+	if answer != nil || status.Code(err) != codes.Internal || r.Stats().Refused != 1 || !strings.Contains(log.String(), "a bad number") {
+		t.Errorf("export() = %v, %v; counts %+v, log %q; want the status Internal, 1 refused, logged", answer, err, r.Stats(), log.String())
+	}
 }
 
 // A receiver reports an unexpected end, and only that.

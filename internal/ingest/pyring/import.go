@@ -5,22 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
-// Rings returns the ring buffers among files and in folders, recursively. An
-// error means that a path cannot be read.
+// Rings returns the ring buffers among files and in folders, recursively, each
+// once. An error means that a path cannot be read.
 func Rings(paths ...string) (rings []string, err error) {
+	var once fsread.Once
 	for _, path := range paths {
-		err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		root := fsread.FolderOf(path)
+		err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 			switch {
-			case err != nil && p == path:
+			case err != nil && p == root:
 				return err
-			case err == nil && d.Type().IsRegular() && filepath.Ext(p) == ring.Ext && ring.Is(p), err == nil && p == path && ring.Is(p):
-				rings = append(rings, p)
+			case err == nil && d.Type().IsRegular() && filepath.Ext(p) == ring.Ext && ring.Is(p), err == nil && p == root && ring.Is(p):
+				if info, err := os.Stat(p); err != nil || once.Add(info) {
+					rings = append(rings, p)
+				}
 			}
 			return nil
 		})

@@ -27,6 +27,7 @@ import (
 
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/environ"
+	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/platform/redact"
@@ -378,7 +379,7 @@ type Left struct {
 	Dir     string // where its files are
 	Path    string // of the run.json
 	Run     *Run
-	Folders []string // existing folders of ring buffers
+	Folders []string // folders of ring buffers that exist, or of which that is unknown
 }
 
 // Any reports whether there is a start below some folders.
@@ -456,26 +457,21 @@ func FindLeft(dirs ...string) []Left {
 // Find returns all starts below some folders.
 func Find(dirs ...string) []Left { return find(dirs) }
 
-// find returns the starts below some folders.
+// find returns the starts below some folders. What cannot be read is left out: others
+// look for that.
 func find(dirs []string) (out []Left) {
-	for _, dir := range dirs {
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() || !IsRun(path) {
-				return nil //nolint:nilerr // others look for what cannot be read
+	for _, path := range fsread.Named(IsRun, dirs...) {
+		r, err := Read(path)
+		if err != nil {
+			continue
+		}
+		left := Left{Dir: filepath.Dir(path), Path: path, Run: r}
+		for _, folder := range filepath.SplitList(r.Ring) {
+			if info, err := os.Stat(folder); err == nil && info.IsDir() || err != nil && !errors.Is(err, fs.ErrNotExist) {
+				left.Folders = append(left.Folders, folder)
 			}
-			r, err := Read(path)
-			if err != nil {
-				return nil //nolint:nilerr // as above
-			}
-			left := Left{Dir: filepath.Dir(path), Path: path, Run: r}
-			for _, folder := range filepath.SplitList(r.Ring) {
-				if info, err := os.Stat(folder); err == nil && info.IsDir() {
-					left.Folders = append(left.Folders, folder)
-				}
-			}
-			out = append(out, left)
-			return nil
-		})
+		}
+		out = append(out, left)
 	}
 	return out
 }

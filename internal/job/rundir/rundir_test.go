@@ -345,7 +345,7 @@ func TestFile(t *testing.T) {
 			t.Errorf("run.json read back: %+v, %v; want attempt %d, started at %v", out, err, n, in.Started)
 		}
 	}
-	if got := rundir.FindLeft(filepath.Dir(dir)); len(got) != 1 || got[0].Dir != dir || !slices.Equal(got[0].Folders, []string{rings}) {
+	if got := rundir.FindLeft(filepath.Dir(dir), dir, filepath.Join(dir, "run.run2.json")); len(got) != 1 || got[0].Dir != dir || !slices.Equal(got[0].Folders, []string{rings}) {
 		t.Errorf("FindLeft() = %+v, want %s with %s", got, dir, rings)
 	}
 	newer := filepath.Join(dir, "newer.json")

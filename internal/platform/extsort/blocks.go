@@ -66,7 +66,7 @@ func (b *Blocks) writeLocked(data []byte) bool {
 		return false
 	}
 	if _, err := b.file.WriteAt(data, b.size); err != nil {
-		b.err = fmt.Errorf("spill: %w, after %d MB of temporary data: set TMPDIR to a directory with more room", err, b.size/1e6)
+		b.err = fmt.Errorf("extsort: %w, after %d MB of temporary data: set TMPDIR to a directory with more room", err, b.size/1e6)
 	}
 	return b.err == nil
 }
@@ -97,7 +97,7 @@ func (b *Block) Read(buf *[]byte) []byte {
 	b.from.mu.Lock()
 	defer b.from.mu.Unlock()
 	if b.from.err == nil {
-		b.from.err = fmt.Errorf("spill: read temporary data: %w", cmp.Or(err, errLost))
+		b.from.err = fmt.Errorf("extsort: read temporary data: %w", cmp.Or(err, errLost))
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ var (
 func newFile(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "trainspan-sort-*")
 	if err != nil {
-		return nil, fmt.Errorf("spill: %w", err)
+		return nil, fmt.Errorf("extsort: %w", err)
 	}
 	_ = os.Remove(f.Name()) // a system that cannot remove an open file keeps the name
 	return f, nil

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"reflect"
 	"slices"
 	"unsafe"
@@ -30,7 +31,7 @@ type Codec[T any] struct {
 // the pointers in stored copies.
 func Plain[T any](key func(row *T) Key) Codec[T] {
 	if t := reflect.TypeFor[T](); !plain(t) {
-		panic(fmt.Sprintf("spill: rows of %v contain pointers", t))
+		panic(fmt.Sprintf("extsort: rows of %v contain pointers", t))
 	}
 	bytesOf := func(row *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(row)), unsafe.Sizeof(*row)) }
 	return Codec[T]{
@@ -130,7 +131,7 @@ func (s *Sorter[T]) Spilled() int64 { return s.size }
 
 // Add stores a copy of row.
 func (s *Sorter[T]) Add(row *T) error {
-	if s.used+s.held*keyBytes >= s.limit {
+	if s.used+s.held*keyBytes >= s.limit || s.next == maxChunks {
 		if err := s.write(); err != nil {
 			return err
 		}
@@ -177,7 +178,7 @@ func (s *Sorter[T]) write() error {
 		end += int64(len(stored))
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("spill: %w", err)
+		return fmt.Errorf("extsort: %w", err)
 	}
 	s.runs = append(s.runs, run{begin, end, groups})
 	s.store.size = end
@@ -238,7 +239,7 @@ func (it *Iter[T]) read(age int, off, end int64) {
 		return
 	}
 	part := io.NewSectionReader(it.s.store.file, off, end-off)
-	it.push(&cursor[T]{codec: &it.s.codec, age: age, r: bufio.NewReaderSize(part, int(min(end-off, 32<<10)))})
+	it.push(&cursor[T]{codec: &it.s.codec, age: age, left: uint64(end - off), r: bufio.NewReaderSize(part, int(min(end-off, 32<<10)))})
 }
 
 // unwritten adds rows that are still in memory.
@@ -283,7 +284,7 @@ func (it *Iter[T]) Err() error { return it.err }
 
 func (it *Iter[T]) fail(err error) {
 	if err != nil && it.err == nil {
-		it.err = fmt.Errorf("spill: %w", err)
+		it.err = fmt.Errorf("extsort: %w", err)
 	}
 }
 
@@ -340,6 +341,7 @@ type cursor[T any] struct {
 	mem   *Sorter[T]
 	order []uint32
 	r     *bufio.Reader
+	left  uint64 // bytes that r must have
 	row   T
 	key   Key
 	buf   []byte
@@ -357,18 +359,29 @@ func (c *cursor[T]) advance() bool {
 		c.order = c.order[1:]
 		return c.err == nil
 	}
-	n, err := binary.ReadUvarint(c.r)
-	if errors.Is(err, io.EOF) {
+	if c.left == 0 {
 		return false
 	}
-	if err == nil {
+	if c.err = c.read(); c.err == nil {
+		c.err = c.codec.Decode(c.buf, &c.row)
+	}
+	c.key = c.codec.Key(&c.row)
+	return c.err == nil
+}
+
+// read reads a stored row. A file without all of its bytes, such as on a file system that
+// was full, is an error.
+func (c *cursor[T]) read() error {
+	n, err := binary.ReadUvarint(c.r)
+	if size := uint64(bits.Len64(n|1)+6) / 7; err == nil && n <= c.left && size <= c.left-n {
+		c.left -= size + n
 		c.buf = slices.Grow(c.buf[:0], int(n))[:n]
 		_, err = io.ReadFull(c.r, c.buf)
+	} else if err == nil {
+		err = errShort
 	}
-	if err == nil {
-		err = c.codec.Decode(c.buf, &c.row)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
 	}
-	c.err = err
-	c.key = c.codec.Key(&c.row)
-	return err == nil
+	return err
 }

@@ -136,6 +136,46 @@ func TestSortersShareAStore(t *testing.T) {
 	}
 }
 
+// A chunk that was made for a long row takes no further rows after a spill: their
+// places would not fit in their bits.
+func TestSorterLongRow(t *testing.T) {
+	for _, long := range []int{200_000, 262_139, 262_144, 300_000, 524_283, 600_000} {
+		s := extsort.New(extsort.Codec[[]byte]{
+			Key:    func(row *[]byte) extsort.Key { return extsort.Key{First: int64(binary.BigEndian.Uint64(*row))} },
+			Append: func(dst []byte, row *[]byte) []byte { return append(dst, *row...) },
+			Decode: func(src []byte, row *[]byte) error { *row = append((*row)[:0], src...); return nil },
+		}, 1<<20, t.TempDir())
+		const rows = 50_000
+		for i := range uint64(rows) {
+			row := make([]byte, 100)
+			if i == 0 {
+				row = make([]byte, long)
+			}
+			binary.BigEndian.PutUint64(row, rows-i)
+			if err := s.Add(&row); err != nil {
+				t.Fatal(err)
+			}
+		}
+		it, want := s.Iter(), uint64(0)
+		for row := it.Next(); row != nil; row = it.Next() {
+			want++
+			size := 100
+			if want == rows {
+				size = long
+			}
+			if got := binary.BigEndian.Uint64(*row); got != want || len(*row) != size {
+				t.Fatalf("first row of %d bytes: row %d of %d bytes, want row %d of %d bytes", long, got, len(*row), want, size)
+			}
+		}
+		if it.Err() != nil || want != rows {
+			t.Errorf("first row of %d bytes: %d rows, %v; want %d, nil", long, want, it.Err(), rows)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Merge returns only the rows of its groups, in memory and on disk, in the
 // order of their numbers.
 func TestSorterMergesGroups(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
 // Store is a temporary file for the rows of several sorters, so that many
@@ -51,7 +52,7 @@ func (s *Store) Close() error {
 	s.file, s.buf = nil, nil
 	defer func() { _ = os.Remove(f.Name()) }() // for systems that cannot remove an open file
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("spill: %w", err)
+		return fmt.Errorf("extsort: %w", err)
 	}
 	return nil
 }
@@ -60,10 +61,11 @@ const (
 	chunkBits = 18
 	chunkSize = 1 << chunkBits
 	alignBits = 3
+	maxChunks = 1 << (32 - chunkBits + alignBits) // a place has 32 bits
 )
 
 // chunks holds encoded rows, one after the other, each after its length. Adding
-// rows does not move others.
+// rows does not move others. A chunk has chunkSize bytes or less, or one row.
 type chunks struct {
 	list [][]byte
 	next int // index in list after the chunk that is being filled
@@ -121,11 +123,9 @@ func (c *chunks) row(at place) []byte {
 
 // reset removes all rows and keeps the memory of chunks of the usual size.
 func (c *chunks) reset() {
+	c.list = slices.DeleteFunc(c.list, func(b []byte) bool { return cap(b) > chunkSize })
 	for i, b := range c.list {
 		c.list[i] = b[:0]
-		if cap(b) > 2*chunkSize {
-			c.list[i] = make([]byte, 0, chunkSize)
-		}
 	}
 	c.next, c.used = 0, 0
 }

@@ -71,12 +71,40 @@ func Walk(paths ...string) ([]Found, error) {
 	return out, nil
 }
 
+// Named returns the regular files with a name that matches, among some paths and in the
+// folders below them, each once. It leaves out links to files, and what cannot be read.
+func Named(match func(name string) bool, paths ...string) (out []string) {
+	var once Once
+	for _, path := range paths {
+		_ = filepath.WalkDir(FolderOf(path), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || !match(d.Name()) {
+				return nil //nolint:nilerr // as documented
+			}
+			if info, err := d.Info(); err == nil && once.Add(info) {
+				out = append(out, path)
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+// FolderOf returns a path with which [filepath.WalkDir] follows a link to a folder. For
+// other files it is the path itself.
+func FolderOf(path string) string {
+	link, err := os.Lstat(path)
+	if err != nil || link.Mode()&fs.ModeSymlink == 0 {
+		return path
+	}
+	if to, err := os.Stat(path); err != nil || !to.IsDir() {
+		return path
+	}
+	return path + string(filepath.Separator)
+}
+
 // findBelow returns the files in a folder, which may be a link to one.
 func findBelow(dir string) ([]Found, error) {
-	root := dir
-	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		root = dir + string(filepath.Separator)
-	}
+	root := FolderOf(dir)
 	var out []Found
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

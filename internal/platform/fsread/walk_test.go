@@ -57,3 +57,27 @@ func TestWalk(t *testing.T) {
 		})
 	}
 }
+
+func TestNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, err := range []error{
+		os.MkdirAll("job/rank-1", 0o755), os.WriteFile("job/b", []byte("1"), 0o600), os.WriteFile("job/rank-1/a", []byte("2"), 0o600), os.WriteFile("job/c", nil, 0o600),
+		os.Symlink("job", "latest"), os.Symlink("rank-1/a", "job/d"), os.Symlink("gone", "broken"), os.Symlink("job/b", "e"),
+	} {
+		if err != nil {
+			t.Skip(err) // this system has no links
+		}
+	}
+	for paths, want := range map[string]string{
+		"job":                  "job/b job/rank-1/a",
+		"latest":               "latest/b latest/rank-1/a",
+		"latest job job/b":     "latest/b latest/rank-1/a",
+		"job/rank-1 job job/c": "job/rank-1/a job/b",
+		"none broken e job/b":  "job/b",
+	} {
+		got := fsread.Named(func(name string) bool { return name != "c" }, strings.Fields(paths)...)
+		if !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("Named(%s) = %q, want %q", paths, got, want)
+		}
+	}
+}

@@ -204,11 +204,18 @@ func Patch(path string, at int64, text []byte, ours Proof) error {
 	if err != nil {
 		return err
 	}
-	err = ours(f)
-	if info, failed := f.Stat(); err == nil {
-		if err = failed; err == nil && at+int64(len(text)) > info.Size() {
-			err = &fs.PathError{Op: "write", Path: path, Err: errOther}
-		}
+	info, err := f.Stat()
+	if err == nil {
+		err = replaceable(path, info.Mode())
+	}
+	if err == nil && ours == nil {
+		err = &fs.PathError{Op: "write", Path: path, Err: syscall.EEXIST}
+	}
+	if err == nil {
+		err = ours(f)
+	}
+	if err == nil && at+int64(len(text)) > info.Size() {
+		err = &fs.PathError{Op: "write", Path: path, Err: errOther}
 	}
 	if err == nil {
 		_, err = f.WriteAt(text, at)

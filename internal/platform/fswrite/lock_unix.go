@@ -14,3 +14,13 @@ import (
 func Lock(f *os.File) bool {
 	return !errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
+
+// Locked reports whether a process has locked a file with [Lock]. Looking does not make
+// it locked for others that look.
+func Locked(f *os.File) bool {
+	if errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return true
+	}
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file would do it later
+	return false
+}

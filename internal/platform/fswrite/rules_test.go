@@ -40,6 +40,19 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+// Patch refuses a file without a Proof, and one that is not regular before its Proof.
+func TestPatchRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	write(t, path, "abcdef")
+	if err := fswrite.Patch(path, 0, []byte("XY"), nil); !errors.Is(err, fs.ErrExist) || read(t, path) != "abcdef" {
+		t.Errorf("without a proof: file is %q, error %v; want it unchanged, %v", read(t, path), err, fs.ErrExist)
+	}
+	asked := false
+	if err := fswrite.Patch(os.DevNull, 0, nil, func(*os.File) error { asked = true; return nil }); !errors.Is(err, fs.ErrExist) || asked {
+		t.Errorf("a device: error %v, proof asked: %v; want %v, not asked", err, asked, fs.ErrExist)
+	}
+}
+
 // A draft has the permissions it was created with.
 func TestDraftMode(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o600, 0o640, 0o644} {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// ResourceSpans are the spans of a resource in a request.
+// ResourceSpans are the spans of a resource in a request, which must not change while
+// they are used.
 type ResourceSpans struct {
 	Resource Resource
 	Len      int // number of spans
@@ -48,6 +49,7 @@ func (rs *ResourceSpans) Spans() iter.Seq2[*Span, string] {
 				}
 			}
 		}
+		r.forget()
 		readers.Put(r)
 	}
 }
@@ -128,6 +130,34 @@ type reader struct {
 
 var readers = sync.Pool{New: func() any { return new(reader) }}
 
+// forget releases the request and long texts of it.
+func (r *reader) forget() {
+	s := &r.s
+	attributes, events, links := s.Attributes[:cap(s.Attributes)], s.Events[:cap(s.Events)], s.Links[:cap(s.Links)]
+	if max(len(attributes), len(events), len(links)) > maxItems {
+		r.s = Span{}
+		return
+	}
+	for i := range attributes {
+		v := &attributes[i].Value
+		if v.data = nil; len(v.text) > maxKept {
+			v.text = ""
+		}
+		if len(attributes[i].Key) > maxKept {
+			attributes[i].Key = ""
+		}
+	}
+	clear(events)
+	clear(links)
+	*s = Span{Attributes: attributes[:0], Events: events[:0], Links: links[:0]}
+}
+
+// What is kept for later spans.
+const (
+	maxKept  = 256  // the length of a text
+	maxItems = 1024 // of a list
+)
+
 // texts holds recent keys and names by their hashes: there are few different ones.
 type texts [256]string
 
@@ -135,7 +165,7 @@ var textSeed = maphash.MakeSeed()
 
 // find returns a text, and keeps it unless it is long. A nil texts keeps nothing.
 func (t *texts) find(b []byte) string {
-	if t == nil || len(b) == 0 || len(b) > 256 {
+	if t == nil || len(b) == 0 || len(b) > maxKept {
 		return string(b)
 	}
 	known := &t[maphash.Bytes(textSeed, b)%uint64(len(t))]

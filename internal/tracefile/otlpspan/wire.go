@@ -9,19 +9,19 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Tags of fields: their numbers and wire types.
+// Wire types, in the tags of fields. A tag has 32 bits: the number of a field has 29.
 const (
-	varintField  = protowire.Number(protowire.VarintType)
-	fixed64Field = protowire.Number(protowire.Fixed64Type)
-	bytesField   = protowire.Number(protowire.BytesType)
-	fixed32Field = protowire.Number(protowire.Fixed32Type)
+	varintField  = uint32(protowire.VarintType)
+	fixed64Field = uint32(protowire.Fixed64Type)
+	bytesField   = uint32(protowire.BytesType)
+	fixed32Field = uint32(protowire.Fixed32Type)
 )
 
 // field is a field of a message.
 type field struct {
-	tag  protowire.Number // eight times its number, plus the wire type
-	n    uint64           // of a numeric field
-	data []byte           // of a field of bytes
+	tag  uint32 // eight times its number, plus the wire type
+	n    uint64 // of a numeric field
+	data []byte // of a field of bytes
 }
 
 // take reads the next field of b and returns the rest. For an invalid field ok
@@ -29,7 +29,7 @@ type field struct {
 func take(b []byte) (f field, rest []byte, ok bool) {
 	// Nearly all fields have a number below 16, and are short.
 	if len(b) > 1 && b[0] > 7 && b[0] < 0x80 {
-		switch tag := protowire.Number(b[0]); {
+		switch tag := uint32(b[0]); {
 		case tag&7 == bytesField && int(b[1]) < min(len(b)-1, 0x80):
 			n := 2 + int(b[1])
 			return field{tag: tag, data: b[2:n:n]}, b[n:], true
@@ -43,7 +43,7 @@ func take(b []byte) (f field, rest []byte, ok bool) {
 	if n < 0 || number > protowire.MaxValidNumber {
 		return field{}, nil, false
 	}
-	b, f.tag = b[n:], number<<3|protowire.Number(kind)
+	b, f.tag = b[n:], uint32(number)<<3|uint32(kind) //nolint:gosec // 29 bits and 3
 	switch kind {
 	case protowire.VarintType:
 		f.n, n = protowire.ConsumeVarint(b)
@@ -78,8 +78,9 @@ func splitPair(b []byte) (key, value []byte, ok bool) {
 	return b[2:at], b[at+2:], true
 }
 
-// Limits of a request. Its parts are spans, attributes, values, events and links,
-// which can be as short as two bytes.
+// Limits of a request. Its parts are the messages in it, such as spans, attributes,
+// values, events and links, which can be as short as two bytes. An attribute in its
+// usual form counts once, with its value.
 const (
 	MaxParts   = 1 << 20
 	MaxNesting = 64
@@ -132,7 +133,7 @@ func Check(request []byte) error {
 	return requestMessage.check(request, 0, &left)
 }
 
-// check checks a message; left is how many messages it may contain.
+// check checks a message; left is how many parts it may contain.
 func (m *message) check(b []byte, depth int, left *int) error {
 	if depth > MaxNesting {
 		return ErrNesting
@@ -144,7 +145,7 @@ func (m *message) check(b []byte, depth int, left *int) error {
 		}
 		b = rest
 		n := f.tag >> 3
-		if f.tag&7 != bytesField || n >= protowire.Number(len(m.in)) {
+		if f.tag&7 != bytesField || n >= uint32(len(m.in)) {
 			continue
 		}
 		if in := m.in[n]; in != nil {
@@ -183,7 +184,7 @@ func Filter(request []byte, keep func() bool) []byte {
 func rewrite(b []byte, number protowire.Number, f func([]byte) ([]byte, bool)) (dst []byte) {
 	for len(b) > 0 {
 		next, rest, _ := take(b)
-		if next.tag != number<<3|bytesField {
+		if next.tag != uint32(number)<<3|bytesField { //nolint:gosec // 1 or 2
 			dst = append(dst, b[:len(b)-len(rest)]...)
 		} else if data, ok := f(next.data); ok {
 			dst = protowire.AppendBytes(protowire.AppendTag(dst, number, protowire.BytesType), data)

@@ -214,6 +214,68 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// TestLargestFieldNumbers reads unknown fields whose tags do not fit in 31 bits, of
+// each wire type and in each message.
+func TestLargestFieldNumbers(t *testing.T) {
+	for _, body := range largeNumbers() {
+		same(t, body)
+	}
+}
+
+// largeNumbers returns requests with such fields.
+func largeNumbers() (bodies [][]byte) {
+	for _, number := range []protowire.Number{1<<28 - 1, 1 << 28, 1<<28 + 2, 1<<29 - 1, 1 << 29} {
+		for kind := range protowire.Type(6) {
+			unknown := protowire.AppendTag(nil, number, kind)
+			switch kind {
+			case protowire.StartGroupType:
+				unknown = protowire.AppendTag(unknown, number, protowire.EndGroupType)
+			case protowire.EndGroupType: // of no group
+			default:
+				size := map[protowire.Type]int{protowire.VarintType: 1, protowire.Fixed64Type: 8, protowire.BytesType: 1, protowire.Fixed32Type: 4}
+				unknown = append(unknown, make([]byte, size[kind])...)
+			}
+			for _, in := range [][]protowire.Number{
+				nil, {1}, {1, 1}, {3, 1, 1}, {2, 1}, {1, 2, 1}, {2, 2, 1}, {9, 2, 2, 1}, {2, 9, 2, 2, 1}, {5, 2, 9, 2, 2, 1}, {1, 5, 2, 9, 2, 2, 1}, {6, 2, 9, 2, 2, 1},
+				{1, 6, 2, 9, 2, 2, 1}, {11, 2, 2, 1}, {13, 2, 2, 1}, {15, 2, 2, 1},
+			} {
+				body := unknown
+				for _, n := range in {
+					body = protowire.AppendBytes(protowire.AppendTag(nil, n, protowire.BytesType), body)
+				}
+				bodies = append(bodies, body)
+			}
+		}
+	}
+	return bodies
+}
+
+// TestReaderForgets checks that a reader that is not in use refers to no request and to no
+// long text.
+func TestReaderForgets(t *testing.T) {
+	req := everything()
+	span := req.GetResourceSpans()[0].GetScopeSpans()[0].GetSpans()[0]
+	for i, a := range span.GetAttributes() {
+		a.Key += strings.Repeat("k", 300*(i%2))
+	}
+	span.Attributes = append(span.Attributes, &commonpb.KeyValue{Key: "long", Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: strings.Repeat("v", 300)}}})
+	body, err := proto.Marshal(span)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reader
+	r.span(body)
+	if text := fmt.Sprintf("%#v", r.s); !strings.Contains(text, "grün") || !strings.Contains(text, "vvv") || !strings.Contains(text, "0x1, 0x2, 0x3") {
+		t.Fatalf("the reader has read %s, want the span", text)
+	}
+	r.forget()
+	s := r.s
+	s.Attributes, s.Events, s.Links = s.Attributes[:cap(s.Attributes)], s.Events[:cap(s.Events)], s.Links[:cap(s.Links)]
+	if text := fmt.Sprintf("%#v", s); strings.Contains(text, "0x1, 0x2, 0x3") || strings.Contains(text, "vvv") || strings.Contains(text, "kkk") || strings.Contains(text, "[]uint8{") {
+		t.Errorf("the reader has %s, want no bytes of the request", text)
+	}
+}
+
 // TestRandomRequests reads random requests, damaged ones among them.
 func TestRandomRequests(t *testing.T) {
 	rng := rand.New(rand.NewPCG(49, 1))
@@ -300,5 +362,8 @@ func TestRandomRequests(t *testing.T) {
 // because the texts that are kept make coverage vary.
 func FuzzRequest(f *testing.F) {
 	f.Add(requestBytes(f))
+	for _, body := range largeNumbers() {
+		f.Add(body)
+	}
 	f.Fuzz(func(t *testing.T, body []byte) { same(t, body) })
 }

@@ -206,7 +206,7 @@ func (a *Assembler) unfinished(r *relative) {
 	if r.begun != nil {
 		key = r.begun.key
 		r.extend(r.begun.start, r.begun.start)
-	} else if r.end == 0 {
+	} else if !r.spanned {
 		a.lanes.leave(r.id) // it has no children and no events
 		return
 	}
@@ -226,7 +226,7 @@ func (a *Assembler) unfinished(r *relative) {
 			dftracer.String(ArgSpanID, hex.EncodeToString(r.key.Span[:])))
 	}
 	lane, _ := a.lanes.place(in, near, open)
-	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.tid(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
+	a.w.WriteComplete(key, dftracer.Span{ID: r.id, TID: a.spanTID(lane), TS: r.start, Dur: r.end - r.start, Parent: parent}, args...)
 	a.args = args
 	a.counts.Unfinished++
 }
@@ -264,10 +264,10 @@ func (a *Assembler) announce() {
 		a.touched[i] = nil
 		waits := r.touched && r.in != nil && r.begun == nil
 		r.touched = false
-		if !waits || r.announced != 0 && r.announced <= r.start {
+		if !waits || r.announced && r.announcedAt <= r.start {
 			continue
 		}
-		r.announced = r.start
+		r.announced, r.announcedAt = true, r.start
 		tracefile.WriteBegin(a.w, &dftracer.Event{
 			ID: r.id, Name: tracefile.KeyName(unfinishedKey), Cat: tracefile.KeyCat(unfinishedKey), TID: a.tid(a.lanes.reservedFor(r.id)), TS: r.start,
 			Parent: dftracer.NoParent,
@@ -340,12 +340,12 @@ func (l Limits) OrDefault() Limits {
 	return Limits{cmp.Or(max(l.Attributes, 0), DefaultLimit), cmp.Or(max(l.Events, 0), DefaultLimit), cmp.Or(max(l.Links, 0), DefaultLimit)}
 }
 
-// maxFacts bounds the metadata text of a process, which its Writer repeats in each part
-// of a file.
+// maxFacts is the size of the metadata text of a process after which no more is written:
+// its Writer repeats it in each part of a file.
 const maxFacts = 64 << 10
 
 // Facts writes the attributes of a process as metadata of its file. It writes at most
-// Limit attributes and 64 KiB of text.
+// Limit attributes, and none after 64 KiB of text.
 type Facts struct {
 	Writer *dftracer.Writer
 	Limit  int

@@ -35,14 +35,15 @@ func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 		return r.id // the event arrived with the span
 	}
 	a.family.mark(r, m)
-	tid := a.tid(a.lanes.reservedFor(r.id))
+	lane := r.lane
 	if !r.done {
+		lane = a.lanes.reservedFor(r.id)
 		at := e.Time / 1000
 		r.extend(at, at)
 		a.touch(r)
 		a.announce()
 	}
-	a.event(&e, r.id, tid)
+	a.event(&e, r.id, a.tid(lane))
 	return r.id
 }
 

@@ -69,7 +69,6 @@ func (a *Assembler) Cut(c Cut) { a.counts.Cut.add(c) }
 // lane; Shared is 0.
 func (a *Assembler) tid(lane int) int64 {
 	if lane == Shared {
-		a.counts.SharedLane++
 		if !a.crowded {
 			a.crowded = true
 			WriteShared(a.w, MaxLanes)
@@ -77,6 +76,14 @@ func (a *Assembler) tid(lane int) int64 {
 		return 0
 	}
 	return a.first + int64(max(lane, 0))
+}
+
+// spanTID returns the thread id of a span's lane, and counts spans on the shared one.
+func (a *Assembler) spanTID(lane int) int64 {
+	if lane == Shared {
+		a.counts.SharedLane++
+	}
+	return a.tid(lane)
 }
 
 // event writes an event as a metadata record. Arguments with the name of one of the

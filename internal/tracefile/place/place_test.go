@@ -723,3 +723,95 @@ func TestFacts(t *testing.T) {
 		}
 	}
 }
+
+// A parent that does not arrive is written also for children and events without a time,
+// and announced once.
+func TestParentOfTimelessChildren(t *testing.T) {
+	h := start(t, Options{})
+	timeless := int64(-base)
+	h.add(node{1, 2, timeless, timeless}, node{3, 4, timeless, timeless})
+	h.WriteAll()
+	h.add(node{5, 4, 10, 20})
+	h.AddEvent(keyOf(6), Event{Name: "e"})
+	h.AddEvent(keyOf(6), Event{Name: "f"})
+	h.WriteAll()
+	if c := h.counts; c.Begins != 3 {
+		t.Errorf("%d begins, want one for each of 3 parents", c.Begins)
+	}
+	report := h.finished()
+	if report.Orphans != 0 || report.Counts["otel/unfinished/X"] != 3 {
+		t.Errorf("%d orphans, counts %v; want none, 3 unfinished spans", report.Orphans, report.Counts)
+	}
+	spans := 0
+	_, err := dftracer.Scan(h.path, nil, func(ev *dftracer.Event) error {
+		if ev.Phase == dftracer.PhaseComplete && ev.Name == "unfinished" {
+			if spans++; ev.TS != 0 || ev.Dur != 0 && ev.Dur != base+20 {
+				t.Errorf("unfinished span of %d µs at %d, want one at 0 over the children", ev.Dur, ev.TS)
+			}
+		}
+		return nil
+	})
+	if err != nil || spans != 3 {
+		t.Errorf("%d unfinished spans, %v; want 3", spans, err)
+	}
+}
+
+// An event that arrives after its span is on the span's lane, and the shared lane counts
+// only spans.
+func TestLaneOfLateEvents(t *testing.T) {
+	for lanes, shared := range map[int]int64{MaxLanes: 0, 1: 1} {
+		h := start(t, Options{})
+		h.lanes.rows.Max = lanes
+		h.add(node{1, -1, 0, 100}, node{2, -1, 50, 150})
+		h.WriteAll()
+		for i := range 3 {
+			h.AddEvent(keyOf(2), Event{Name: "e", Time: (base + int64(i)) * 1000})
+		}
+		h.Begin(keyOf(3), Key{}, &nodeKey, base+60)
+		if h.counts.SharedLane != shared {
+			t.Errorf("%d lanes: %d spans on the shared lane, want %d", lanes, h.counts.SharedLane, shared)
+		}
+		h.finished()
+		tids, events := make(map[int64]int64), 0
+		all := dftest.Events(t, h.path)
+		for i := range all {
+			if index, ok := all[i].Arg("index"); ok && index.Int64() == 2 {
+				tids[int64(all[i].ID)] = all[i].TID
+			}
+		}
+		for i := range all {
+			if of, ok := all[i].Arg(ArgSpan); ok {
+				if tid, known := tids[of.Int64()]; !known || all[i].TID != tid {
+					t.Errorf("%d lanes: an event of thread %d, want that of its span, %v", lanes, all[i].TID, tids)
+				}
+				events++
+			}
+		}
+		if events != 3 {
+			t.Errorf("%d events, want 3", events)
+		}
+	}
+}
+
+// Equal events of a span are all written; those that AddEvent repeats are not.
+func TestEqualEvents(t *testing.T) {
+	h := start(t, Options{})
+	s := node{1, -1, 0, 100}.span()
+	e := Event{Name: "e", Time: (base + 5) * 1000}
+	s.Events = []Event{e, e}
+	h.Add(s, time.Time{})
+	h.AddEvent(keyOf(1), e)
+	h.WriteAll()
+	h.AddEvent(keyOf(1), e)
+	h.Add(node{1, -1, 0, 100}.span(), time.Time{})
+	h.finished()
+	events := 0
+	for _, ev := range dftest.Events(t, h.path) {
+		if _, ok := ev.Arg(ArgSpan); ok {
+			events++
+		}
+	}
+	if events != 2 {
+		t.Errorf("%d events, want 2", events)
+	}
+}

@@ -53,8 +53,8 @@ func (s *Span) end() {
 	}
 }
 
-// Event is an event of a span. Name and Time identify it within its span: it is written
-// once, even if it arrives several times.
+// Event is an event of a span. Name and Time identify it within its span: AddEvent does
+// not write one that was written before. Equal events of one Span are all written.
 type Event struct {
 	Name string
 	Time int64 // nanoseconds since the epoch

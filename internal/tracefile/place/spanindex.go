@@ -25,12 +25,15 @@ type relative struct {
 	done       bool      // the span itself was written
 	forgotten  bool      // is no longer in the index
 	touched    bool      // waits for announce
+	announced  bool      // announce wrote a begin record, with the start announcedAt
+	spanned    bool      // start and end are known
 	start, end int64     // microseconds; until done, those of its children and events
 	lane       int       // of the span, once done
 	parent     *relative // nil until known
 	marks      []mark    // of the newest written events
 	begun      *begun    // from Begin, or nil
-	announced  int64     // the start in the begin record that announce wrote, or 0
+
+	announcedAt int64 // microseconds
 
 	next, prev *relative // neighbours in the list in
 	in         *recent
@@ -44,8 +47,8 @@ type begun struct {
 
 // extend extends the span over a child or an event.
 func (r *relative) extend(start, end int64) {
-	if r.end == 0 {
-		r.start, r.end = start, end
+	if !r.spanned {
+		r.start, r.end, r.spanned = start, end, true
 		return
 	}
 	r.start, r.end = min(r.start, start), max(r.end, end)

@@ -76,7 +76,7 @@ func (r *relative) member() *Span {
 // cover extends s over the earlier children and events that r records, if the difference
 // is at most Slack.
 func (s *Span) cover(r *relative) {
-	if r.end == 0 {
+	if !r.spanned {
 		return
 	}
 	if r.start < s.Start && s.Start-r.start <= Slack {
@@ -91,7 +91,7 @@ func (s *Span) cover(r *relative) {
 // start, if the difference is at most Slack and the span has no child or event that
 // starts earlier.
 func (s *Span) beginWith(start int64) {
-	if s.Start < start && start-s.Start <= Slack && (s.self.end == 0 || s.self.start >= start) {
+	if s.Start < start && start-s.Start <= Slack && (!s.self.spanned || s.self.start >= start) {
 		s.Start, s.End = start, max(s.End, start)
 	}
 }
@@ -238,8 +238,8 @@ func (a *Assembler) write(s *Span, lane int) {
 	if self.parent != nil {
 		parent = int64(self.parent.id)
 	}
-	self.start, self.end, self.lane = s.Start, s.End, lane
-	tid := a.tid(lane)
+	self.start, self.end, self.spanned, self.lane = s.Start, s.End, true, lane
+	tid := a.spanTID(lane)
 	a.w.WriteComplete(s.Name, dftracer.Span{ID: self.id, TID: tid, TS: s.Start, Dur: s.End - s.Start, Parent: parent}, s.Args...)
 	a.counts.Spans++
 	a.writeEvents(s, tid)

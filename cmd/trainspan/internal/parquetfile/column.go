@@ -2,6 +2,7 @@ package parquetfile
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"math"
 	"math/bits"
@@ -15,7 +16,8 @@ import (
 )
 
 // Column is a column of a file. One call passes a page, with the values that
-// are not null.
+// are not null. It keeps no slice that it is passed, but the texts of values until
+// the row group ends.
 type Column struct {
 	*leaf
 	w          *Writer
@@ -67,7 +69,7 @@ func (c *Column) Ints(values []int64, levels Levels) {
 		body, err = new(delta.BinaryPackedEncoding).EncodeInt64(body, values)
 	default:
 		for _, v := range values {
-			body = binary.LittleEndian.AppendUint64(body, uint64(v))
+			body = c.plain(body, v)
 		}
 	}
 	c.page(len(values), levels, boundsOf(values), body, err)
@@ -81,7 +83,8 @@ func (c *Column) Texts(data []byte, offsets []uint32, levels Levels) {
 
 // Numbered writes a page of values that the caller has numbered; value returns
 // the value of a number, which is the same in the whole file. Without levels
-// value also tells which values are null.
+// value also tells which values are null; otherwise, and in a column that is not
+// optional, none may be.
 func (c *Column) Numbered(numbers []uint32, levels Levels, value func(number uint32) Value) {
 	d, indices := &c.dictionary, c.w.indices[:0]
 	if levels.Definition == nil && c.definition > 0 {
@@ -97,7 +100,12 @@ func (c *Column) Numbered(numbers []uint32, levels Levels, value func(number uin
 		levels.Definition, c.w.levels = defined, defined
 	} else {
 		for _, n := range numbers {
-			indices = append(indices, d.slotOf(n, value)-1)
+			slot := d.slotOf(n, value)
+			if slot == nullSlot {
+				c.w.fail(fmt.Errorf("column %s has a null, want none", c.name))
+				continue
+			}
+			indices = append(indices, slot-1)
 		}
 	}
 	c.w.indices = indices
@@ -168,9 +176,17 @@ func (c *Column) plain(dst []byte, v int64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(v))
 }
 
+// maxPage bounds a page before compression. The sizes of the format have 31 bits, and
+// compression can add a little.
+const maxPage = math.MaxInt32 - 32<<20
+
 // add appends a page to dst: its header, its levels and the compressed body.
 func (c *Column) add(dst, levels []byte, header format.PageHeader) []byte {
 	w := c.w
+	if size := len(levels) + len(w.body); size > maxPage {
+		w.fail(fmt.Errorf("column %s has a page of %d bytes, want at most %d", c.name, size, maxPage))
+		return dst
+	}
 	w.packed = w.encoder.EncodeAll(w.body, append(w.packed[:0], levels...))
 	header.UncompressedPageSize, header.CompressedPageSize = int32(len(levels)+len(w.body)), int32(len(w.packed))
 	header.CRC = int32(crc32.ChecksumIEEE(w.packed))

@@ -41,7 +41,8 @@ type leaf struct {
 
 // SchemaOf returns the schema that parquet-go derives from a struct, for files
 // whose rows are in the order of some columns. The options give the metadata of
-// the files.
+// the files. Columns have integers or texts, which may be optional or in a list,
+// not both.
 func SchemaOf[T any](sorted []string, options ...parquet.WriterOption) (*Schema, error) {
 	empty := parquet.NewGenericWriter[T](io.Discard, options...)
 	if err := empty.Close(); err != nil {
@@ -60,6 +61,9 @@ func SchemaOf[T any](sorted []string, options ...parquet.WriterOption) (*Schema,
 		case l.kind == parquet.ByteArray:
 			l.encoding = format.DeltaLengthByteArray
 		}
+		if !l.writable() {
+			return nil, fmt.Errorf("parquetfile: cannot write column %s of %v with encoding %v and levels up to %d and %d", l.name, l.kind, l.encoding, l.repetition, l.definition)
+		}
 		s.leaves = append(s.leaves, l)
 	}
 	for _, name := range sorted {
@@ -72,8 +76,25 @@ func SchemaOf[T any](sorted []string, options ...parquet.WriterOption) (*Schema,
 	return s, nil
 }
 
+// writable reports whether a Column can write it.
+func (l *leaf) writable() bool {
+	if l.repetition > 1 || l.definition > 1 {
+		return false
+	}
+	switch l.kind {
+	case parquet.Int32:
+		return l.encoding == format.Plain || l.encoding == format.RLEDictionary
+	case parquet.Int64:
+		return l.encoding == format.Plain || l.encoding == format.RLEDictionary || l.encoding == format.DeltaBinaryPacked
+	case parquet.ByteArray:
+		return l.encoding == format.DeltaLengthByteArray || l.encoding == format.RLEDictionary
+	}
+	return false
+}
+
 // Writer writes a file. For each page the caller passes the values of all
-// columns and calls EndPage.
+// columns and calls EndPage. It is not safe for concurrent use, and neither are
+// its columns.
 type Writer struct {
 	to      io.Writer
 	size    int64

@@ -304,6 +304,70 @@ func TestErrors(t *testing.T) {
 }
 
 // BenchmarkWriter writes pages of records that are in columns.
+// SchemaOf refuses columns that a Writer cannot write.
+func TestSchemaThatCannotBeWritten(t *testing.T) {
+	type nested struct {
+		Parts []part `parquet:"parts,list"`
+	}
+	for name, of := range map[string]func() (*parquetfile.Schema, error){
+		"float":         func() (*parquetfile.Schema, error) { return parquetfile.SchemaOf[struct{ A float64 }](nil) },
+		"bool":          func() (*parquetfile.Schema, error) { return parquetfile.SchemaOf[struct{ A bool }](nil) },
+		"fixed size":    func() (*parquetfile.Schema, error) { return parquetfile.SchemaOf[struct{ A [16]byte }](nil) },
+		"list of lists": func() (*parquetfile.Schema, error) { return parquetfile.SchemaOf[struct{ A []nested }](nil) },
+		"optional fields": func() (*parquetfile.Schema, error) {
+			return parquetfile.SchemaOf[struct{ A []struct{ B *int64 } }](nil)
+		},
+		"delta of int32": func() (*parquetfile.Schema, error) {
+			return parquetfile.SchemaOf[struct {
+				A int32 `parquet:"a,delta"`
+			}](nil)
+		},
+	} {
+		if _, err := of(); err == nil || !strings.Contains(err.Error(), "column") {
+			t.Errorf("SchemaOf() of a column of %s = %v, want an error that names it", name, err)
+		}
+	}
+}
+
+// Integers of 32 bits are written as such without a dictionary, too.
+func TestShortIntegers(t *testing.T) {
+	type row struct {
+		A int32 `parquet:"a"`
+	}
+	schema, err := parquetfile.SchemaOf[row](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	w := parquetfile.New(schema, groupRows)
+	w.Reset(&file)
+	w.Column("a").Ints([]int64{1, -2, 3}, parquetfile.Levels{})
+	if err := errors.Join(w.EndPage(3), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := parquet.Read[row](bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if want := []row{{1}, {-2}, {3}}; err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read %v, %v; want %v", got, err, want)
+	}
+}
+
+// A null in a column that has none is an error.
+func TestNullInARequiredColumn(t *testing.T) {
+	type row struct {
+		A int64 `parquet:"a,dict"`
+	}
+	schema, err := parquetfile.SchemaOf[row](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := parquetfile.New(schema, groupRows)
+	w.Reset(io.Discard)
+	w.Column("a").Numbered([]uint32{0, 1}, parquetfile.Levels{}, func(n uint32) parquetfile.Value { return parquetfile.Value{Int: 7, Null: n == 1} })
+	if err := w.EndPage(2); err == nil || !strings.Contains(err.Error(), "column a") {
+		t.Errorf("EndPage() = %v, want an error that names the column", err)
+	}
+}
+
 func BenchmarkWriter(b *testing.B) {
 	schema, err := parquetfile.SchemaOf[struct {
 		Name string `parquet:"name,dict"`

@@ -80,7 +80,7 @@ func (o *OutputFile) Finish(err error) error {
 // CheckOutput returns an error if writing the output would destroy data.
 func CheckOutput(path string, force bool, inputs []string) error {
 	for _, in := range inputs {
-		if sameFile(path, in) {
+		if SameFile(path, in) {
 			return Usage("%s: is also an input; write to another file", path)
 		}
 	}
@@ -114,8 +114,8 @@ func IsSystem(err error) bool {
 	return errors.As(err, &at) || errors.As(err, &link)
 }
 
-// sameFile reports whether two paths name the same file.
-func sameFile(a, b string) bool {
+// SameFile reports whether two paths name the same file.
+func SameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errors.Join(errX, errY) == nil && os.SameFile(x, y)
