@@ -59,7 +59,7 @@ func (r *Report) gpus(j *Job) {
 			continue
 		}
 		slices.SortFunc(of, func(a, b job.Sample) int { return cmp.Compare(a.At, b.At) })
-		if g := gpuBetween(of, from, to); g != nil && len(r.GPUs) < maxEvidence {
+		if g := gpuBetween(of, from, to); g != nil {
 			g.Host, g.Index = k.host, k.index
 			for i := range r.Resources {
 				for _, of := range r.Resources[i].GPUs {

@@ -236,6 +236,43 @@ func TestResourcesOfStarts(t *testing.T) {
 	}
 }
 
+// TestManyRecompilations: the JSON has the first recompilations; the shares and the evidence count all.
+func TestManyRecompilations(t *testing.T) {
+	const ranks, n = 50, 40
+	d, s := &details{}, &steps{}
+	for rank := range ranks {
+		for i := range int64(n) {
+			d.compiled = append(d.compiled, Recompilation{Rank: rank, Attempt: 1, Step: i, Time: 1e6, inWarmup: 1e6})
+		}
+	}
+	for i := range int64(n) {
+		s.number, s.attempt = append(s.number, i), append(s.attempt, 1)
+	}
+	r := &Report{Ledger: &account.Report{}}
+	for rank := range ranks {
+		r.Ledger.Ranks = append(r.Ledger.Ranks, account.RankReport{Rank: rank, Categories: account.Totals{account.Warmup: 1e9}})
+	}
+	r.recompiled(d, s)
+	var all int64
+	for i := range r.Ledger.Ranks {
+		ns, _ := r.recompileTime(&r.Ledger.Ranks[i])
+		all += ns
+	}
+	if all != ranks*n*1e6 {
+		t.Errorf("the share of recompilations is %d ns, want %d", all, int64(ranks*n*1e6))
+	}
+	if e := r.recompileEvidence(); e.Affected != n || e.Excess != 1 {
+		t.Errorf("evidence %+v, want %d steps with 1 ms", e, n)
+	}
+	var text bytes.Buffer
+	if err := JSON(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(text.Bytes(), []byte(`"step": `)); got != maxRecompiled {
+		t.Errorf("the JSON has %d recompilations, want %d", got, maxRecompiled)
+	}
+}
+
 // A single detail is shown, and without details there is no empty line.
 func TestOneDetail(t *testing.T) {
 	for _, doubts := range [][]string{nil, {"spans lack their ends"}} {
