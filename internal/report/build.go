@@ -211,8 +211,8 @@ func (r *Report) silent(j *Job) {
 	}
 }
 
-// chooseVerdict selects the finding about ranks that costs most time of the whole
-// job or, if there is none, the verdict on the longest attempt.
+// chooseVerdict selects a hang that the job ended with, or else the finding about ranks that costs most time of
+// the whole job or, if there is none, the verdict on the longest attempt.
 func (r *Report) chooseVerdict() {
 	var wall float64
 	for i := range r.Attempts {
@@ -243,6 +243,9 @@ func (r *Report) chooseVerdict() {
 	}
 	if best == nil {
 		return
+	}
+	if last := &r.Attempts[len(r.Attempts)-1]; last.Straggler != nil && last.Straggler.Kind == finding.Hang {
+		best = last // its cost is unknown, but the job does not go on without a repair
 	}
 	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
 	var all []straggler.AttemptVerdict

@@ -50,6 +50,34 @@ func TestGainsAreSecondsOfTheRun(t *testing.T) {
 	}
 }
 
+// TestHangOfTheLastAttempt: a hang that the job ended with is the verdict, whatever other attempts lost.
+func TestHangOfTheLastAttempt(t *testing.T) {
+	hang := func(number int) Attempt {
+		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}, ToStep: -1}}}
+	}
+	fine := func(number int) Attempt {
+		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}}
+	}
+	for _, c := range []struct {
+		name     string
+		attempts []Attempt
+		want     int
+	}{
+		{"a slow rank, then a hang", []Attempt{slowAttempt(1, 50), hang(2)}, 2},
+		{"a hang twice", []Attempt{hang(1), hang(2)}, 2},
+		{"a hang, then a slow rank", []Attempt{hang(1), slowAttempt(2, 50)}, 2},
+		{"a slow rank, a hang, and then none", []Attempt{slowAttempt(1, 50), hang(2), fine(3)}, 1},
+	} {
+		r := &Report{Attempts: c.attempts, Ledger: &account.Report{}}
+		for i := range r.Attempts {
+			r.Attempts[i].Stop = 1e9
+		}
+		if r.chooseVerdict(); r.Verdict.Attempt != c.want {
+			t.Errorf("%s: the verdict is about attempt %d, want %d", c.name, r.Verdict.Attempt, c.want)
+		}
+	}
+}
+
 // Actions are only about notable costs: none advises a larger data loader if there is little
 // waiting for data, and none is about recording if the command failed before training.
 func TestAdviceThatTheJobCanFollow(t *testing.T) {
