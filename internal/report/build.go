@@ -127,6 +127,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 		}
 	}
 	r.recompiled(j.details, s)
+	r.gainsInRun()
 	r.limits(j)
 	r.conclude()
 	r.ownCode(j.Job)
@@ -256,14 +257,6 @@ func (r *Report) chooseVerdict() {
 		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
 	}
 	r.Verdict.Across = straggler.Across(all)
-	// The cost of a finding is a share of the time of steps. Convert it to a share
-	// of all rank time.
-	for i := range r.Ledger.Attempts {
-		if a := &r.Ledger.Attempts[i]; a.Attempt == best.Number {
-			inSteps := a.Categories[account.Productive] + a.Categories[account.LostWork] + a.Categories[account.DataWait] + a.Categories[account.CheckpointSave]
-			r.Verdict.RankCost = best.Straggler.Cost * float64(inSteps) / float64(max(r.Ledger.Categories.Sum(), 1))
-		}
-	}
 }
 
 func (r *Report) ranks(j *Job) {

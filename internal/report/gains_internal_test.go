@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,11 @@ func TestGainsAreSecondsOfTheRun(t *testing.T) {
 		if c.lost > 0 {
 			r.Ledger.Disruptions = []account.Disruption{{After: 1, Next: 2, Iterations: c.lost}}
 		}
+		r.Verdict.Rank = c.attempts[0].Straggler
 		r.gainsInRun()
+		if of := r.Verdict.Rank; math.Abs(r.Verdict.RankCost-(1-of.RunRepaired/20)) > 1e-9 || r.Verdict.RankCost == 0 {
+			t.Errorf("%s: the share is %v, want that of %v s of 20 s", c.name, r.Verdict.RankCost, 20-of.RunRepaired)
+		}
 		for i := range r.Attempts {
 			got := r.Attempts[i].Straggler
 			if !strings.HasSuffix(got.Sentence, c.want) || strings.Contains(got.Sentence, "faster") || got.Gain != 2.5 {

@@ -142,7 +142,7 @@ type Verdict struct {
 	// Machine is what the samples of trainspan run show about the late ranks, and about
 	// hosts on which all ranks wait for processors.
 	Machine *machine.Finding `json:"machine,omitempty"`
-	// RankCost is the share of all rank time that the finding in Rank costs.
+	// RankCost is the share of the run that the repair of the finding in Rank saves.
 	RankCost float64 `json:"straggler_cost,omitempty"`
 	// Across lists findings that recur in several attempts, the most frequent first.
 	Across []straggler.Recurrence `json:"straggler_across,omitempty"`
