@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
@@ -547,10 +548,48 @@ func TestGPUSentence(t *testing.T) {
 		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96})}, "96 % busy"},
 		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 5}), of("a", 2, rundir.GPU{Index: "0", Busy: 90})}, "90 % busy"},
 		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96}, rundir.GPU{Index: "1", Busy: 94}), of("b", 1, rundir.GPU{Index: "0", Busy: 97})}, "3, 94 to 97 % busy"},
+		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96.1}, rundir.GPU{Index: "1", Busy: 95.9})}, "2, 96 % busy"},
 	} {
 		if got := (&Report{Resources: c.resources}).gpuSentence(); got != c.want {
 			t.Errorf("gpuSentence() of %+v = %q, want %q", c.resources, got, c.want)
 		}
+	}
+}
+
+// TestWordsForTheMachine checks the sentences about one rank and several, and about equal and different shares.
+func TestWordsForTheMachine(t *testing.T) {
+	for _, c := range []struct {
+		ranks []int
+		want  string
+	}{
+		{[]int{1}, "why rank 1 is late: "},
+		{[]int{1, 2}, "why ranks 1, 2 are late: "},
+		{[]int{1, 2, 3, 4, 5, 6}, "why ranks 1, 2, 3, 4, 5, 6 are late: "},
+	} {
+		r := &Report{Verdict: Verdict{Machine: &machine.Finding{NoCause: c.ranks}}}
+		if got := r.causeNotKnown(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("ranks %v: %q, want %q", c.ranks, got, c.want)
+		}
+	}
+	for most, want := range map[float64]string{0.51: " wait for one for 51.0 % of the time.", 0.6: " wait for one for 51.0 % to 60.0 % of the time."} {
+		for _, o := range []machine.Overload{{Cores: 2}, {Cores: 2, Limit: true}, {Cores: 2, Runnable: 8}} {
+			o.Host, o.Least, o.Most = "a", 0.51, most
+			if got := overloadSentence(&o); !strings.HasSuffix(got, want) {
+				t.Errorf("%q, want %q at its end", got, want)
+			}
+		}
+	}
+}
+
+// TestRunOfOnlyItsStart: a short run that is all start has no time after it.
+func TestRunOfOnlyItsStart(t *testing.T) {
+	none := 0.0
+	led := &account.Report{Categories: account.Totals{account.Init: 1e9}, Ranks: []account.RankReport{{}}}
+	led.Wall = 1e9
+	r := &Report{Goodput: &none, Ranks: make([]Rank, 1), Ledger: led, Losses: losses(led)}
+	r.Shares = r.shares()
+	if _, _, why := r.findCostliest(); !strings.Contains(why, "0.0 % of the time is in steps") {
+		t.Errorf("the reason is %q, want 0.0 %% of the time", why)
 	}
 }
 

@@ -222,10 +222,7 @@ func (r *Report) gpuSentence() string {
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%.0f %% busy", most)
-	if n > 1 {
-		text = fmt.Sprintf("%d, %.0f to %.0f %% busy", n, least, most)
-	}
+	text := busyWords(n, least, most)
 	if full.MemoryTotal > 0 {
 		text += fmt.Sprintf(", at most %s of %s of memory in use", display.Bytes(float64(full.Memory)), display.Bytes(float64(full.MemoryTotal)))
 	}
