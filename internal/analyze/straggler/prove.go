@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
-	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/analyze/student"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
