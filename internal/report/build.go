@@ -127,6 +127,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 		}
 	}
 	r.recompiled(j.details, s)
+	r.gainsInRun()
 	r.limits(j)
 	r.conclude()
 	r.ownCode(j.Job)
@@ -211,8 +212,8 @@ func (r *Report) silent(j *Job) {
 	}
 }
 
-// chooseVerdict selects the finding about ranks that costs most time of the whole
-// job or, if there is none, the verdict on the longest attempt.
+// chooseVerdict selects a hang that the job ended with, or else the finding about ranks that costs most time of
+// the whole job or, if there is none, the verdict on the longest attempt.
 func (r *Report) chooseVerdict() {
 	var wall float64
 	for i := range r.Attempts {
@@ -244,6 +245,9 @@ func (r *Report) chooseVerdict() {
 	if best == nil {
 		return
 	}
+	if last := &r.Attempts[len(r.Attempts)-1]; last.Straggler != nil && last.Straggler.Kind == finding.Hang {
+		best = last // its cost is unknown, but the job does not go on without a repair
+	}
 	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
 	var all []straggler.AttemptVerdict
 	for i := range r.Attempts {
@@ -253,14 +257,6 @@ func (r *Report) chooseVerdict() {
 		all = append(all, straggler.AttemptVerdict{Attempt: r.Attempts[i].Number, Verdict: r.Attempts[i].Straggler})
 	}
 	r.Verdict.Across = straggler.Across(all)
-	// The cost of a finding is a share of the time of steps. Convert it to a share
-	// of all rank time.
-	for i := range r.Ledger.Attempts {
-		if a := &r.Ledger.Attempts[i]; a.Attempt == best.Number {
-			inSteps := a.Categories[account.Productive] + a.Categories[account.LostWork] + a.Categories[account.DataWait] + a.Categories[account.CheckpointSave]
-			r.Verdict.RankCost = best.Straggler.Cost * float64(inSteps) / float64(max(r.Ledger.Categories.Sum(), 1))
-		}
-	}
 }
 
 func (r *Report) ranks(j *Job) {

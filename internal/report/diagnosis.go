@@ -72,8 +72,7 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 		whose = " of all ranks"
 	}
 	inSteps, after := *r.Goodput, ""
-	if r.startIsLong() {
-		_, start := r.startParts()
+	if _, start := r.startParts(); r.startIsLong() && start < r.Ledger.Categories.Sum() {
 		inSteps, after = float64(r.Ledger.Categories[account.Productive])/float64(r.Ledger.Categories.Sum()-start), " after the start"
 	}
 	why += fmt.Sprintf("; %s of the time%s%s is in steps.", display.Percent(inSteps), whose, after)

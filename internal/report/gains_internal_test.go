@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -40,12 +41,44 @@ func TestGainsAreSecondsOfTheRun(t *testing.T) {
 		if c.lost > 0 {
 			r.Ledger.Disruptions = []account.Disruption{{After: 1, Next: 2, Iterations: c.lost}}
 		}
+		r.Verdict.Rank = c.attempts[0].Straggler
 		r.gainsInRun()
+		if of := r.Verdict.Rank; math.Abs(r.Verdict.RankCost-(1-of.RunRepaired/20)) > 1e-9 || r.Verdict.RankCost == 0 {
+			t.Errorf("%s: the share is %v, want that of %v s of 20 s", c.name, r.Verdict.RankCost, 20-of.RunRepaired)
+		}
 		for i := range r.Attempts {
 			got := r.Attempts[i].Straggler
 			if !strings.HasSuffix(got.Sentence, c.want) || strings.Contains(got.Sentence, "faster") || got.Gain != 2.5 {
 				t.Errorf("%s, attempt %d: got %q and gain %v, want the end %q and gain 2.5", c.name, i+1, got.Sentence, got.Gain, c.want)
 			}
+		}
+	}
+}
+
+// TestHangOfTheLastAttempt: a hang that the job ended with is the verdict, whatever other attempts lost.
+func TestHangOfTheLastAttempt(t *testing.T) {
+	hang := func(number int) Attempt {
+		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}, ToStep: -1}}}
+	}
+	fine := func(number int) Attempt {
+		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}}
+	}
+	for _, c := range []struct {
+		name     string
+		attempts []Attempt
+		want     int
+	}{
+		{"a slow rank, then a hang", []Attempt{slowAttempt(1, 50), hang(2)}, 2},
+		{"a hang twice", []Attempt{hang(1), hang(2)}, 2},
+		{"a hang, then a slow rank", []Attempt{hang(1), slowAttempt(2, 50)}, 2},
+		{"a slow rank, a hang, and then none", []Attempt{slowAttempt(1, 50), hang(2), fine(3)}, 1},
+	} {
+		r := &Report{Attempts: c.attempts, Ledger: &account.Report{}}
+		for i := range r.Attempts {
+			r.Attempts[i].Stop = 1e9
+		}
+		if r.chooseVerdict(); r.Verdict.Attempt != c.want {
+			t.Errorf("%s: the verdict is about attempt %d, want %d", c.name, r.Verdict.Attempt, c.want)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (r *Report) gpus(j *Job) {
 			continue
 		}
 		slices.SortFunc(of, func(a, b job.Sample) int { return cmp.Compare(a.At, b.At) })
-		if g := gpuBetween(of, from, to); g != nil && len(r.GPUs) < maxEvidence {
+		if g := gpuBetween(of, from, to); g != nil {
 			g.Host, g.Index = k.host, k.index
 			for i := range r.Resources {
 				for _, of := range r.Resources[i].GPUs {
@@ -124,10 +124,7 @@ func (r *Report) gpusInSteps() string {
 			most = g
 		}
 	}
-	text := fmt.Sprintf("%.0f %% busy in steps", most.Busy)
-	if n := len(r.GPUs); n > 1 {
-		text = fmt.Sprintf("%d, %.0f to %.0f %% busy in steps", n, least.Busy, most.Busy)
-	}
+	text := busyWords(len(r.GPUs), least.Busy, most.Busy) + " in steps"
 	if full.Memory == 0 {
 		return text
 	}
@@ -143,4 +140,17 @@ func (r *Report) gpusInSteps() string {
 		text += ", not growing"
 	}
 	return text
+}
+
+// busyWords returns the number of several GPUs, and how busy the least and the most busy one are, in percent.
+func busyWords(n int, least, most float64) string {
+	number := ""
+	if n > 1 {
+		number = fmt.Sprintf("%d, ", n)
+	}
+	from, to := fmt.Sprintf("%.0f", least), fmt.Sprintf("%.0f", most)
+	if from == to {
+		return number + to + " % busy"
+	}
+	return number + from + " to " + to + " % busy"
 }

@@ -1,8 +1,12 @@
 package report_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,5 +69,54 @@ func TestGPUsInSteps(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestManyGPUs: the line about the GPUs is about all of them, and the JSON has the first ones, always the same.
+func TestManyGPUs(t *testing.T) {
+	dir, start := t.TempDir(), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	end := write(t, dir, simjob.Attempt{Ranks: 2, Steps: 450, Start: start})
+	const gpus, idle = 130, 129
+	w, err := dftracer.Create(filepath.Join(dir, "resources.pfw.gz"), &dftracer.Options{Process: dftracer.Process{PID: 900, Host: "node-a0", JobID: "4711", SessionTag: "made-up"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := start; at.Before(end); at = at.Add(time.Second) {
+		for k := range gpus {
+			busy := 90.0
+			if k == idle {
+				busy = 7
+			}
+			w.Write(&dftracer.Event{Phase: dftracer.PhaseCounter, Cat: "resources", Name: fmt.Sprintf("gpu%03d", k), PID: 900, TID: 900, TS: at.UnixMicro(),
+				Args: []dftracer.Arg{dftracer.Float("utilization_percent", busy)}})
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before []string
+	for range 2 {
+		r := report.Build(read(t, dir))
+		if screen := strings.Join(r.First(80), "\n"); !strings.Contains(screen, "130, 7 to 90 % busy in steps") {
+			t.Errorf("got no line about 130 GPUs of which one is idle:\n%s", screen)
+		}
+		var text bytes.Buffer
+		if err := report.JSON(&text, r); err != nil {
+			t.Fatal(err)
+		}
+		var out struct {
+			GPUs []struct{ Index string } `json:"gpus_in_steps"`
+		}
+		if err := json.Unmarshal(text.Bytes(), &out); err != nil {
+			t.Fatal(err)
+		}
+		var now []string
+		for _, g := range out.GPUs {
+			now = append(now, g.Index)
+		}
+		if len(now) != 100 || now[0] != "000" || now[99] != "099" || before != nil && !slices.Equal(now, before) {
+			t.Errorf("the JSON has the GPUs %v, want 0 to 99", now)
+		}
+		before = now
 	}
 }

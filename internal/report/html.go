@@ -56,6 +56,7 @@ type page struct {
 	Compared    bool
 	Profiled    []*ProfileRank // the first ones
 	Checkpoints []Checkpoint
+	Resources   []Resource // the first ones
 	Waits       *waitTable
 	Chart       map[string]bool
 
@@ -175,7 +176,8 @@ func number(x any) float64 {
 }
 
 func newPage(r *Report) (*page, error) {
-	p := &page{R: r, Moment: r.moment, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)]}
+	p := &page{R: r, Moment: r.moment, Chart: make(map[string]bool), Checkpoints: r.Checkpoints[:min(len(r.Checkpoints), maxCheckpointRows)],
+		Resources: r.Resources[:min(len(r.Resources), maxEvidence)]}
 	p.Title = r.title()
 	p.bar()
 	p.ledger()

@@ -39,9 +39,9 @@ func (r *Report) limits(j *Job) {
 		for _, l := range r.Losses {
 			add(PartName(string(l.Category)), l.Share)
 		}
-		if v := r.Verdict.Rank; v != nil && v.Cost > 0 {
+		if v := r.Verdict.Rank; v != nil {
 			for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {
-				add(f.Name(), r.Verdict.RankCost*f.Cost/v.Cost)
+				add(f.Name(), f.CostInRun())
 			}
 		}
 	}

@@ -139,18 +139,17 @@ func causeAction(c *machine.Cause) string {
 // overloadSentence describes a host on which ranks wait for processors.
 func overloadSentence(o *machine.Overload) string {
 	where := cmp.Or(o.Host, "(unknown)")
-	from, to := display.Percent(o.Least), display.Percent(o.Most)
-	wait := "its ranks wait for one for " + from + " to " + to + " of the time"
-	if from == to {
-		wait = "its ranks wait for one for " + from + " of the time"
+	wait := "wait for one for " + display.Percent(o.Most) + " of the time"
+	if from := display.Percent(o.Least); from != display.Percent(o.Most) {
+		wait = "wait for one for " + from + " to " + display.Percent(o.Most) + " of the time"
 	}
 	switch {
 	case o.Limit:
-		return fmt.Sprintf("The processor limit of the control group on host %s (%.2g processors) holds all ranks back: %s.", where, o.Cores, wait)
+		return fmt.Sprintf("The processor limit of the control group on host %s (%.2g processors) holds all ranks back: its ranks %s.", where, o.Cores, wait)
 	case o.Runnable > o.Cores:
-		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
+		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and its ranks %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
 	}
-	return fmt.Sprintf("The ranks on host %s may use %s, and wait for one for %s to %s of the time.", where, display.Plural(int(o.Cores+0.5), "processor"), from, to)
+	return fmt.Sprintf("The ranks on host %s may use %s, and %s.", where, display.Plural(int(o.Cores+0.5), "processor"), wait)
 }
 
 // mostMachine limits the sentences about the machine in a report.
@@ -181,5 +180,9 @@ func (r *Report) causeNotKnown() string {
 	if m == nil || len(m.NoCause) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("why rank %s is late: no cause on record in the samples of the machine", finding.GroupName(m.NoCause, "ranks"))
+	is := "is"
+	if len(m.NoCause) > 1 {
+		is = "are"
+	}
+	return fmt.Sprintf("why %s %s late: no cause on record in the samples of the machine", finding.RankList(m.NoCause), is)
 }

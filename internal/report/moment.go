@@ -124,7 +124,7 @@ func longestSave(all []Checkpoint) *moment {
 	return m
 }
 
-// stepOfFinding returns the last step of a hang, or else the step of [Lanes], or else a step of
+// stepOfFinding returns the step of a hang, or else the step of [Lanes], or else a step of
 // median length. It returns nil without steps.
 func (j *Job) stepOfFinding(r *Report) *moment {
 	m := &moment{attempt: r.Verdict.Attempt}
@@ -154,6 +154,9 @@ func (j *Job) stepOfFinding(r *Report) *moment {
 	m.step, m.from, m.to = its[at].Last, its[at-1].End, its[at].End
 	if i := slices.IndexFunc(r.Attempts, func(a Attempt) bool { return a.Number == m.attempt }); hangs && i >= 0 {
 		m.to = max(m.to, r.Attempts[i].Stop)
+		if m.step = v.FromStep; its[at].Last < m.step { // the step that hangs is no iteration
+			m.from = its[at].End
+		}
 	}
 	return m
 }

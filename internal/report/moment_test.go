@@ -76,6 +76,20 @@ func TestMoment(t *testing.T) {
 	}
 }
 
+// TestMomentOfHang checks that the moment of a hang is the step in which the ranks wait.
+func TestMomentOfHang(t *testing.T) {
+	dir := t.TempDir()
+	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: 30000}}}
+	if _, err := j.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	r := report.Build(read(t, dir))
+	m := momentLine.FindStringSubmatch(page(t, r))
+	if m == nil || !strings.HasPrefix(m[1], fmt.Sprintf("step %d of ", r.Verdict.Rank.FromStep)) {
+		t.Errorf("the moment is %q, want step %d: %s", m, r.Verdict.Rank.FromStep, r.Verdict.Why)
+	}
+}
+
 // losing writes the trace of one process for each kind of loss that an interval of a trace shows: a
 // start of 400 s, 20 steps of 10 s, and what costs most.
 func losing(t *testing.T, kind finding.Kind, at time.Time) string {

@@ -21,8 +21,14 @@ type Recompilation struct {
 	inWarmup int64 // the part of Time on the thread of the training, which the ledger counts as warm-up
 }
 
-// maxRecompiled limits Report.Recompiled.
+// maxRecompiled limits the list of recompilations in the JSON of a report.
 const maxRecompiled = 1024
+
+// compileTime is the time of the compilations of a rank in compared steps.
+type compileTime struct {
+	all      int64
+	inWarmup int64 // the part on the thread of the training
+}
 
 func (c compiled) compare(o compiled) int {
 	return cmp.Or(cmp.Compare(c.start, o.start), cmp.Compare(c.end, o.end), cmp.Compare(c.thread, o.thread), cmp.Compare(c.reason, o.reason))
@@ -63,8 +69,8 @@ func compiledSteps(steps *job.Steps, all []compiled) (out []Recompilation) {
 	return out
 }
 
-// recompiled sets Recompiled: the compilations in the compared steps. Those in the first steps of an
-// attempt are part of its start.
+// recompiled sets Recompiled, the compilations in the compared steps, and their sums by rank. Those in the first
+// steps of an attempt are part of its start.
 func (r *Report) recompiled(d *details, s *steps) {
 	if d == nil || len(d.compiled) == 0 {
 		return
@@ -77,9 +83,12 @@ func (r *Report) recompiled(d *details, s *steps) {
 	for i, n := range s.number {
 		compared[key{s.attempt[i], n}] = true
 	}
+	r.compiling = make(map[int]compileTime)
 	for _, c := range d.compiled {
-		if compared[key{c.Attempt, c.Step}] && c.Time > 0 && len(r.Recompiled) < maxRecompiled {
+		if compared[key{c.Attempt, c.Step}] && c.Time > 0 {
 			r.Recompiled = append(r.Recompiled, c)
+			of := r.compiling[c.Rank]
+			r.compiling[c.Rank] = compileTime{of.all + c.Time, of.inWarmup + c.inWarmup}
 		}
 	}
 	slices.SortFunc(r.Recompiled, func(a, b Recompilation) int {
@@ -90,13 +99,9 @@ func (r *Report) recompiled(d *details, s *steps) {
 // recompileTime returns the time of the compilations of a rank in compared steps, and the part of it
 // that the ledger counts as warm-up.
 func (r *Report) recompileTime(rank *account.RankReport) (ns, inWarmup int64) {
-	for i := range r.Recompiled {
-		if c := &r.Recompiled[i]; c.Rank == rank.Rank {
-			ns, inWarmup = ns+c.Time, inWarmup+c.inWarmup
-		}
-	}
-	inWarmup = min(inWarmup, rank.Categories[account.Warmup])
-	return min(ns, inWarmup+rank.Categories[account.Productive]), inWarmup
+	of := r.compiling[rank.Rank]
+	inWarmup = min(of.inWarmup, rank.Categories[account.Warmup])
+	return min(of.all, inWarmup+rank.Categories[account.Productive]), inWarmup
 }
 
 // startParts returns the parts of the start, the longest first. Warm-up is without the compilations

@@ -57,7 +57,7 @@ type Report struct {
 	Quality     Quality          `json:"data_quality"`
 	// Evidence describes unusual use of resources, if trainspan run sampled it.
 	Evidence []string `json:"evidence,omitempty"`
-	// GPUs is how busy each GPU was during the steps of the last attempt.
+	// GPUs is how busy each GPU was during the steps of the last attempt. The JSON has the first ones.
 	GPUs []GPU `json:"gpus_in_steps,omitempty"`
 	// BadLoss is where the loss of the last attempt became NaN or infinite, if it never
 	// was a finite number again.
@@ -68,19 +68,21 @@ type Report struct {
 	// need steps of PyTorch that trainspan run observed.
 	Code    []OwnCode `json:"own_code,omitempty"`
 	Dataset *Dataset  `json:"dataset,omitempty"`
-	// Recompiled lists the compared steps in which the model was compiled again.
+	// Recompiled lists the compared steps in which the model was compiled again. The JSON has the first ones.
 	Recompiled []Recompilation `json:"recompilations,omitempty"`
 	// Injected lists the delays that trainspan run --inject added to the job. Their cost is
 	// not a fault of the job.
 	Injected []Injected `json:"injected,omitempty"`
 
-	// Resources is the resource usage of each start, if trainspan run recorded it.
+	// Resources is the resource usage of each start, if trainspan run recorded it. The JSON has the first ones.
 	Resources []Resource `json:"resources,omitempty"`
 
 	imported    string // the imported frameworks that need changes in the program to be traced
 	run         string // the run name that trainspan run gave
 	running     int    // the number of the running attempt, set by [Live]
 	sampledGPUs bool   // whether there are samples of GPUs
+
+	compiling map[int]compileTime // by rank: the sums of Recompiled
 
 	moment *moment // where the traces show the finding, set by [Build]
 	said   []said  // the sentences of the verdict
@@ -140,7 +142,7 @@ type Verdict struct {
 	// Machine is what the samples of trainspan run show about the late ranks, and about
 	// hosts on which all ranks wait for processors.
 	Machine *machine.Finding `json:"machine,omitempty"`
-	// RankCost is the share of all rank time that the finding in Rank costs.
+	// RankCost is the share of the run that the repair of the finding in Rank saves.
 	RankCost float64 `json:"straggler_cost,omitempty"`
 	// Across lists findings that recur in several attempts, the most frequent first.
 	Across []straggler.Recurrence `json:"straggler_across,omitempty"`

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/dftracer"
-	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
@@ -125,10 +124,9 @@ func TestFaultyJob(t *testing.T) {
 			t.Errorf("slowest step %+v, want it longer than usual, with at most 7 alike", s)
 		}
 	}
-	last := r.Ledger.Attempts[1].Categories // the finding costs a share of the time in steps
-	inSteps := last[account.Productive] + last[account.LostWork] + last[account.DataWait] + last[account.CheckpointSave]
-	if want := r.Verdict.Rank.Cost * float64(inSteps) / float64(r.Ledger.Categories.Sum()); last[account.DataWait] <= 0 || math.Abs(r.Verdict.RankCost-want) > 1e-9 {
-		t.Errorf("the rank costs %v, want %v of %v", r.Verdict.RankCost, want, last)
+	// The finding costs what the sentence says that its repair saves.
+	if v := r.Verdict.Rank; v.RunTime == 0 || math.Abs(r.Verdict.RankCost-(1-v.RunRepaired/v.RunTime)) > 1e-9 || r.Verdict.RankCost < 0.1 || r.Verdict.RankCost > v.Cost {
+		t.Errorf("the rank costs %v, want %v s of %v s, and at most the share %v of the steps", r.Verdict.RankCost, v.RunTime-v.RunRepaired, v.RunTime, v.Cost)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/machine"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
@@ -233,6 +234,43 @@ func TestResourcesOfStarts(t *testing.T) {
 	}
 	if !slices.Equal(hosts, []string{"processor", "memory", "devices"}) || r.Resources[0].Cores != 2 || r.Resources[1].Memory != 7 || r.Resources[0].Stop-r.Resources[0].Start != 2e9 {
 		t.Errorf("resources %+v, want 2 cores over 2 s, 7 bytes of memory, and devices", r.Resources)
+	}
+}
+
+// TestManyRecompilations: the JSON has the first recompilations; the shares and the evidence count all.
+func TestManyRecompilations(t *testing.T) {
+	const ranks, n = 50, 40
+	d, s := &details{}, &steps{}
+	for rank := range ranks {
+		for i := range int64(n) {
+			d.compiled = append(d.compiled, Recompilation{Rank: rank, Attempt: 1, Step: i, Time: 1e6, inWarmup: 1e6})
+		}
+	}
+	for i := range int64(n) {
+		s.number, s.attempt = append(s.number, i), append(s.attempt, 1)
+	}
+	r := &Report{Ledger: &account.Report{}}
+	for rank := range ranks {
+		r.Ledger.Ranks = append(r.Ledger.Ranks, account.RankReport{Rank: rank, Categories: account.Totals{account.Warmup: 1e9}})
+	}
+	r.recompiled(d, s)
+	var all int64
+	for i := range r.Ledger.Ranks {
+		ns, _ := r.recompileTime(&r.Ledger.Ranks[i])
+		all += ns
+	}
+	if all != ranks*n*1e6 {
+		t.Errorf("the share of recompilations is %d ns, want %d", all, int64(ranks*n*1e6))
+	}
+	if e := r.recompileEvidence(); e.Affected != n || e.Excess != 1 {
+		t.Errorf("evidence %+v, want %d steps with 1 ms", e, n)
+	}
+	var text bytes.Buffer
+	if err := JSON(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(text.Bytes(), []byte(`"step": `)); got != maxRecompiled {
+		t.Errorf("the JSON has %d recompilations, want %d", got, maxRecompiled)
 	}
 }
 
@@ -510,10 +548,48 @@ func TestGPUSentence(t *testing.T) {
 		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96})}, "96 % busy"},
 		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 5}), of("a", 2, rundir.GPU{Index: "0", Busy: 90})}, "90 % busy"},
 		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96}, rundir.GPU{Index: "1", Busy: 94}), of("b", 1, rundir.GPU{Index: "0", Busy: 97})}, "3, 94 to 97 % busy"},
+		{[]Resource{of("a", 1, rundir.GPU{Index: "0", Busy: 96.1}, rundir.GPU{Index: "1", Busy: 95.9})}, "2, 96 % busy"},
 	} {
 		if got := (&Report{Resources: c.resources}).gpuSentence(); got != c.want {
 			t.Errorf("gpuSentence() of %+v = %q, want %q", c.resources, got, c.want)
 		}
+	}
+}
+
+// TestWordsForTheMachine checks the sentences about one rank and several, and about equal and different shares.
+func TestWordsForTheMachine(t *testing.T) {
+	for _, c := range []struct {
+		ranks []int
+		want  string
+	}{
+		{[]int{1}, "why rank 1 is late: "},
+		{[]int{1, 2}, "why ranks 1, 2 are late: "},
+		{[]int{1, 2, 3, 4, 5, 6}, "why ranks 1, 2, 3, 4, 5, 6 are late: "},
+	} {
+		r := &Report{Verdict: Verdict{Machine: &machine.Finding{NoCause: c.ranks}}}
+		if got := r.causeNotKnown(); !strings.HasPrefix(got, c.want) {
+			t.Errorf("ranks %v: %q, want %q", c.ranks, got, c.want)
+		}
+	}
+	for most, want := range map[float64]string{0.51: " wait for one for 51.0 % of the time.", 0.6: " wait for one for 51.0 % to 60.0 % of the time."} {
+		for _, o := range []machine.Overload{{Cores: 2}, {Cores: 2, Limit: true}, {Cores: 2, Runnable: 8}} {
+			o.Host, o.Least, o.Most = "a", 0.51, most
+			if got := overloadSentence(&o); !strings.HasSuffix(got, want) {
+				t.Errorf("%q, want %q at its end", got, want)
+			}
+		}
+	}
+}
+
+// TestRunOfOnlyItsStart: a short run that is all start has no time after it.
+func TestRunOfOnlyItsStart(t *testing.T) {
+	none := 0.0
+	led := &account.Report{Categories: account.Totals{account.Init: 1e9}, Ranks: []account.RankReport{{}}}
+	led.Wall = 1e9
+	r := &Report{Goodput: &none, Ranks: make([]Rank, 1), Ledger: led, Losses: losses(led)}
+	r.Shares = r.shares()
+	if _, _, why := r.findCostliest(); !strings.Contains(why, "0.0 % of the time is in steps") {
+		t.Errorf("the reason is %q, want 0.0 %% of the time", why)
 	}
 }
 

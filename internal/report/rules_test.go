@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -112,6 +113,18 @@ func holdsRules(r *report.Report) (bad []string) {
 		}
 		if len(v.NotKnown) == 0 && !r.Steps.Device {
 			say("no problem is found, and nothing is said to be unknown")
+		}
+	}
+	if of := &r.Steps; r.Series.Steps != nil && r.Series.Steps.Per == 1 && of.Wait != nil {
+		parts, period := *of.Wait+*of.Transfer, 0.0
+		for _, ms := range of.Phases {
+			parts += ms
+		}
+		for _, ms := range r.Series.Steps.Median {
+			period += ms / float64(len(r.Series.Steps.Median))
+		}
+		if math.Abs(parts-period) > 0.01*period {
+			say("the parts of a step add up to %.4g ms, the step takes %.4g ms", parts, period)
 		}
 	}
 	if (j.Steps.Median == nil) != (j.Steps.Compared == 0) || (j.Steps.Max == nil) != (j.Steps.Compared == 0) {
@@ -266,6 +279,12 @@ func TestRulesOfReports(t *testing.T) {
 			})
 		}
 	}
+	made("a slow group", func(dir string) { // the transfers of the first rank are not those of the others
+		j := simjob.Job{Layout: simjob.TPDP, Ranks: 8, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Link, Group: "tp1", Factor: 8}}}
+		if _, err := j.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+	})
 	made("two attempts", func(dir string) {
 		start := time.Unix(2000, 0)
 		for n := range 2 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,8 +52,8 @@ func (s *start) text() string {
 	return string(text)
 }
 
-// maxEvidence limits Report.Evidence and Report.Resources: each node of a large job adds
-// its own.
+// maxEvidence limits Report.Evidence, and the lists of resources and GPUs that the JSON and the page have: each
+// node of a large job adds its own.
 const maxEvidence = 100
 
 // outcomes sets how each attempt ended, and adds the use of resources.
@@ -205,7 +206,8 @@ func (r *Report) gpuSentence() string {
 	}
 	least, most, n := 100.0, 0.0, 0
 	var full rundir.GPU
-	for of, k := range last {
+	for _, of := range slices.Sorted(maps.Keys(last)) {
+		k := last[of]
 		for _, g := range k.GPUs {
 			if k.Host+"/"+g.Index != of {
 				continue
@@ -220,10 +222,7 @@ func (r *Report) gpuSentence() string {
 	if n == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%.0f %% busy", most)
-	if n > 1 {
-		text = fmt.Sprintf("%d, %.0f to %.0f %% busy", n, least, most)
-	}
+	text := busyWords(n, least, most)
 	if full.MemoryTotal > 0 {
 		text += fmt.Sprintf(", at most %s of %s of memory in use", display.Bytes(float64(full.Memory)), display.Bytes(float64(full.MemoryTotal)))
 	}
@@ -283,7 +282,7 @@ func (r *Report) evidence(all []*rundir.Run) {
 
 // resources adds the resource usage of each start.
 func (r *Report) resources(all []*rundir.Run) {
-	for _, s := range all[:min(len(all), maxEvidence)] {
+	for _, s := range all {
 		took := s.Took().Seconds()
 		if took <= 0 || s.User+s.System == 0 && s.MaxRSS == 0 && len(s.GPUs) == 0 {
 			continue

@@ -18,6 +18,13 @@ import (
 
 // JSON writes a [Report], or a value made of parts of reports, as indented JSON.
 func JSON(w io.Writer, r any) error {
+	if all, ok := r.(*Report); ok {
+		short := *all
+		short.GPUs = all.GPUs[:min(len(all.GPUs), maxEvidence)]
+		short.Resources = all.Resources[:min(len(all.Resources), maxEvidence)]
+		short.Recompiled = all.Recompiled[:min(len(all.Recompiled), maxRecompiled)]
+		r = &short
+	}
 	enc := json.NewEncoder(display.JSON(w))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

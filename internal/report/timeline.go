@@ -78,11 +78,8 @@ func (j *Job) timeline(tables []*straggler.Table) *steps {
 		}
 		for k := range t.Steps {
 			s.attempt = append(s.attempt, a.Number)
-			wait, transfer := knownMean(ofRanks(func(r int) float64 { w, _ := t.Communication(r, k); return w })), math.NaN()
-			if len(t.Ranks) > 0 {
-				_, transfer = t.Communication(0, k)
-			}
-			s.wait, s.transfer = append(s.wait, wait), append(s.transfer, transfer)
+			s.wait = append(s.wait, knownMean(ofRanks(func(r int) float64 { w, _ := t.Communication(r, k); return w })))
+			s.transfer = append(s.transfer, knownMean(ofRanks(func(r int) float64 { _, c := t.Communication(r, k); return c })))
 		}
 		for _, p := range straggler.Phases() {
 			name := p.String()

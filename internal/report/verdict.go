@@ -28,7 +28,6 @@ func (v *Verdict) ofRanks() *finding.Finding {
 // conclude fills in the verdict.
 func (r *Report) conclude() {
 	v := &r.Verdict
-	r.gainsInRun()
 	v.Confidence, v.Doubts = r.confidence()
 	v.Outcome = r.outcomeWords()
 	r.Shares = r.shares()
@@ -134,9 +133,13 @@ func (r *Report) dropExplained() {
 }
 
 // gainsInRun converts the savings of fixes per step into savings of the run. Steps that a
-// restart repeated do not count. Steps of other attempts count if these have the same finding.
+// restart repeated do not count. Steps of other attempts count if these have the same finding. A profile has no
+// time outside of steps.
 func (r *Report) gainsInRun() {
 	if r.Profile != nil {
+		if v := r.Verdict.Rank; v != nil {
+			r.Verdict.RankCost = v.Cost
+		}
 		return
 	}
 	undone := make(map[int]int) // steps, by attempt
@@ -163,6 +166,9 @@ func (r *Report) gainsInRun() {
 		if v := r.Attempts[i].Straggler; v != nil {
 			v.InRun(r.Ledger.Wall, steps, kept[i], more[i])
 		}
+	}
+	if v := r.Verdict.Rank; v != nil {
+		r.Verdict.RankCost = v.CostInRun()
 	}
 }
 

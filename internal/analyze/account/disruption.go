@@ -1,6 +1,12 @@
 package account
 
-import "github.com/trainspan/trainspan/internal/job"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/trainspan/trainspan/internal/job"
+)
 
 // Disruption is one restart of a job, or one rollback to an earlier iteration,
 // and its cost. All durations are rank time.
@@ -34,10 +40,7 @@ type Disruption struct {
 }
 
 // disruptions collects the disruptions of all ranks.
-type disruptions struct {
-	order []disrupted
-	found map[disrupted]*Disruption
-}
+type disruptions struct{ found map[disrupted]*Disruption }
 
 // disrupted identifies a disruption.
 type disrupted struct{ after, next, loop int }
@@ -50,7 +53,6 @@ func (all *disruptions) get(k disrupted, at int64, proper bool) *Disruption {
 		}
 		d = &Disruption{After: k.after, Next: k.next, At: at, Proper: proper}
 		all.found[k] = d
-		all.order = append(all.order, k)
 	}
 	d.At, d.Proper = max(d.At, at), d.Proper && proper
 	return d
@@ -65,24 +67,28 @@ func (all *disruptions) rank(v *view, r *rankView) {
 				all.get(disrupted{a.Attempt, a.Attempt, j}, lp.start, false)
 			}
 		}
-		if k+1 < len(r.attempts) {
-			next := &r.attempts[k+1]
-			d := all.get(disrupted{a.Attempt, next.Attempt, 0}, a.to, a.End <= v.asOf)
-			v.restart(r, k, d)
+		if next, until, ok := v.follow(r, k); ok {
+			all.get(disrupted{a.Attempt, next, 0}, a.to, a.End <= v.asOf).down(a, until)
+		}
+		if k > 0 {
+			all.get(v.restartOf(a.Attempt), r.attempts[k-1].to, true).restart(a)
 		}
 	}
-	if next, start, ok := v.leaves(r); ok {
-		a := &r.attempts[len(r.attempts)-1]
-		d := all.get(disrupted{a.Attempt, next, 0}, a.to, a.End <= v.asOf)
-		d.down(a, max(start, a.to))
-	}
-	v.lostBy(r, func(after, next, loop int) *Disruption { return all.found[disrupted{after, next, loop}] })
+	v.lostBy(r, func(k disrupted) *Disruption { return all.get(k, 0, true) })
+}
+
+// restartOf identifies the restart before an attempt, which is not the first.
+func (v *view) restartOf(attempt int) disrupted {
+	return disrupted{v.tries[v.find(attempt)-1].number, attempt, 0}
 }
 
 // inWindows returns the disruptions whose At is in a window, with their totals.
 func (all *disruptions) inWindows(windows []Interval) []Disruption {
 	var out []Disruption
-	for _, k := range all.order {
+	order := slices.SortedFunc(maps.Keys(all.found), func(a, b disrupted) int {
+		return cmp.Or(cmp.Compare(a.after, b.after), cmp.Compare(a.next, b.next), cmp.Compare(a.loop, b.loop))
+	})
+	for _, k := range order {
 		d := all.found[k]
 		d.Total = d.LostWork + d.Stall + d.Stretch + d.Unrecorded + d.Down + d.Init + d.Reload + d.Warmup
 		if d.DownMost == d.Down {
@@ -113,11 +119,8 @@ func (a *attemptView) rollsBack(j int) bool {
 	return false
 }
 
-// restart adds the time from the end of attempt k to the first iterations of the
-// next attempt.
-func (v *view) restart(r *rankView, k int, d *Disruption) {
-	a, next := &r.attempts[k], &r.attempts[k+1]
-	d.down(a, next.from)
+// restart adds the start of a rank's next attempt.
+func (d *Disruption) restart(next *attemptView) {
 	next.eachStretch(next.from, next.to, func(s stretch) {
 		switch took := s.to - s.from; s.category {
 		case Init:
@@ -173,7 +176,7 @@ func (a *attemptView) unrecorded() int {
 // lostBy adds each lost iteration of a rank to the disruption that undid it: the
 // first later loop that repeats its number, or the end of the attempt in which it
 // did not finish.
-func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption) {
+func (v *view) lostBy(r *rankView, find func(disrupted) *Disruption) {
 	for k := range r.attempts {
 		a := &r.attempts[k]
 		type sum struct {
@@ -186,10 +189,11 @@ func (v *view) lostBy(r *rankView, find func(after, next, loop int) *Disruption)
 			if a.iterations[x].start >= v.asOf || !a.isLost(x) {
 				continue
 			}
-			d, until := v.undoneBy(r, k, x, find)
-			if d == nil {
+			by, until, ok := v.undoneBy(r, k, x)
+			if !ok {
 				continue // no attempt followed on this rank
 			}
+			d := find(by)
 			s := sums[d]
 			if s == nil {
 				s = &sum{from: a.iterations[x].start, until: until}
@@ -233,31 +237,25 @@ func (a *attemptView) fetched(start int64) int64 {
 }
 
 // undoneBy returns the disruption that undid iteration x of attempt k, and when
-// the lost interval ends. It returns nil if the attempt is the last of the job
+// the lost interval ends. ok is false if the attempt is the last of the rank
 // and no loop of it repeats the iteration.
-func (v *view) undoneBy(r *rankView, k, x int, find func(after, next, loop int) *Disruption) (*Disruption, int64) {
+func (v *view) undoneBy(r *rankView, k, x int) (by disrupted, until int64, ok bool) {
 	a := &r.attempts[k]
 	number := a.iterations[x].number
 	if number >= 0 {
 		for j := int(a.iterations[x].loop) + 1; j < len(a.loops); j++ {
 			if lp := &a.loops[j]; lp.start < v.asOf && lp.from >= 0 && lp.from <= number {
-				return find(a.Attempt, a.Attempt, j), lp.start
+				return disrupted{a.Attempt, a.Attempt, j}, lp.start, true
 			}
 		}
 	}
-	if k+1 >= len(r.attempts) {
-		if next, _, ok := v.leaves(r); ok {
-			return find(a.Attempt, next, 0), a.to
-		}
-		return nil, 0
-	}
-	_, open := a.partial[x]
-	for n := k + 1; n < len(r.attempts) && !open; n++ {
-		for _, lp := range r.attempts[n].loops {
-			if lp.start < v.asOf && lp.from >= 0 && lp.from <= number {
-				return find(r.attempts[n-1].Attempt, r.attempts[n].Attempt, 0), a.to
+	next, _, ok := v.follow(r, k)
+	if _, open := a.partial[x]; ok && !open {
+		for at := v.find(next); at < len(v.tries); at++ {
+			if v.tries[at].lowest <= number {
+				return v.restartOf(v.tries[at].number), a.to, true
 			}
 		}
 	}
-	return find(a.Attempt, r.attempts[k+1].Attempt, 0), a.to
+	return disrupted{a.Attempt, next, 0}, a.to, ok
 }

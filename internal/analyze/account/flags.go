@@ -124,7 +124,7 @@ func (r *rankView) flagAttempt(v *view, k int, seen []int64, out []Flag) []Flag 
 			say(LostWorkUnknown, 0)
 		}
 	}
-	if a.unnumbered > 0 && a.over && a.Attempt < v.last {
+	if a.unnumbered > 0 && a.over && v.find(a.Attempt) < len(v.tries)-1 {
 		say(LostWorkUnknown, int64(a.unnumbered))
 	}
 	if len(a.iterations) == 0 || a.iterations[0].start >= v.asOf {

@@ -436,3 +436,39 @@ func TestMessages(t *testing.T) {
 		}
 	}
 }
+
+// TestMessagesOfWindows: the shortest message differs between steps. The waits of windows are no longer than those of
+// their steps.
+func TestMessagesOfWindows(t *testing.T) {
+	of := func(windows bool) (waits map[int]int64, in int64) {
+		var l account.Ledger
+		for rank, lines := range [][]string{{"ffRRRRBB", "ffRRRRRRBB"}, {"RRffffBB", "RRRRffffBB"}} {
+			j := &timeline{}
+			drawn(j, rank, strings.Repeat(lines[0]+"|"+lines[1]+"|", 20), func(s *job.Span) { s.Role = fmt.Sprint("stage ", rank) })
+			b := j.b
+			if windows {
+				var err error
+				if b, err = b.Windows(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustAdd(&l, b)
+		}
+		rep := l.Report(account.Query{})
+		waits = make(map[int]int64)
+		for _, w := range rep.WaitedFor {
+			waits[w.Rank] = w.InSteps
+		}
+		return waits, rep.ProductiveParts[account.WaitInStep]
+	}
+	want, all := of(false)
+	got, sum := of(true)
+	if all != ns(80) || sum > all || sum < all*9/10 {
+		t.Errorf("waits of windows are %d ns, want %d to %d as of steps, 80 s", sum, all*9/10, all)
+	}
+	for rank, waited := range got {
+		if waited > want[rank] {
+			t.Errorf("waits of windows for rank %d are %d ns, want at most %d", rank, waited, want[rank])
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 // of the pipeline, as described at [meet.Stages]. The messages of an iteration are added up by their senders.
 
 // messageColumns are the columns of messages: the index of an iteration, its anchor, the sender, the number and the
-// total duration of its messages, and the shortest duration of all messages of the iteration.
+// total duration of its messages, and the shortest duration of all messages of the iteration (in a window, their mean).
 const messageColumns = 6
 
 // The senders of messages that are not known by their ranks, which are 0 or more.
@@ -28,7 +28,7 @@ type received struct {
 	from      int64 // a rank or one of the constants above
 	count     int64
 	took      int64
-	least     int64 // of all messages in the iteration
+	least     int64 // of all messages in the iteration, or the mean of these in a window
 }
 
 // messages collects the messages that one process receives, in order.
@@ -171,17 +171,26 @@ func (t *table) messages(a *attempt, fn func(iteration int, took int64, rank int
 	})
 }
 
-// replaceMessages adds up the messages of each window. The shortest duration is that of all messages in the window.
+// replaceMessages adds up the messages of each window. The shortest duration is the mean over its messages of that in
+// their iterations: the shortest of all messages in the window would count much of the transfers as waiting.
 func (t *timeline) replaceMessages(a *attempt, all []iteration, place []int32) {
 	sum := &t.messages
-	var window int64
+	var window, count, least int64
+	end := func() {
+		if sum.any {
+			sum.least = (least + count - 1) / max(count, 1) // waiting is a lower bound
+		}
+		sum.end()
+		count, least = 0, 0
+	}
 	a.packed.received(func(r *received) {
 		if at := a.anchor(all, r.iteration) / windowSteps; !sum.any || at != window {
-			sum.end()
-			window, sum.anchor, sum.any, sum.least = at, at, true, r.least
+			end()
+			window, sum.anchor, sum.any = at, at, true
 		}
-		sum.iteration, sum.least = int(place[r.iteration]), min(sum.least, r.least)
+		sum.iteration = int(place[r.iteration])
 		sum.add(r.from, r.count, r.took)
+		count, least = count+r.count, least+r.count*r.least
 	})
-	sum.end()
+	end()
 }

@@ -403,6 +403,50 @@ func TestRanksComeAndGo(t *testing.T) {
 	}
 }
 
+// TestRankSkipsAnAttempt: a rank that takes part in the first and the third attempt counts for the two restarts of the
+// job. It is down until the others start again and absent after that. Its lost steps belong to the first restart.
+func TestRankSkipsAnAttempt(t *testing.T) {
+	var j timeline
+	attempt := func(rank, number int, first, end int64, start float64) {
+		j.process(rank, number, start, -1, start+2+float64(end-first))
+		app := j.span(0, "application", start, -1)
+		j.span(app, "model_initialization", start, start+2)
+		loop := j.loop(app, first, start+2, -1)
+		for i := first; i < end; i++ {
+			at := start + 2 + float64(i-first)
+			j.step(loop, i, at, at+1)
+		}
+	}
+	attempt(0, 1, 0, 10, 0)
+	attempt(0, 2, 6, 20, 20)
+	attempt(0, 3, 18, 30, 50)
+	attempt(1, 1, 0, 10, 0)
+	attempt(1, 3, 18, 30, 51)
+	attempt(2, 1, 0, 10, 0)
+	rep := j.report(account.Query{})
+	if d := rep.Disruptions; len(d) != 2 || d[0].After != 1 || d[0].Next != 2 || d[1].After != 2 || d[1].Next != 3 {
+		t.Fatalf("got disruptions %+v, want 1 to 2 and 2 to 3", d)
+	}
+	first, second := rep.Disruptions[0], rep.Disruptions[1]
+	if first.Iterations != 4 || second.Iterations != 2 || first.LostWork+first.Warmup+first.Stall != 12*sec || second.LostWork != 2*sec {
+		t.Errorf("lost %d and %d iterations, want 4 and 2: %+v", first.Iterations, second.Iterations, rep.Disruptions)
+	}
+	if first.Down != 3*8*sec || second.Down != 14*sec || first.Init != 2*sec || second.Init != 4*sec {
+		t.Errorf("got disruptions %+v, want %d and %d ns down and %d and %d ns of initialization", rep.Disruptions, 3*8*sec, 14*sec, 2*sec, 4*sec)
+	}
+	for rank, w := range []account.Totals{
+		{account.Downtime: (8 + 14) * sec},
+		{account.Downtime: 8 * sec, account.Absent: 31 * sec},
+		{account.Downtime: 8 * sec, account.Absent: 45 * sec},
+	} {
+		for _, c := range []account.Category{account.Downtime, account.Absent} {
+			if got := rep.Ranks[rank].Categories[c]; got != w[c] {
+				t.Errorf("rank %d %s: %.3f s, want %.3f", rank, c, float64(got)/sec, float64(w[c])/sec)
+			}
+		}
+	}
+}
+
 // TestEveryStandardSpan checks that each standard span has the right category under
 // both of its names, and is not counted as a custom span.
 func TestEveryStandardSpan(t *testing.T) {

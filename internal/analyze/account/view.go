@@ -1,7 +1,9 @@
 package account
 
 import (
+	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/job"
@@ -16,11 +18,24 @@ type view struct {
 	began int64 // start of the first process
 	quiet int64 // the last record or heartbeat of any rank
 	ranks []rankView
-	last  int // number of the latest attempt
+	tries []try // the attempts of any rank, by number
 
 	meetings *table
 
 	spare [][]iteration // memory of the rank that was visited last, for reuse
+}
+
+// try is an attempt of the job: that of all ranks that took part in it.
+type try struct {
+	number int
+	lowest int64 // the lowest iteration from which a loop of any rank starts, job.NoEnd if unknown
+	next   int64 // when the first process of any later attempt began
+}
+
+// find returns the index of an attempt.
+func (v *view) find(attempt int) int {
+	i, _ := slices.BinarySearchFunc(v.tries, attempt, func(t try, number int) int { return cmp.Compare(t.number, number) })
+	return i
 }
 
 type rankView struct {
@@ -72,7 +87,6 @@ func (l *Ledger) see(asOf int64) *view {
 			av := &rv.attempts[len(rv.attempts)-1]
 			met := v.meetings.answers[a]
 			av.waits, av.unmatched = met.waits, met.unmatched
-			v.last = max(v.last, a.Attempt)
 			v.end = max(v.end, min(a.stop, asOf))
 			low, ok := lowest[a.Attempt]
 			if !ok {
@@ -147,24 +161,32 @@ func (r *rankView) place() {
 	}
 }
 
-// link finds the iterations that later attempts and loops undid.
+// link finds the attempts of the job, and the iterations that later attempts and loops undid.
 func (v *view) link(lowest map[int]int64) {
-	numbers := make([]int, 0, len(lowest))
-	for n := range lowest {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	later := make(map[int]int64, len(numbers))
-	low := int64(job.NoEnd)
-	for i := len(numbers) - 1; i >= 0; i-- {
-		later[numbers[i]] = low
-		low = min(low, lowest[numbers[i]])
+	for _, number := range slices.Sorted(maps.Keys(lowest)) {
+		v.tries = append(v.tries, try{number: number, lowest: lowest[number], next: job.NoEnd})
 	}
 	for i := range v.ranks {
 		for k := range v.ranks[i].attempts {
 			a := &v.ranks[i].attempts[k]
-			a.over = a.over || a.Attempt < v.last
-			a.later = later[a.Attempt]
+			if at := v.find(a.Attempt); at > 0 {
+				v.tries[at-1].next = min(v.tries[at-1].next, a.from)
+			}
+		}
+	}
+	later := make([]int64, len(v.tries))
+	low, next := int64(job.NoEnd), v.quiet
+	for i := len(v.tries) - 1; i >= 0; i-- {
+		next = min(next, v.tries[i].next)
+		later[i], v.tries[i].next = low, next
+		low = min(low, v.tries[i].lowest)
+	}
+	for i := range v.ranks {
+		for k := range v.ranks[i].attempts {
+			a := &v.ranks[i].attempts[k]
+			at := v.find(a.Attempt)
+			a.over = a.over || at < len(v.tries)-1
+			a.later = later[at]
 			a.floor = make([]int64, len(a.loops))
 			low := a.later
 			for j := len(a.loops) - 1; j >= 0; j-- {
@@ -426,8 +448,9 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, a
 			if i == 0 {
 				emit(at, v.began, Downtime, -1)
 				at, c = max(at, v.began), Absent
-			} else {
-				at = lived(i-1, at, a.from)
+			} else if _, until, ok := v.follow(r, i-1); ok {
+				emit(lived(i-1, at, until), until, Downtime, i-1)
+				at, c = until, Absent // from attempts that it skipped
 			}
 			emit(at, a.from, c, i-1)
 		}
@@ -435,8 +458,7 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, a
 		at = max(at, a.to)
 	}
 	last := len(r.attempts) - 1
-	if _, start, ok := v.leaves(r); ok { // the job was started again, and this rank did not come back
-		until := max(at, start)
+	if _, until, ok := v.follow(r, last); ok { // the job was started again, and this rank did not come back
 		emit(lived(last, at, until), until, Downtime, last)
 		at = until
 		emit(at, max(v.quiet, at), Absent, last)
@@ -453,29 +475,24 @@ func (v *view) eachRankStretch(r *rankView, from, to int64, fn func(s stretch, a
 	emit(at, to, Unobserved, last)
 }
 
-// startAfter returns the number of the next attempt of any rank, and when the first process of any later attempt
-// began.
-func (v *view) startAfter(attempt int) (next int, start int64) {
-	next, start = v.last, v.quiet
-	for i := range v.ranks {
-		for k := range v.ranks[i].attempts {
-			if a := &v.ranks[i].attempts[k]; a.Attempt > attempt {
-				next, start = min(next, a.Attempt), min(start, a.from)
-			}
-		}
-	}
-	return next, start
-}
-
-// leaves returns the number of the attempt that continued without a rank, and when it began. ok is false if the
-// rank took part in the last attempt or had ended.
-func (v *view) leaves(r *rankView) (next int, start int64, ok bool) {
-	n := len(r.attempts)
-	if n == 0 || r.finish != job.NoEnd || r.attempts[n-1].Attempt >= v.last {
+// follow returns the attempt of the job that followed attempt k of a rank, and until when the rank was down: until its
+// own process of that attempt began or, if it skipped that attempt, until the first process of a later one. ok is false
+// if no attempt followed, or the rank had ended before.
+func (v *view) follow(r *rankView, k int) (next int, until int64, ok bool) {
+	a, at := &r.attempts[k], v.find(r.attempts[k].Attempt)
+	last := k == len(r.attempts)-1
+	if at == len(v.tries)-1 || last && r.finish != job.NoEnd {
 		return 0, 0, false
 	}
-	next, start = v.startAfter(r.attempts[n-1].Attempt)
-	return next, start, true
+	next, until = v.tries[at+1].number, max(v.tries[at].next, a.to)
+	switch {
+	case last:
+	case r.attempts[k+1].Attempt == next:
+		until = r.attempts[k+1].from
+	default:
+		until = min(until, r.attempts[k+1].from)
+	}
+	return next, until, true
 }
 
 // Stretch is an interval of one rank in one category.

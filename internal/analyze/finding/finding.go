@@ -218,6 +218,14 @@ func (f *Finding) InRun(took, saved, bound float64) {
 	}
 }
 
+// CostInRun returns the fraction of the run that the repair saves, 0 if it is unknown.
+func (f *Finding) CostInRun() float64 {
+	if f.RunTime <= 0 {
+		return 0
+	}
+	return 1 - f.RunRepaired/f.RunTime
+}
+
 // uncertain returns the 95 % confidence bounds of the saving in these steps, as multiples of the stated
 // saving. They come from the excess of the affected steps, whose number is known. If all steps are affected
 // alike, they come from the variation of the gain between parts of the run. ok is false if neither is known.

@@ -31,8 +31,8 @@ type Row struct {
 // mostNamed is the maximum number of ranks listed individually; more are merged into a group.
 const mostNamed = 4
 
-// GroupName returns the numbers of the ranks if they are few, otherwise their count followed by word.
-func GroupName(ranks []int, word string) string {
+// groupName returns the numbers of the ranks if they are few, otherwise their count followed by word.
+func groupName(ranks []int, word string) string {
 	if len(ranks) <= mostNamed {
 		return strings.ReplaceAll(strings.Trim(fmt.Sprint(ranks), "[]"), " ", ",")
 	}
@@ -69,9 +69,9 @@ func NewProof(columns []string, all, named []int, times func(rank int) []int64) 
 			p.Rows = append(p.Rows, Row{Name: fmt.Sprint(rank), Ranks: 1, Named: true, Times: times(rank)})
 		}
 	} else {
-		p.Rows = append(p.Rows, Row{Name: GroupName(are, "ranks"), Ranks: len(are), Named: true, Times: median(are)})
+		p.Rows = append(p.Rows, Row{Name: groupName(are, "ranks"), Ranks: len(are), Named: true, Times: median(are)})
 	}
-	p.Rows = append(p.Rows, Row{Name: GroupName(others, "others"), Ranks: len(others), Times: median(others)})
+	p.Rows = append(p.Rows, Row{Name: groupName(others, "others"), Ranks: len(others), Times: median(others)})
 	return p
 }
 

@@ -75,6 +75,12 @@ func (f *Finding) Sentence() string {
 		return f.lastInSteps()
 	case Imbalance:
 		switch {
+		case len(f.Ranks) > 0 && e.Level < e.Others:
+			has := "has"
+			if len(f.Ranks) > 1 {
+				has = "have"
+			}
+			return fmt.Sprintf("%s %s less work than the others, %s instead of %s in a step.", Capital(who), has, display.Milliseconds(e.Level), display.Milliseconds(e.Others)) + f.sooner("with even work")
 		case len(f.Ranks) > 0:
 			return fmt.Sprintf("%s %s given more work than the others%s.", Capital(who), f.is(), f.when()) + f.sooner("with even work")
 		case f.Cause == CauseWork:

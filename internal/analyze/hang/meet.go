@@ -161,7 +161,7 @@ func (s *stuck) differ() *Meeting {
 		}
 	}
 	var parts []string
-	for i, p := range s.here {
+	for _, p := range s.here {
 		if most != (what{}) && p.op.Name == most.name && (most.shape == "" || p.op.Shape == most.shape) {
 			continue
 		}
@@ -170,7 +170,7 @@ func (s *stuck) differ() *Meeting {
 		}
 		if len(parts) < 4 {
 			parts = append(parts, fmt.Sprintf("rank %d with %s", p.rank, p.op.says()))
-		} else if i == len(s.here)-1 {
+		} else if len(parts) == 4 {
 			parts = append(parts, "…")
 		}
 	}

@@ -106,6 +106,23 @@ func TestMeet(t *testing.T) {
 	}
 }
 
+// TestManyThatDiffer checks that the text shows whether it lists all ranks that entered another collective.
+func TestManyThatDiffer(t *testing.T) {
+	for n, want := range map[int]bool{4: false, 5: true} {
+		var dumps []*hang.Dump
+		for rank := range 12 {
+			name := "all_reduce"
+			if rank < n {
+				name = "broadcast"
+			}
+			dumps = append(dumps, &hang.Dump{Rank: rank, Groups: []hang.Group{group("0", 7, op(7, name))}})
+		}
+		if m := hang.Meet(dumps); m == nil || strings.Contains(m.Text, ", …;") != want {
+			t.Errorf("%d of 12 ranks differ: %+v, want … in the text: %v", n, m, want)
+		}
+	}
+}
+
 // TestStacks checks the main thread of each process, in the output of each
 // program.
 func TestStacks(t *testing.T) {

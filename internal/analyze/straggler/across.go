@@ -49,9 +49,9 @@ type blamed struct {
 
 // Across combines the verdicts of the attempts of a job. A slow device or host stays slow, so a rank or a
 // host that recurs is stronger evidence than a single attempt. If a rank moved to another host, Across
-// distinguishes the rank from the host. The order of attempts does not matter. Uneven work and checkpoints
-// are not the fault of a rank and are left out. The recurrence with the most attempts comes first; the result
-// is empty if nothing recurs.
+// distinguishes the rank from the host. The order of attempts does not matter. Uneven work, uneven numbers
+// of steps and the saves of checkpoints are not the fault of a rank and are left out. The recurrence with the
+// most attempts comes first; the result is empty if nothing recurs.
 func Across(attempts []AttemptVerdict) []Recurrence {
 	attempts = slices.SortedStableFunc(slices.Values(attempts), func(a, b AttemptVerdict) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	var all []blamed
@@ -124,7 +124,8 @@ func (a *AttemptVerdict) blamed() (out []blamed) {
 		return nil
 	}
 	for _, f := range append([]finding.Finding{v.Finding}, v.Others...) {
-		if f.Kind != finding.SlowRanks && f.Kind != finding.Hang {
+		ownFault := f.Kind == finding.SlowRanks && f.Cause != Checkpoint.String() || f.Kind == finding.Hang && f.Cause != finding.CauseUneven
+		if !ownFault {
 			continue
 		}
 		for _, r := range f.Ranks {

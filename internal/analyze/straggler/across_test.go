@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
@@ -12,7 +13,10 @@ import (
 // onHosts returns the verdict on a job whose ranks run on the given hosts.
 func onHosts(number int, j job, hosts ...string) straggler.AttemptVerdict {
 	j.n, j.m, j.seed = len(hosts), 100, uint64(number)
-	st := j.state()
+	return judgedOn(number, j.state(), hosts...)
+}
+
+func judgedOn(number int, st *straggler.State, hosts ...string) straggler.AttemptVerdict {
 	for r, h := range hosts {
 		st.SetRank(r, straggler.Rank{Host: h})
 	}
@@ -21,8 +25,12 @@ func onHosts(number int, j job, hosts ...string) straggler.AttemptVerdict {
 
 func TestAcross(t *testing.T) {
 	slowRank := func(r int) job { return job{faults: []fault{slow([]int{r}, straggler.Input, 0, 60, 0)}} }
-	lost := job{die: &death{rank: 1, step: 60, open: true}}
+	dead := job{die: &death{rank: 1, step: 60, open: true}}
 	fine := job{}
+	ended := func(number int) straggler.AttemptVerdict {
+		h := halt{seen: time.Minute, left: map[int]bool{2: true}, ranks: map[int]straggler.Rank{2: {Ended: true}}, spans: lost}
+		return straggler.AttemptVerdict{Attempt: number, Verdict: h.verdict()}
+	}
 	tests := []struct {
 		name     string
 		attempts []straggler.AttemptVerdict
@@ -44,8 +52,13 @@ func TestAcross(t *testing.T) {
 		{"the rank moved and was fine", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "b", "c", "d"), onHosts(2, fine, "a", "b", "e", "d")},
 			straggler.BlameHost, []int{2}, "c", []int{1}, "not on another host"},
 		{"all on one host", []straggler.AttemptVerdict{onHosts(1, slowRank(2), "a", "a", "a", "a"), onHosts(2, slowRank(1), "a", "a", "a", "a")}, "", nil, "", nil, ""},
-		{"slow, then lost", []straggler.AttemptVerdict{onHosts(2, lost, "a", "b", "c", "d"), onHosts(1, slowRank(1), "a", "b", "c", "d")},
+		{"slow, then lost", []straggler.AttemptVerdict{onHosts(2, dead, "a", "b", "c", "d"), onHosts(1, slowRank(1), "a", "b", "c", "d")},
 			straggler.BlameEither, []int{1}, "b", []int{1, 2}, "slow or lost"},
+		{"a rank that saves, and later does not", []straggler.AttemptVerdict{
+			judgedOn(1, pausesAlone(straggler.Checkpoint), "a", "b", "c", "d", "e", "f", "g", "h"),
+			onHosts(2, fine, "i", "b", "c", "d", "e", "f", "g", "h"),
+		}, "", nil, "", nil, ""},
+		{"a rank with fewer steps, each time", []straggler.AttemptVerdict{ended(1), ended(2)}, "", nil, "", nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -87,3 +87,14 @@ func TestWordsAreTrue(t *testing.T) {
 		t.Errorf("a job without a device: got %q, next %q; want no power limits, and the time of a step", v.Sentence, v.Next)
 	}
 }
+
+// TestOneComparedStep: the remark on a profile of a single step has the right number.
+func TestOneComparedStep(t *testing.T) {
+	v := &straggler.Verdict{Ranking: []straggler.RankRow{{Rank: 0, Own: 5, Wait: 4}, {Rank: 1, Own: 9, Last: 1}}, StepTime: 10}
+	for n, want := range map[int]string{1: ": 1 step was compared.", 2: ": 2 steps were compared."} {
+		v.Coverage.Steps = n
+		if f := v.WaitedFor(1); f == nil || len(f.NotKnown) != 1 || !strings.Contains(f.NotKnown[0], want) {
+			t.Errorf("%d steps: finding %+v, want %q", n, f, want)
+		}
+	}
+}

@@ -45,6 +45,9 @@ func (g *graph) findClocks() map[int]int64 {
 		g.measureMessages(delays, rd.programs)
 		for k := range g.groups {
 			members := g.groups[k].members
+			if len(members) == 0 {
+				continue
+			}
 			first, ok := left[members[0]][k]
 			if !ok {
 				continue

@@ -3,6 +3,7 @@ package straggler_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -60,6 +61,18 @@ func TestExchange(t *testing.T) {
 	}
 	if parts := tableOf((job{n: 4, m: 100}).state()).Exchange(tableOf((job{n: 5, m: 100}).state())); parts != nil {
 		t.Errorf("Exchange between 4 and 5 ranks = %v, want nil", parts)
+	}
+}
+
+// TestExchangeOfMessages: messages between two ranks are no group of collectives.
+func TestExchangeOfMessages(t *testing.T) {
+	j := job{n: 8, m: 80, layout: "pipeline", stages: 4, peers: true, seed: 5}
+	next := j
+	next.faults = []fault{{phases: []straggler.Phase{straggler.Input}, add: 30}}
+	for _, p := range tableOf(j.state()).Exchange(tableOf(next.state())) {
+		if strings.Contains(p.Group, "rank") {
+			t.Errorf("part of group %q with %.2f ms, want no part for messages", p.Group, p.Time/1e6)
+		}
 	}
 }
 

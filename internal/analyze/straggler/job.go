@@ -77,6 +77,7 @@ type group struct {
 	parts   int    // their number
 	size    int
 	members []int // ranks that met in it, by index
+	users   []int // the same with -1 for a rank that is not judged, in the order of their numbers
 	// unseen reports whether most of its collectives were launched for a device but the device's records do
 	// not show them.
 	unseen bool
@@ -234,16 +235,22 @@ func (g *graph) commonSteps() {
 	g.steps = after
 }
 
-// nameGroups numbers the groups of all ranks.
+// nameGroups numbers the groups of all ranks. Those that are not judged count, too: several groups that share a name
+// are told apart by the places of their members.
 func (g *graph) nameGroups(strides meet.Strides) {
 	g.groups, g.gid, g.peers = nil, nil, nil
 	var ranks [][]meet.Group
-	for _, r := range g.ranks {
+	var index []int // in g.ranks, or -1
+	for _, r := range slices.Sorted(maps.Keys(g.st.ranks)) {
 		var of []meet.Group
 		for _, n := range g.st.ranks[r].groups {
 			of = append(of, meet.Group{Name: n.name, Size: n.size})
 		}
-		ranks = append(ranks, of)
+		at, judged := slices.BinarySearch(g.ranks, r)
+		if !judged {
+			at = -1
+		}
+		ranks, index = append(ranks, of), append(index, at)
 	}
 	for _, r := range g.ranks {
 		var peers []int
@@ -253,10 +260,19 @@ func (g *graph) nameGroups(strides meet.Strides) {
 		g.peers = append(g.peers, peers)
 	}
 	all := meet.NumberGroups(ranks, strides)
-	g.gid = all.Number
+	for i, numbers := range all.Number {
+		if index[i] >= 0 {
+			g.gid = append(g.gid, numbers)
+		}
+	}
 	for i := range all.List {
 		m := &all.List[i]
-		in := group{name: m.Name, size: m.Size, members: m.Ranks, shared: m.Name, parts: m.Parts}
+		in := group{name: m.Name, size: m.Size, shared: m.Name, parts: m.Parts}
+		for _, r := range m.Ranks {
+			if in.users = append(in.users, index[r]); index[r] >= 0 {
+				in.members = append(in.members, index[r])
+			}
+		}
 		if m.Parts > 1 {
 			in.name += " " + strconv.Itoa(m.Part)
 		}

@@ -129,42 +129,64 @@ func TestClocksOfMessages(t *testing.T) {
 	}
 }
 
-// TestSharedNames has tensor parallel ranks {0, 1} and {2, 3}, and data parallel ranks {0, 2} and {1, 3}; groups of a
-// kind share their name. The optimizer of rank 0 is slow: rank 1 waits for it in the next step, and then ranks 2
-// and 3 wait for both.
+// TestSharedNames has tensor parallel ranks {0, 1}, {2, 3} and so on, and data parallel ranks {0, 2, …} and
+// {1, 3, …}; groups of a kind share their name. The optimizer of rank 0 is slow: rank 1 waits for it in the next step,
+// and then the others wait for both. A rank without enough steps still has its place in the groups.
 func TestSharedNames(t *testing.T) {
-	st := straggler.New(&straggler.Options{WorldSize: 4})
+	t.Run("4 ranks", func(t *testing.T) { sharedNames(t, 4, 60) })
+	t.Run("8 ranks", func(t *testing.T) { sharedNames(t, 8, 60) })
+	t.Run("8 ranks, of which one ended early", func(t *testing.T) { sharedNames(t, 8, 30) })
+	t.Run("8 ranks, of which one has few steps", func(t *testing.T) { sharedNames(t, 8, 2) })
+}
+
+// sharedNames judges a job whose last rank has records of the given number of steps.
+func sharedNames(t *testing.T, ranks, recorded int) {
+	st := straggler.New(&straggler.Options{WorldSize: ranks})
 	rng := rand.New(rand.NewPCG(7, 7))
-	var now [4]float64
+	now := make([]float64, ranks)
 	for i := range 60 {
-		var steps [4]straggler.Step
+		steps := make([]straggler.Step, ranks)
 		work := func(r int, p straggler.Phase, ms float64) {
 			ms *= 1 + 0.02*rng.NormFloat64()
 			steps[r].Spans = append(steps[r].Spans, timedSpan(p, now[r], now[r]+ms))
 			now[r] += ms
 		}
-		meet := func(name string, pairs ...[2]int) {
-			for _, pair := range pairs {
-				end := max(now[pair[0]], now[pair[1]]) + 2
-				for _, r := range pair {
+		// meet lets groups of size ranks meet whose members are the given distance apart.
+		meet := func(name string, size, by int) {
+			for first := range ranks {
+				if first%(by*size) >= by {
+					continue
+				}
+				end := 0.0
+				for k := range size {
+					end = max(end, now[first+k*by]+2)
+				}
+				for k := range size {
+					r := first + k*by
 					s := timedSpan(straggler.Communication, now[r], end)
-					s.Group, s.GroupSize = name, 2
+					s.Group, s.GroupSize = name, size
 					steps[r].Spans = append(steps[r].Spans, s)
 					now[r] = end
 				}
 			}
 		}
 		for range 3 {
-			for r := range 4 {
+			for r := range ranks {
 				work(r, straggler.Forward, 20)
 			}
-			meet("tp", [2]int{0, 1}, [2]int{2, 3})
+			meet("tp", 2, 1)
 		}
-		meet("dp", [2]int{0, 2}, [2]int{1, 3})
-		for r := range 4 {
-			work(r, straggler.Optimizer, []float64{40, 10, 10, 10}[r])
+		meet("dp", ranks/2, 2)
+		for r := range ranks {
+			optimizer := 10.0
+			if r == 0 {
+				optimizer = 40
+			}
+			work(r, straggler.Optimizer, optimizer)
 			steps[r].Rank, steps[r].Number = r, int64(i)
-			st.Add(&steps[r])
+			if r < ranks-1 || i < recorded {
+				st.Add(&steps[r])
+			}
 		}
 	}
 	if got := st.Correction().Strides; got["dp"] != 2 || got["tp"] != 0 {
@@ -173,6 +195,9 @@ func TestSharedNames(t *testing.T) {
 	v := st.Verdict()
 	if v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{0}) || v.Cause != straggler.Optimizer.String() {
 		t.Errorf("got %s %v %s: %s; want %s [0] %s", v.Kind, v.Ranks, v.Cause, v.Sentence, finding.SlowRanks, straggler.Optimizer)
+	}
+	if v.Waits.Total == 0 {
+		t.Error("no waits, want those for rank 0")
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/student"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
@@ -170,6 +170,10 @@ func (v *Verdict) WaitedFor(rank int) *finding.Finding {
 	f.Evidence = &finding.Evidence{Affected: int(math.Round(row.Last * float64(n))), Interval: n, Judged: n, Level: row.Own, Others: float64(f.Proof.Rest().Times[0]) / 1e6}
 	f.Proof.SetLate(f.Evidence)
 	f.Step = []finding.Part{{Name: "own work", Time: ns(row.Own)}, {Name: "collectives and waits", Time: ns(max(v.StepTime-row.Own, 0))}}
-	f.NotKnown = []string{"whether it lasts: " + strconv.Itoa(n) + " steps were compared. To find out, record " + needed[reasonTooFewSteps]}
+	were := "were"
+	if n == 1 {
+		were = "was"
+	}
+	f.NotKnown = []string{"whether it lasts: " + display.Plural(n, "step") + " " + were + " compared. To find out, record " + needed[reasonTooFewSteps]}
 	return f
 }

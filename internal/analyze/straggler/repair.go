@@ -117,12 +117,12 @@ func repairTransfer(group int, of func(s int, t float64) float64) repair {
 
 // families returns sets of groups that should have equal transfer times: their names differ only in the last
 // number, they have the same number of members, and they share no rank. Names may be only numbers, so groups of
-// another purpose are known by the last two.
+// another purpose are known by the last two. The messages of two ranks are no transfers of a group.
 func (g *graph) families() (out [][]int) {
 	prefix := func(i int) string { return strings.TrimRight(g.groups[i].name, "0123456789") }
 	for i := range g.groups {
 		of := &g.groups[i]
-		if len(of.members) < 2 {
+		if len(of.members) < 2 || strings.HasPrefix(of.name, peerPrefix) {
 			continue
 		}
 		in := slices.IndexFunc(out, func(family []int) bool {

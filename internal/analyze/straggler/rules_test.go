@@ -2,11 +2,14 @@ package straggler_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
+	"github.com/trainspan/trainspan/internal/testkit/findingtest"
 )
 
 // ruled is a job without noise: the milliseconds that each rank spends in each step before a collective of
@@ -135,6 +138,9 @@ func TestRules(t *testing.T) {
 		"no input gains 8 %":                            {ruled{ranks: 4, forward: fast, input: constant(8.4)}, finding.Fine, nil, ""},
 		"balance gains 6 %":                             {turns(7.1), finding.Imbalance, nil, ""},
 		"balance gains 4 %":                             {turns(4.8), finding.Fine, nil, ""},
+		"a rank has 30 % less work":                     {ruled{ranks: 4, forward: late(100, map[int]float64{3: -30})}, finding.Imbalance, []int{3}, ""},
+		"two ranks of eight have 30 % less work":        {ruled{ranks: 8, forward: late(100, map[int]float64{3: -30, 6: -28})}, finding.Imbalance, []int{3, 6}, ""},
+		"a rank has 15 % less work":                     {ruled{ranks: 4, forward: late(100, map[int]float64{3: -15})}, finding.Fine, nil, ""},
 		"a rank has 95 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 1.5})}, finding.SlowRanks, []int{1}, ""},
 		"a rank has 80 % of what two save":              {ruled{ranks: 6, forward: late(100, map[int]float64{1: 30, 4: 6})}, finding.SlowRanks, []int{1, 4}, ""},
 		"a rank gains 2.5 %":                            {ruled{ranks: 4, forward: late(100, map[int]float64{3: 2.7})}, finding.SlowRanks, []int{3}, ""},
@@ -242,5 +248,27 @@ func TestOneOfTwo(t *testing.T) {
 	}
 	if v := steps(5); v.Kind != finding.Imbalance {
 		t.Errorf("verdict %s, want an imbalance", v.Sentence)
+	}
+}
+
+// TestLessWork: a rank with less work than the others is named with the kind of work and what the others take, also
+// if the times vary.
+func TestLessWork(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for _, sigma := range []float64{0, 2} {
+		v := ruled{ranks: 4, forward: func(r, _ int) float64 {
+			if r == 3 {
+				return 70 + sigma*rng.NormFloat64()
+			}
+			return 100 + sigma*rng.NormFloat64()
+		}}.state().Verdict()
+		e := v.Evidence
+		if v.Kind != finding.Imbalance || !slices.Equal(v.Ranks, []int{3}) || v.Cause != "forward" || e.Affected != e.Judged || math.Abs(e.Level-70) > 1 || math.Abs(e.Others-100) > 1 ||
+			!strings.HasPrefix(v.Sentence, "Rank 3 has less work than the others, ") || strings.Contains(v.Next, "garbage") {
+			t.Errorf("varying by %v ms: %s, %+v, next %q; want rank 3 with 70 ms in forward instead of 100 ms in all steps", sigma, v.Sentence, e, v.Next)
+		}
+		if bad := findingtest.CheckVerdict(v); len(bad) > 0 {
+			t.Errorf("the verdict breaks rules: %q", bad)
+		}
 	}
 }

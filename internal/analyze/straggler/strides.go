@@ -23,7 +23,7 @@ const (
 // sharedName is a name that several process groups have.
 type sharedName struct {
 	size  int
-	ranks []int       // by index, in order
+	ranks []int       // by index, in order; -1 for a rank that is not judged
 	took  [][]int64   // by place in ranks: the durations of the collectives of a step
 	left  []leaving   // by place in ranks
 	sums  []int64     // by stride: of the shortest durations
@@ -46,9 +46,9 @@ func (g *graph) findStrides() meet.Strides {
 			n = &sharedName{size: of.size, sums: make([]int64, of.parts+1), apart: make([][]float64, of.parts+1)}
 			names[of.shared] = n
 		}
-		n.ranks = append(n.ranks, of.members...)
-		n.took = append(n.took, make([][]int64, len(of.members))...)
-		n.left = append(n.left, make([]leaving, len(of.members))...)
+		n.ranks = append(n.ranks, of.users...)
+		n.took = append(n.took, make([][]int64, len(of.users))...)
+		n.left = append(n.left, make([]leaving, len(of.users))...)
 	}
 	if len(names) == 0 || g.st.windowed {
 		return nil
@@ -58,6 +58,9 @@ func (g *graph) findStrides() meet.Strides {
 		rd.round()
 		for name, n := range names {
 			for i, r := range n.ranks {
+				if r < 0 {
+					continue
+				}
 				n.took[i], n.left[i] = n.took[i][:0], leaving{before: n.left[i].last}
 				rd.programs[r].eachCollective(func(pc *piece, end int64) {
 					if g.groups[g.gid[r][pc.group]].shared == name {
@@ -127,17 +130,23 @@ func (l *leaving) add(end int64) {
 	l.last = max(l.last, end)
 }
 
-// shortest returns the sum of the shortest durations of the group of which the given rank is the first.
+// shortest returns the sum of the shortest durations of the group of which the given rank is the first. It is over the
+// judged members.
 func (n *sharedName) shortest(first, by int) (sum int64) {
-	for k := range n.took[first] {
+	for k := 0; ; k++ {
 		least := int64(math.MaxInt64)
 		for i := first; i < first+by*n.size; i += by {
+			if n.ranks[i] < 0 {
+				continue
+			}
 			if k >= len(n.took[i]) {
 				return sum
 			}
 			least = min(least, n.took[i][k])
 		}
+		if least == math.MaxInt64 {
+			return 0 // no member is judged
+		}
 		sum += least
 	}
-	return sum
 }

@@ -184,12 +184,23 @@ func (j *job) imbalance(e [][]float64, gain float64) *finding.Finding {
 	if most := slices.Max(last); !follows && (len(j.ranks) > 2 && 2*most > n || 4*most > 3*n) {
 		return nil
 	}
-	cause := finding.CauseWork
-	if !follows {
-		cause = j.unevenKinds()
+	var less []int
+	if 2*n < j.rounds() {
+		less = j.withLessWork(e, gain)
 	}
-	f := j.finding(finding.Imbalance, nil, cause, gain)
+	cause, sign := finding.CauseWork, 1.0
+	if len(less) > 0 {
+		sign = -1
+	}
+	if !follows {
+		cause = j.unevenKinds(sign)
+	}
+	f := j.finding(finding.Imbalance, less, cause, gain)
 	f.Pattern = finding.MostSteps
+	if len(less) > 0 {
+		j.compareWork(f, e, less)
+		return f
+	}
 	if 2*n < j.rounds() {
 		f.Pattern = finding.SingleSteps
 	}
@@ -198,9 +209,52 @@ func (j *job) imbalance(e [][]float64, gain float64) *finding.Finding {
 	return f
 }
 
+// withLessWork returns the ranks of a role whose constant lack of work is at least half of what balance gains: no
+// rank is late then, but the others would be faster with a part of their work on these ranks.
+func (j *job) withLessWork(e [][]float64, gain float64) (less []int) {
+	for _, role := range j.roles {
+		least, sum := 0.0, 0.0
+		for _, r := range role {
+			if e[r] != nil {
+				least = min(least, stats.Mean(e[r]))
+			}
+		}
+		less = less[:0]
+		for _, r := range role {
+			if e[r] != nil && stats.Mean(e[r]) < least/2 {
+				less, sum = append(less, r), sum-stats.Mean(e[r])
+			}
+		}
+		if sum/float64(len(role)) >= finding.CostOf(gain)*j.typical()/2 {
+			return less
+		}
+	}
+	return nil
+}
+
+// compareWork fills the evidence of ranks with less work: in how many rounds all of them have less, and how long
+// these ranks and the others work.
+func (j *job) compareWork(f *finding.Finding, e [][]float64, less []int) {
+	f.Evidence = &finding.Evidence{Interval: j.rounds(), Judged: j.rounds()}
+	var own, others []float64
+	for s := range j.rounds() {
+		if !slices.ContainsFunc(less, func(r int) bool { return e[r][s] > -leastBalance/2*j.typical() }) {
+			f.Evidence.Affected++
+		}
+		for _, r := range j.roles[j.roleOf[less[0]]] {
+			if d := float64(j.own[j.stepIndex(j.from+s, r)]); slices.Contains(less, r) {
+				own = append(own, d)
+			} else {
+				others = append(others, d)
+			}
+		}
+	}
+	f.Evidence.Level, f.Evidence.Others = stats.Mean(own)/1e3, stats.Mean(others)/1e3
+}
+
 // unevenKinds returns what the kinds of work with the most excess of the slowest rank in each round have in
-// common.
-func (j *job) unevenKinds() string {
+// common. With sign -1 it is that of the kinds of which the rank with the least work lacks most.
+func (j *job) unevenKinds(sign float64) string {
 	var parts [rows]float64
 	all := j.without(nil)
 	for row := range rows {
@@ -211,7 +265,7 @@ func (j *job) unevenKinds() string {
 			for s, m := range all.medians(row, role) {
 				most := 0.0
 				for _, r := range list {
-					most = max(most, float64(j.row[row][j.stepIndex(j.from+s, r)])-m)
+					most = max(most, sign*(float64(j.row[row][j.stepIndex(j.from+s, r)])-m))
 				}
 				parts[row] += most
 			}
