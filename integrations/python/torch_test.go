@@ -253,6 +253,7 @@ func TestTorchLoops(t *testing.T) {
 		"long":                      {117, 3, 3, 6, 246, 117, 117, 117, 132, 6},
 		"same_iterator":             {12, 1, 2, 4, 32, 12, 12, 12, 16, 1},
 		"same_loop":                 {12, 1, 4, 2, 32, 12, 12, 12, 17, 1},
+		"scalars":                   {40, 1, 0, 0, 80, 40, 40, 40, 41, 1},
 		"statistics":                {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)

@@ -47,7 +47,7 @@ def _dataloader(module):
     wait = hooks.delayed("data", cls.__next__)
     loop, here, end, recorded = hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
     slots, clock, event = _ring.slots, _ring.clock, _ring.event
-    n, start_up, Tensor = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"].Tensor
+    n, start_up = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up
 
     @quiet
     def begin(iterator, feeds):
@@ -119,7 +119,7 @@ def _dataloader(module):
                     loop.now_and_then()
                 batch = wait(self)
                 new[2] = clock()
-                loop.samples = batch.size(0) if type(batch) is Tensor else samples(batch)
+                loop.samples = samples(batch)
                 loop.work = 0
                 return batch
             except BaseException as e:

@@ -207,6 +207,12 @@ def skip():
             optimizer.step()
 
 
+def scalars():
+    """Trains on batches without a dimension."""
+    for i in DataLoader(torch.arange(40), batch_size=None):
+        train(*data[i % 32])
+
+
 def late_step():
     """Accumulates gradients. The last step is after the last batch."""
     for i, (x, y) in enumerate(loader):
