@@ -529,8 +529,8 @@ class Loop:
                 self.feeder, self.epoch_from, self.evaluates = id(iterator), self.step, False
                 self.start("epoch")
 
-    def got(self, iterator, batch):
-        """Called when a batch has come."""
+    def got(self, iterator, samples):
+        """Called when a batch has come, of so many samples."""
         if id(iterator) not in self.passes:
             self.follow(iterator, id(iterator))
         self.source = id(iterator)
@@ -541,7 +541,7 @@ class Loop:
         if not self.is_open:
             self.open(True)
         self.came = _ring.now()
-        self.samples = samples(batch)
+        self.samples = samples
 
     def follow(self, iterator, key):
         self.passes[key] = weakref.ref(iterator, self.note)
@@ -587,17 +587,3 @@ class Loop:
 
 def _nobody():
     return None
-
-
-_HOLDERS = frozenset((list, tuple, dict))
-
-
-def samples(batch):
-    """Returns the length of the first tensor of a batch, or 0."""
-    try:
-        while type(batch) in _HOLDERS:
-            batch = next(iter(batch.values())) if type(batch) is dict else batch[0]
-        size = batch.size(0)
-        return size if type(size) is int and 0 <= size < 1 << 62 else 0
-    except Exception as e:
-        return passing(e) or 0

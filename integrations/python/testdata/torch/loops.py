@@ -283,8 +283,23 @@ class Batch:
     def __init__(self, rows):
         self.x, self.y = torch.utils.data.default_collate(rows)
 
-    def size(self, _):
-        return 1.5
+    def size(self, of):
+        sys.exit("size of a batch was called with %r" % of)
+
+
+class Rows(torch.Tensor):
+    """A batch that is a tensor with functions of the program."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.size:
+            sys.exit("size of a tensor of the program was called with %r" % args[1:])
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def own_tensors():
+    for x in DataLoader(data, batch_size=8, collate_fn=lambda rows: torch.stack([x for x, _ in rows]).as_subclass(Rows)):
+        train(x.as_subclass(torch.Tensor), random_batch()[1])
 
 
 def long():
