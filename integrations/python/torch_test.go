@@ -236,6 +236,7 @@ func TestTorchLoops(t *testing.T) {
 		"one_batch":                 {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
 		"evaluate_with_gradients":   {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
 		"teacher":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
 		"acts":                      {6, 0, 0, 0, 18, 6, 6, 6, 0, 0},
@@ -339,6 +340,22 @@ func TestTorchLoops(t *testing.T) {
 	}
 	if len(loops) > 0 {
 		t.Errorf("loops %v did not run", slices.Sorted(maps.Keys(loops)))
+	}
+}
+
+// TestTorchWithoutSteps checks that programs work the same if no step is
+// recorded: iterations are off, or everything, or there is no ring buffer.
+func TestTorchWithoutSteps(t *testing.T) {
+	for _, env := range []string{"TRAINSPAN_WITHOUT=iteration", "TRAINSPAN_ONLY=data,forward", "DFTRACER_ENABLE=0", "TRAINSPAN_RING=/dev/null"} {
+		t.Run(env, func(t *testing.T) {
+			j := newTorchJob(t, "loops.py", "chunks", "plain", "stop_early", "long", "same_iterator", "acts")
+			j.Env = append(j.Env, env)
+			for line := range strings.Lines(j.run(t)) {
+				if f := strings.Fields(line); len(f) != 3 || f[2] != "0" {
+					t.Errorf("program printed %q, want a loop and 0", line)
+				}
+			}
+		})
 	}
 }
 

@@ -33,6 +33,7 @@ _NAMES = {
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"), "acts": ("rollout", "rollout"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
+_NO_STACK = ((),)
 _PHASES = {"evaluated": "evaluation", "acts": "rollout"}  # those of other spans have their names
 # The words of a step: the wait before it, and its phases.
 PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
@@ -89,6 +90,7 @@ class Loop:
         self.quick = 0          # the same if the program's own spans need no check, and of it
         self.frame = None       # the words of the open step in the ring buffer
         self.top = None         # its token: the last in the stack of its thread, if no span is open inside of it
+        self.stack = _NO_STACK  # that stack: its last element is never None
         self.zeroed = None      # those in which the word of zero_grad is used
         self.flow = 0           # the iterator of an ordinary iteration, until something unusual happens
         self.trained = False    # a backward or an optimizer step was seen
