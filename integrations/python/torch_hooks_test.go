@@ -29,6 +29,15 @@ func TestTorchHarmless(t *testing.T) {
 	}
 }
 
+// TestTorchOwnErrors checks that an error in any function of the client does not
+// reach the program.
+func TestTorchOwnErrors(t *testing.T) {
+	out, n := newTorchJob(t, "faults.py").run(t), 0
+	if _, err := fmt.Sscanf(out, "%d functions\n", &n); err != nil || n < 80 {
+		t.Errorf("it printed\n%s\nwant one line, with 80 functions or more", out)
+	}
+}
+
 // TestTorchTracebacks checks that errors of the program are the same as without
 // the hooks, and that their tracebacks have no frame of the client.
 func TestTorchTracebacks(t *testing.T) {

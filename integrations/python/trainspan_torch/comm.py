@@ -330,8 +330,8 @@ def _hooks(module):
         return lambda args: under_way and ends(args)
 
     @quiet
-    def follow(made, backend):
-        group = made[0] if isinstance(made, tuple) else made
+    def follow(made, args, kwargs):
+        backend, group = kwargs["backend"] if "backend" in kwargs else args[3], made[0] if isinstance(made, tuple) else made
         # For a device only after a test there.
         if hasattr(group, "register_pre_hook") and str(backend).lower() == "gloo":
             ref = weakref.ref(group)
@@ -344,7 +344,7 @@ def _hooks(module):
     def _new_process_group_helper(*args, **kwargs):
         try:
             made = make(*args, **kwargs)
-            follow(made, kwargs["backend"] if "backend" in kwargs else args[3])
+            follow(made, args, kwargs)
             return made
         except BaseException as e:
             unframed(e)

@@ -267,7 +267,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                 outer, bit, token = here.inside, 0, None
                 if outer.busy or _compiling() or loop.inside(busy):
                     if loop.captured is not None and inside & (IN_BACKWARD | IN_STEP):
-                        loop.captured[name, id(args[0])] = weakref.ref(args[0]) if inside == IN_STEP else None
+                        optimizer = args[0] if inside == IN_STEP else None
+                        loop.captured[id(optimizer)] = None if optimizer is None else weakref.ref(optimizer)
                     return impl(*args, **kwargs)
                 lines = loop.lines
                 if lines is not None:
@@ -463,18 +464,20 @@ def _autograd(module):
         replace(module, name, watch(delayed("backward", getattr(module, name))))
 
 
+def _stepped(args):
+    """Called when the optimizer args[0] has made a step."""
+    try:
+        _loop.stepped += 1
+        _loop.updated(args[0])
+    except Exception as e:
+        passing(e)
+
+
 def _optimizer(module):
     cls, loop = module.Optimizer, _loop
 
-    def stepped(args):
-        try:
-            loop.stepped += 1
-            loop.updated(args[0])
-        except Exception as e:
-            passing(e)
-
     # The closure of a step may run forward, backward and other steps.
-    quick_step = _quick(TRAINED | FORWARD, TRAINED | FORWARD | IN_STEP, TRAINED | FORWARD | STEPPED, stepped)
+    quick_step = _quick(TRAINED | FORWARD, TRAINED | FORWARD | IN_STEP, TRAINED | FORWARD | STEPPED, _stepped)
 
     def quick_zero(look, at):
         until, clock, impl = at + 1, _ring.clock, None
@@ -503,7 +506,7 @@ def _optimizer(module):
 
         return call, put
 
-    step = _phase("optimizer", 4, STEP, IN_STEP, lambda _: loop.here(True) and loop.trains(), quick_step, None, None, stepped)
+    step = _phase("optimizer", 4, STEP, IN_STEP, lambda _: loop.here(True) and loop.trains(), quick_step, None, None, _stepped)
     zero_grad = _phase("zero_grad", 1, ZERO, 0, lambda _: loop.here(), quick_zero)(cls.zero_grad)
     made = cls.__init__
 
@@ -546,7 +549,7 @@ def _scaler(module):
             before = loop.stepped
             result = impl(self, optimizer, *args, **kwargs)
             if loop.stepped == before and not loop.by_batch:
-                loop.updated(optimizer)
+                _stepped((optimizer,))
             return result
         except BaseException as e:
             unframed(e)
@@ -621,8 +624,7 @@ def _graphs(module):
             _ring.end(token)
         for optimizer in optimizers:
             if optimizer() is not None:
-                loop.stepped += 1
-                loop.updated(optimizer())
+                _stepped((optimizer(),))
 
     replace(cls, "capture_begin", capture_begin)
     replace(cls, "capture_end", capture_end)

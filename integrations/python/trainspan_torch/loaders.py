@@ -69,19 +69,27 @@ def _dataloader(module):
             return passing(e) or 0
 
     @quiet
-    def begin(iterator, feeds):
+    def begin(iterator):
+        """Returns whether the training asks for the batch, and the token of the wait."""
+        feeds = loop.here()
         if feeds:
             _asked(iterator)
         elif loop.helper:
-            return None
-        return None if not recorded or feeds and loop.checking and loop.foreign(n) else _ring.start(n)
+            return feeds, None
+        return feeds, None if not recorded or feeds and loop.checking and loop.foreign(n) else _ring.start(n)
 
-    def failed(iterator, error, token, feeds, began=0):
+    @quiet
+    def came(iterator, batch):
+        start_up.came(True)
+        loop.got(iterator, samples(batch))
+
+    @quiet
+    def failed(iterator, error, token, feeds, step=None):
         args = {} if feeds else {"background": 1}
         if isinstance(error, StopIteration):
             args["end_of_data"] = 1
-        if began:
-            event(n, began, _ring.now(), args)
+        if step is not None:
+            event(n, loop.unfed(step), _ring.now(), args)
         end(token, args)
         if feeds:
             start_up.came(True)
@@ -98,8 +106,7 @@ def _dataloader(module):
                 lines.enter("fetch.iter", (self,))
             try:
                 inside.busy = 1
-                feeds = loop.here()
-                token = begin(self, feeds)
+                feeds, token = begin(self) or (False, None)
                 batch = wait(self)
             except BaseException as e:
                 failed(self, e, token, feeds)
@@ -110,8 +117,7 @@ def _dataloader(module):
             if lines is not None:
                 lines.leave("fetch.iter")
             if feeds:
-                start_up.came(True)
-                loop.got(self, samples(batch))
+                came(self, batch)
             return batch
         except BaseException as e:
             unframed(e)
@@ -145,7 +151,7 @@ def _dataloader(module):
                 if new is None and isinstance(e, StopIteration):  # the region is full
                     return look(self)
                 if loop.frame is new:
-                    failed(self, e, None, True, loop.unfed(new))
+                    failed(self, e, None, True, new)
                 raise
         except BaseException as e:
             unframed(e)

@@ -297,6 +297,7 @@ class Loop:
             return True
         return self.step > self.epoch_from if self.source == self.feeder else self.source in self.trusted
 
+    @quiet
     def now_and_then(self):
         if self.checking or not self.step & RARELY:
             self.check()
@@ -416,6 +417,7 @@ class Loop:
         """Called when the current batch is used for other work than training."""
         self.evaluated, self.last = True, -1 if self.last else 0
 
+    @quiet
     def judged(self):
         """Called when a forward outside of any iteration has ended, and with it an evaluation
         whose loader has no more batches."""
@@ -440,6 +442,7 @@ class Loop:
             self.quick = 0
         return self.tokens["evaluation"] is not None
 
+    @quiet
     def arm(self, optimizer):
         """Called when an optimizer is created."""
         self.start_up.other()
