@@ -18,7 +18,7 @@ import (
 // TestTorchHarmless checks the state that the hooks must not change, with and
 // without them.
 func TestTorchHarmless(t *testing.T) {
-	for name, env := range map[string]string{"on": "TRAINSPAN_TORCH=1", "off": "TRAINSPAN_TORCH=0"} {
+	for name, env := range map[string]string{"on": "TRAINSPAN_TORCH=1", "off": "TRAINSPAN_TORCH=0", "not recorded": "DFTRACER_ENABLE=0"} {
 		t.Run(name, func(t *testing.T) {
 			j := newTorchJob(t, "harmless.py")
 			j.Env = append(j.Env, env)
