@@ -231,6 +231,7 @@ func TestTorchLoops(t *testing.T) {
 		"stop_early":                {4, 2, 0, 0, 8, 4, 4, 4, 6, 2},
 		"batch_ahead":               {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"no_loader":                 {5, 0, 0, 2, 12, 5, 5, 5, 0, 0},
+		"no_peers":                  {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"two_optimizers":            {4, 0, 0, 0, 16, 8, 8, 8, 0, 0},
 		"accumulate":                {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
 		"one_batch":                 {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
@@ -291,6 +292,9 @@ func TestTorchLoops(t *testing.T) {
 			if got, want := tr.count["rollout/rollout"], map[string]int{"acts": 6}[f[0]]; got != want {
 				t.Errorf("%d of rollout/rollout, want %d", got, want)
 			}
+			if got, want := tr.count["startup/rendezvous"], map[string]int{"no_peers": 1}[f[0]]; got != want {
+				t.Errorf("%d of startup/rendezvous, want %d", got, want)
+			}
 			for i, s := range tr.named(iteration) {
 				if s.args["step"] != strconv.Itoa(i) {
 					t.Errorf("iteration %d has step %s, want the same", i, s.args["step"])
@@ -332,8 +336,8 @@ func TestTorchLoops(t *testing.T) {
 				}
 			}
 			for _, s := range tr.spans {
-				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") {
-					t.Errorf("%s is not below ai_root/ai_root", s.name)
+				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") || s.below("startup/rendezvous") {
+					t.Errorf("%s is not below ai_root/ai_root, or below startup/rendezvous", s.name)
 				}
 			}
 		})

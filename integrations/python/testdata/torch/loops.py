@@ -277,6 +277,15 @@ def tried():
         optimizer.step()
 
 
+def no_peers():
+    """Trains alone when the ranks cannot find each other."""
+    try:
+        torch.distributed.init_process_group("gloo", init_method="unknown://")
+    except RuntimeError:
+        for x, y in loader:
+            train(x, y)
+
+
 class Batch:
     """A batch whose size is not its number of samples."""
 
