@@ -168,8 +168,9 @@ def wrap(fn, before, after, here):
             if inside.busy:
                 return fn(*args, **kwargs)
             token = result = None
-            if _loop.lines is not None:
-                _loop.lines.lost()
+            lines = _loop.lines  # another thread may set it to None
+            if lines is not None:
+                lines.lost()
             try:
                 inside.busy = 1
                 try:
@@ -266,9 +267,10 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
             try:
                 outer, bit, token = here.inside, 0, None
                 if outer.busy or _compiling() or loop.inside(busy):
-                    if loop.captured is not None and inside & (IN_BACKWARD | IN_STEP):
+                    captured = loop.captured
+                    if captured is not None and inside & (IN_BACKWARD | IN_STEP):
                         optimizer = args[0] if inside == IN_STEP else None
-                        loop.captured[id(optimizer)] = None if optimizer is None else weakref.ref(optimizer)
+                        captured[id(optimizer)] = None if optimizer is None else weakref.ref(optimizer)
                     return impl(*args, **kwargs)
                 lines = loop.lines
                 if lines is not None:
@@ -282,7 +284,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                     value = called(*args, **kwargs)
                 finally:
                     outer.busy = 0
-                    loop.work &= ~bit
+                    if bit:  # only on the training thread
+                        loop.work &= ~bit
                     end(token)
                     if ended is not None:
                         ended()
