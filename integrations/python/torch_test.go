@@ -257,6 +257,8 @@ func TestTorchLoops(t *testing.T) {
 		"same_iterator":             {12, 1, 2, 4, 32, 12, 12, 12, 16, 1},
 		"same_loop":                 {12, 1, 4, 2, 32, 12, 12, 12, 17, 1},
 		"scalars":                   {40, 1, 0, 0, 80, 40, 40, 40, 41, 1},
+		"step_in_backward":          {20, 0, 0, 0, 40, 20, 0, 0, 0, 0},
+		"two_threads":               {12, 0, 0, 0, 24, 12, 12, 12, 0, 0},
 		"statistics":                {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
@@ -298,6 +300,9 @@ func TestTorchLoops(t *testing.T) {
 			for i, s := range tr.named(iteration) {
 				if s.args["step"] != strconv.Itoa(i) {
 					t.Errorf("iteration %d has step %s, want the same", i, s.args["step"])
+				}
+				if first := tr.named(iteration)[0]; s.TID != first.TID {
+					t.Errorf("iteration %d is on thread %d, want %d as the first", i, s.TID, first.TID)
 				}
 				if !s.below("pipeline/train") {
 					t.Errorf("iteration %d is not below pipeline/train", i)

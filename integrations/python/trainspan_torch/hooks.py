@@ -470,8 +470,11 @@ def _autograd(module):
 def _stepped(args):
     """Called when the optimizer args[0] has made a step."""
     try:
-        _loop.stepped += 1
-        _loop.updated(args[0])
+        if get_ident() == _loop.thread:
+            _loop.stepped += 1
+            _loop.updated(args[0])
+        else:
+            _loop.updated_beside(args[0])
     except Exception as e:
         passing(e)
 

@@ -10,6 +10,7 @@ pass of an iterator over its loader. Steps and epochs count from 0 in every proc
 """
 
 import atexit
+import collections
 import functools
 import itertools
 import os
@@ -128,7 +129,8 @@ class Loop:
         self.captured = None    # of the graph that is being captured: its optimizers, or empty
         self.lines = None       # the code, while steps are sampled
         self.code.reset()
-        self.gone = 0           # time of the deletion of an iterator, by the clock of the ring buffer; 0 when it is processed
+        self.gone = 0           # time of the deletion of an iterator or a step of another thread, by the clock of the ring buffer; 0 when it is processed
+        self.beside = collections.deque()  # references to the optimizers of such steps
 
     def here(self, trains=False):
         """Returns whether the caller is the training thread: the first one counts as it until
@@ -479,6 +481,14 @@ class Loop:
             if not self.fed or self.loose > 1:
                 self.open(False)
 
+    def updated_beside(self, optimizer):
+        """Called when an optimizer has made a step on another thread. It is one of the training
+        in its backward: a thread of autograd has made it. The training thread is told when
+        it is in a hook again."""
+        if self.work & IN_BACKWARD and (self.kept or not self.by_batch):
+            self.beside.append(weakref.ref(optimizer))
+            self.note()
+
     def saves(self):
         """Called when a checkpoint is saved, which is not part of the last batch of an
         evaluation."""
@@ -552,8 +562,14 @@ class Loop:
         self.passes[key] = weakref.ref(iterator, self.note)
 
     def went(self):
-        """Ends the passes of deleted iterators, at the time of their deletion."""
+        """Ends the passes of deleted iterators, at the time of their deletion, and takes the
+        steps of other threads into account."""
         at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
+        while self.beside:
+            optimizer = self.beside.popleft()()
+            if optimizer is not None:
+                self.updated(optimizer)
+                self.quicken()
         for key in [key for key, iterator in self.passes.items() if iterator() is None]:
             self.ended(key, at)
         if not self.is_open:

@@ -4,6 +4,7 @@ of each. Each batch has 8 of 32 samples."""
 import itertools
 import multiprocessing
 import sys
+import threading
 
 import torch
 import torch.nn as nn
@@ -294,6 +295,41 @@ class Batch:
 
     def size(self, of):
         sys.exit("size of a batch was called with %r" % of)
+
+
+def there(f, *args):
+    thread = threading.Thread(target=f, args=args)
+    thread.start()
+    thread.join()
+
+
+def step_in_backward():
+    """Makes its steps in backward, on another thread, as with a GPU."""
+
+    def update(gradient):
+        there(optimizer.step)
+        there(optimizer.zero_grad)
+
+    model[0].weight.register_hook(update)
+    for _ in range(20):
+        x, y = random_batch()
+        criterion(model(x), y).backward()
+
+
+def two_threads():
+    """Trains a model on each of two threads."""
+    other = network()
+    of_other = torch.optim.SGD(other.parameters(), lr=0.1)
+
+    def steps():
+        for _ in range(3):
+            of_other.zero_grad()
+            criterion(other(random_batch()[0]), random_batch()[1]).backward()
+            of_other.step()
+
+    for _ in range(12):
+        train(*random_batch())
+        there(steps)
 
 
 class Rows(torch.Tensor):
