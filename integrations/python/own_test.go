@@ -1,6 +1,7 @@
 package python_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
@@ -128,5 +129,74 @@ with ts.span("generate"): time.sleep(0.1)
 	}
 	if got.Steps.Count != 20 || got.Steps.Phases["forward"] == 0 || got.Ledger.Categories["custom.generate"] < 1e8 {
 		t.Errorf("report = %+v, want 20 steps with forward, and at least 0.1 s of custom.generate", got)
+	}
+}
+
+// TestOwnSharedSpan checks that each use of a span has its own start and end if
+// threads or tasks use one object at the same time.
+func TestOwnSharedSpan(t *testing.T) {
+	const threads = `
+entered, leaving = [[threading.Event() for _ in range(3)] for _ in range(2)]
+def work(n):
+    entered[n].set()
+    leaving[n].wait()
+all = [threading.Thread(target=use, args=(n,)) for n in range(3)]
+for n in range(3):
+    all[n].start()
+    entered[n].wait()
+for n in range(3):
+    leaving[n].set()
+    all[n].join()
+`
+	for name, program := range map[string]string{
+		"threads": `
+def use(n):
+    with shared:
+        work(n)
+` + threads,
+		"steps": `
+@ts.step
+def use(n): work(n)
+` + threads,
+		"tasks": `
+async def use(n):
+    await entering[n].wait()
+    async with shared:
+        entering[n + 1].set()
+        await leaving[n].wait()
+    leaving[n + 1].set()
+async def main():
+    global entering, leaving
+    entering, leaving = [[asyncio.Event() for _ in range(4)] for _ in range(2)]
+    all = [asyncio.ensure_future(use(n)) for n in range(3)]
+    entering[0].set()
+    await entering[3].wait()
+    leaving[0].set()
+    await asyncio.gather(*all)
+asyncio.run(main())
+`,
+		"callbacks": `
+def call(f): contextvars.copy_context().run(f)
+for _ in range(3):
+    call(shared.start)
+    call(shared.stop)
+call(shared.stop)
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings := t.TempDir()
+			pyrun.Run(t, rings, "import asyncio, contextvars, threading\nimport trainspan as ts\nshared = ts.span('shared')\n"+program)
+			_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+			all := readTrace(t, traces[0]).spans
+			slices.SortFunc(all, func(a, b *span) int { return cmp.Compare(a.TS, b.TS) })
+			if len(all) != 3 {
+				t.Fatalf("%d spans, want 3", len(all))
+			}
+			for i, s := range all[1:] {
+				if end, before := s.TS+s.Dur, all[i].TS+all[i].Dur; end < before {
+					t.Errorf("span %d ends %d µs before the one that began before it, want after it", i+1, before-end)
+				}
+			}
+		})
 	}
 }
