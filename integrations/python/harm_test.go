@@ -222,6 +222,23 @@ dftracer.get_instance().log_metadata_event("loss", t)
 dftracer.get_instance().log_event("n", "c", 5, 5, {"loss": t})
 with log.timed_span("n", {"loss": t}) as s: s.add_attribute("loss", t)
 `,
+		"batches that it has dropped": `
+import weakref
+from trainspan.dftracer import ai, dft_fn
+class Batch: pass
+class Loader:
+    n = 0
+    def __iter__(self): return self
+    def __next__(self):
+        self.n += 1
+        if self.n == 5: raise StopIteration
+        return Batch()
+for batches in (ai.dataloader.fetch.iter(Loader()), dft_fn("c").iter(Loader())):
+    for batch in batches:
+        of = weakref.ref(batch)
+        del batch
+        assert of() is None, "it is still in memory"
+`,
 		"a thread of C": `
 import _thread, threading, time
 from trainspan.dftracer import ai

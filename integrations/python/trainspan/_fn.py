@@ -131,8 +131,9 @@ def _iterate(node, iterator, names, count_key="count"):
                 else:
                     _ring.event(waits, t + _ring.now() - clock(), _ring.now(), dict(node._extra, **{count_key: count}))
             token = _ring.start(works) if works and on else None
+            values, value = [value], None  # the program alone keeps it in memory
             try:
-                yield value
+                yield values.pop()
             finally:
                 if token is not None:
                     if node.off:
