@@ -200,3 +200,96 @@ call(shared.stop)
 		})
 	}
 }
+
+// TestOwnGenerators checks that a span around a generator function is the time
+// in which it runs, not that of its user, and that it is a generator function.
+func TestOwnGenerators(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, `
+import asyncio, inspect, time
+import trainspan as ts
+@ts.span("plain")
+def plain(n):
+    "Doc."
+    for i in range(n):
+        time.sleep(0.02)
+        try:
+            got = yield i
+        except KeyError:
+            got = "thrown"
+        told.append(got)
+    return "end"
+@ts.span("asynchronous")
+async def asynchronous(n):
+    for i in range(n):
+        await asyncio.sleep(0.02)
+        try:
+            got = yield i
+        except KeyError:
+            got = "thrown"
+        told.append(got)
+@ts.step
+def steps():
+    try:
+        yield from range(3)
+    finally:
+        told.append("closed")
+class Owner:
+    @staticmethod
+    @ts.span("static")
+    def made(): yield from "ab"
+    @ts.span("static")
+    @staticmethod
+    def outer(): yield from "ab"
+@ts.span("fails")
+def fails():
+    yield 1
+    raise ValueError("no")
+assert inspect.isgeneratorfunction(plain) and inspect.isgeneratorfunction(steps) and inspect.isasyncgenfunction(asynchronous)
+assert (plain.__name__, plain.__doc__) == ("plain", "Doc.")
+told = []
+g = plain(3)
+assert next(g) == 0
+time.sleep(0.5)
+assert g.send("sent") == 1 and g.throw(KeyError("x")) == 2
+try: next(g)
+except StopIteration as e: assert e.value == "end"
+assert told == ["sent", "thrown", None], told
+async def main():
+    told.clear()
+    g = asynchronous(3)
+    assert await g.__anext__() == 0
+    time.sleep(0.5)
+    assert await g.asend("sent") == 1 and await g.athrow(KeyError("x")) == 2
+    assert [x async for x in g] == [] and told == ["sent", "thrown", None], told
+    g = asynchronous(3)
+    await g.asend(None)
+    await g.aclose()
+asyncio.run(main())
+told.clear()
+for i in steps():
+    if i == 1: break
+import gc; gc.collect()
+assert told == ["closed"], told
+assert list(Owner.made()) + list(Owner().outer()) == ["a", "b"] * 2
+try: print(list(fails()))
+except ValueError: pass
+`)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+	tr := readTrace(t, traces[0])
+	for name, want := range map[string]int{"span/plain": 4, "span/asynchronous": 5, "span/static": 6, "span/fails": 2, "pipeline/train.iteration": 2} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+	for _, name := range []string{"span/plain", "span/asynchronous"} {
+		for i, s := range tr.named(name)[:3] {
+			if s.Dur < 20_000 || s.Dur > 400_000 {
+				t.Errorf("%s %d takes %d µs, want 20 ms or a little more", name, i, s.Dur)
+			}
+		}
+	}
+	if s := tr.named("span/fails"); len(s) == 2 && (s[0].args["otel.status_code"] != "" || s[1].args["otel.status_code"] != "ERROR") {
+		t.Errorf("spans that fail: %v and %v, want an error in the second one", s[0].args, s[1].args)
+	}
+}

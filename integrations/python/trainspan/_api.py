@@ -4,7 +4,7 @@ import contextvars
 import itertools
 
 from . import _ring, passing, quiet
-from ._fn import _within, _wrap
+from ._fn import _resumed, _within, _wrap, _yields
 
 _on = _ring.wanted  # in a program that is not recorded, spans do nothing
 
@@ -87,6 +87,8 @@ class Span:
             self.__exit__()
 
     def __call__(self, f):
+        if _yields(f):
+            return _resumed(self, f)
         return _wrap(self._n, f, self, (lambda args, kwargs: self._args) if self._args else None)
 
     def add(self, **args):
@@ -113,7 +115,7 @@ class Step(Span):
         return super().__enter__()
 
     def __call__(self, f):
-        return _within(self, f)
+        return _resumed(self, f) if _yields(f) else _within(self, f)
 
 
 class Off:
@@ -159,7 +161,8 @@ def _next(number):
 
 def span(name, **args):
     """Returns a span: `with ts.span("generate", tokens=n):`, or a decorator of a function,
-    async too, or start() and stop() in the callbacks of a trainer. Its arguments are numbers
+    async too, or start() and stop() in the callbacks of a trainer. Of a generator function each
+    time when it runs is a span. Its arguments are numbers
     or text, and add(tokens=n) adds more before its end. The report knows "data", "forward",
     "backward" and "optimizer" as phases of a step, "update" as the last three in one, and
     "compile", "checkpoint" and "evaluation" as work beside the steps; other names are those
