@@ -78,9 +78,10 @@ class Loop:
         self.restore = bool  # called with each backward
         self.reset()
         _ring.slots.stopped = self.slow
-        # Called when an iterator is deleted. It is a builtin function that stores the time: the
-        # deletion may happen anywhere, and an exception of a signal handler in a Python function
-        # would be lost there.
+        # Called when an iterator is deleted, which may happen anywhere: an exception of a signal
+        # handler in a Python function would be lost there. So it is made of builtin functions.
+        # Each call takes the next element of two maps, and so calls setattr(self, "gone",
+        # clock()) and setattr(self, "quick", 0).
         went, quick = itertools.repeat("gone"), itertools.repeat("quick")
         note = zip(map(setattr, itertools.repeat(self), went, iter(_ring.clock, None)), map(setattr, itertools.repeat(self), quick, itertools.repeat(0)))
         self.note = functools.partial(next, note)
