@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/redact"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
@@ -123,7 +124,8 @@ func exception(kvs []attribute.KeyValue) (attrs []attributes.Attr) {
 		case "exception.type":
 			kv.Key = onelogger.ExceptionType
 		case "exception.message":
-			kv.Key, message = onelogger.ExceptionMessage, kv.Value.String()
+			message = redact.Text(kv.Value.String())
+			kv.Key, kv.Value = onelogger.ExceptionMessage, attribute.StringValue(message)
 		case "exception.stacktrace":
 			kv.Key = onelogger.ExceptionTraceback
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/exporters/file"
+	"github.com/trainspan/trainspan/internal/platform/redact"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -31,7 +32,7 @@ func program(t *testing.T, e *file.Exporter) (root, query trace.SpanID) {
 	ctx, r := tracer.Start(context.Background(), "request", at(0), trace.WithAttributes(attribute.Int("n", 1)))
 	_, q := tracer.Start(ctx, "query", at(0))
 	q.AddEvent("row", at(1).(trace.EventOption), trace.WithAttributes(attribute.String("key", "k")))
-	q.RecordError(errors.New("lost"), at(2).(trace.EventOption))
+	q.RecordError(errors.New("lost password=hunter2"), at(2).(trace.EventOption))
 	q.SetStatus(codes.Error, "lost")
 	q.End(at(3).(trace.SpanEndOption))
 	r.SetStatus(codes.Error, "no answer")
@@ -84,7 +85,7 @@ func TestExportSpans(t *testing.T) {
 				t.Errorf("row is %+v, want span %s with the attribute key k", r, query.String())
 			}
 		case "application_error error":
-			want := "lost"
+			want := "lost password=" + redact.Hidden
 			if r.SpanID == root.String() {
 				want = "no answer"
 			}

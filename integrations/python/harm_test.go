@@ -54,12 +54,17 @@ func TestTorchUnderUnusualLimits(t *testing.T) {
 			if c.root && os.Getuid() != 0 {
 				t.Skip("only root may")
 			}
-			j := newTorchJob(t, "./testdata/harm/under.py", name, "testdata/torch/loops.py", "plain")
+			loops := []string{"plain"}
+			if c.none {
+				loops = append(loops, "chunks")
+			}
+			j := newTorchJob(t, "./testdata/harm/under.py", append([]string{name, "testdata/torch/loops.py"}, loops...)...)
 			if c.none {
 				j.readable(t)
 			}
-			if f := strings.Fields(j.run(t)); len(f) != 3 || f[0] != "plain" || f[2] != "0" {
-				t.Errorf("program printed %q, want plain, a result and 0", f)
+			out := j.run(t)
+			if f := strings.Fields(out); len(f) != 3*len(loops) || f[0] != "plain" || f[2] != "0" || f[len(f)-1] != "0" {
+				t.Errorf("program printed %q, want %v, each with a process and 0", out, loops)
 			}
 			rings, err := pyring.Rings(j.rings)
 			if err != nil || len(rings) == 0 != c.none {
@@ -216,6 +221,23 @@ with dft_fn("c", step=t) as f: f.update(args={"loss": t})
 dftracer.get_instance().log_metadata_event("loss", t)
 dftracer.get_instance().log_event("n", "c", 5, 5, {"loss": t})
 with log.timed_span("n", {"loss": t}) as s: s.add_attribute("loss", t)
+`,
+		"batches that it has dropped": `
+import weakref
+from trainspan.dftracer import ai, dft_fn
+class Batch: pass
+class Loader:
+    n = 0
+    def __iter__(self): return self
+    def __next__(self):
+        self.n += 1
+        if self.n == 5: raise StopIteration
+        return Batch()
+for batches in (ai.dataloader.fetch.iter(Loader()), dft_fn("c").iter(Loader())):
+    for batch in batches:
+        of = weakref.ref(batch)
+        del batch
+        assert of() is None, "it is still in memory"
 `,
 		"a thread of C": `
 import _thread, threading, time

@@ -143,6 +143,45 @@ with application() as app, training_loop(train_iterations_start=5) as loop:
 	}
 }
 
+// TestOneLoggerSecrets checks that no output has a secret of an exception's
+// text.
+func TestOneLoggerSecrets(t *testing.T) {
+	rings := t.TempDir()
+	cmd := pyrun.Command(t, rings, strings.Replace(configured, "BATCH", "8", 1)+`
+provider.configure_provider()
+def fails(context):
+    try:
+        with context:
+            raise RuntimeError("no answer of https://u:hunter2@host")
+    except RuntimeError:
+        pass
+with application() as app, training_loop(train_iterations_start=0):
+    fails(training_iteration())
+    fails(checkpoint_save(global_step=1))
+    fails(timed_span("own"))
+    span = provider.recorder.start("by_hand", parent_span=app)
+    provider.recorder.error(span, "bad", ValueError("password=hunter2"))
+    provider.recorder.stop(span)
+`)
+	cmd.Dir = t.TempDir()
+	pyrun.Output(t, cmd)
+	st, _ := importRings(t, pyring.Options{Trace: &dftracer.Options{Compression: dftracer.CompressNone}, Attempt: -1}, rings)
+	for _, f := range st.Files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "no answer of") {
+			t.Errorf("%s has no text of the exceptions", filepath.Base(f))
+		}
+		for l := range strings.Lines(string(text)) {
+			if strings.Contains(l, "hunter2") {
+				t.Errorf("%s has a secret: %s", filepath.Base(f), l)
+			}
+		}
+	}
+}
+
 // TestOneLoggerFunctions checks that functions of the configuration are called
 // when their value is needed, and that their result is recorded.
 func TestOneLoggerFunctions(t *testing.T) {

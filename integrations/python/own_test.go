@@ -1,6 +1,7 @@
 package python_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
@@ -128,5 +129,167 @@ with ts.span("generate"): time.sleep(0.1)
 	}
 	if got.Steps.Count != 20 || got.Steps.Phases["forward"] == 0 || got.Ledger.Categories["custom.generate"] < 1e8 {
 		t.Errorf("report = %+v, want 20 steps with forward, and at least 0.1 s of custom.generate", got)
+	}
+}
+
+// TestOwnSharedSpan checks that each use of a span has its own start and end if
+// threads or tasks use one object at the same time.
+func TestOwnSharedSpan(t *testing.T) {
+	const threads = `
+entered, leaving = [[threading.Event() for _ in range(3)] for _ in range(2)]
+def work(n):
+    entered[n].set()
+    leaving[n].wait()
+all = [threading.Thread(target=use, args=(n,)) for n in range(3)]
+for n in range(3):
+    all[n].start()
+    entered[n].wait()
+for n in range(3):
+    leaving[n].set()
+    all[n].join()
+`
+	for name, program := range map[string]string{
+		"threads": `
+def use(n):
+    with shared:
+        work(n)
+` + threads,
+		"steps": `
+@ts.step
+def use(n): work(n)
+` + threads,
+		"tasks": `
+async def use(n):
+    await entering[n].wait()
+    async with shared:
+        entering[n + 1].set()
+        await leaving[n].wait()
+    leaving[n + 1].set()
+async def main():
+    global entering, leaving
+    entering, leaving = [[asyncio.Event() for _ in range(4)] for _ in range(2)]
+    all = [asyncio.ensure_future(use(n)) for n in range(3)]
+    entering[0].set()
+    await entering[3].wait()
+    leaving[0].set()
+    await asyncio.gather(*all)
+asyncio.run(main())
+`,
+		"callbacks": `
+def call(f): contextvars.copy_context().run(f)
+for _ in range(3):
+    call(shared.start)
+    call(shared.stop)
+call(shared.stop)
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings := t.TempDir()
+			pyrun.Run(t, rings, "import asyncio, contextvars, threading\nimport trainspan as ts\nshared = ts.span('shared')\n"+program)
+			_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+			all := readTrace(t, traces[0]).spans
+			slices.SortFunc(all, func(a, b *span) int { return cmp.Compare(a.TS, b.TS) })
+			if len(all) != 3 {
+				t.Fatalf("%d spans, want 3", len(all))
+			}
+			for i, s := range all[1:] {
+				if end, before := s.TS+s.Dur, all[i].TS+all[i].Dur; end < before {
+					t.Errorf("span %d ends %d µs before the one that began before it, want after it", i+1, before-end)
+				}
+			}
+		})
+	}
+}
+
+// TestOwnGenerators checks that a span around a generator function is the time
+// in which it runs, not that of its user, and that it is a generator function.
+func TestOwnGenerators(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Run(t, rings, `
+import asyncio, inspect, time
+import trainspan as ts
+@ts.span("plain")
+def plain(n):
+    "Doc."
+    for i in range(n):
+        time.sleep(0.02)
+        try:
+            got = yield i
+        except KeyError:
+            got = "thrown"
+        told.append(got)
+    return "end"
+@ts.span("asynchronous")
+async def asynchronous(n):
+    for i in range(n):
+        await asyncio.sleep(0.02)
+        try:
+            got = yield i
+        except KeyError:
+            got = "thrown"
+        told.append(got)
+@ts.step
+def steps():
+    try:
+        yield from range(3)
+    finally:
+        told.append("closed")
+class Owner:
+    @staticmethod
+    @ts.span("static")
+    def made(): yield from "ab"
+    @ts.span("static")
+    @staticmethod
+    def outer(): yield from "ab"
+@ts.span("fails")
+def fails():
+    yield 1
+    raise ValueError("no")
+assert inspect.isgeneratorfunction(plain) and inspect.isgeneratorfunction(steps) and inspect.isasyncgenfunction(asynchronous)
+assert (plain.__name__, plain.__doc__) == ("plain", "Doc.")
+told = []
+g = plain(3)
+assert next(g) == 0
+time.sleep(0.5)
+assert g.send("sent") == 1 and g.throw(KeyError("x")) == 2
+try: next(g)
+except StopIteration as e: assert e.value == "end"
+assert told == ["sent", "thrown", None], told
+async def main():
+    told.clear()
+    g = asynchronous(3)
+    assert await g.__anext__() == 0
+    time.sleep(0.5)
+    assert await g.asend("sent") == 1 and await g.athrow(KeyError("x")) == 2
+    assert [x async for x in g] == [] and told == ["sent", "thrown", None], told
+    g = asynchronous(3)
+    await g.asend(None)
+    await g.aclose()
+asyncio.run(main())
+told.clear()
+for i in steps():
+    if i == 1: break
+import gc; gc.collect()
+assert told == ["closed"], told
+assert list(Owner.made()) + list(Owner().outer()) == ["a", "b"] * 2
+try: print(list(fails()))
+except ValueError: pass
+`)
+	_, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+	tr := readTrace(t, traces[0])
+	for name, want := range map[string]int{"span/plain": 4, "span/asynchronous": 5, "span/static": 6, "span/fails": 2, "pipeline/train.iteration": 2} {
+		if got := tr.count[name]; got != want {
+			t.Errorf("%d of %s, want %d", got, name, want)
+		}
+	}
+	for _, name := range []string{"span/plain", "span/asynchronous"} {
+		for i, s := range tr.named(name)[:3] {
+			if s.Dur < 20_000 || s.Dur > 400_000 {
+				t.Errorf("%s %d takes %d µs, want 20 ms or a little more", name, i, s.Dur)
+			}
+		}
+	}
+	if s := tr.named("span/fails"); len(s) == 2 && (s[0].args["otel.status_code"] != "" || s[1].args["otel.status_code"] != "ERROR") {
+		t.Errorf("spans that fail: %v and %v, want an error in the second one", s[0].args, s[1].args)
 	}
 }

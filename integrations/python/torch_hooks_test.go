@@ -18,7 +18,7 @@ import (
 // TestTorchHarmless checks the state that the hooks must not change, with and
 // without them.
 func TestTorchHarmless(t *testing.T) {
-	for name, env := range map[string]string{"on": "TRAINSPAN_TORCH=1", "off": "TRAINSPAN_TORCH=0"} {
+	for name, env := range map[string]string{"on": "TRAINSPAN_TORCH=1", "off": "TRAINSPAN_TORCH=0", "not recorded": "DFTRACER_ENABLE=0"} {
 		t.Run(name, func(t *testing.T) {
 			j := newTorchJob(t, "harmless.py")
 			j.Env = append(j.Env, env)
@@ -26,6 +26,15 @@ func TestTorchHarmless(t *testing.T) {
 				t.Errorf("it printed %q, want it to end with \"fine\"", out)
 			}
 		})
+	}
+}
+
+// TestTorchOwnErrors checks that an error in any function of the client does not
+// reach the program.
+func TestTorchOwnErrors(t *testing.T) {
+	out, n := newTorchJob(t, "faults.py").run(t), 0
+	if _, err := fmt.Sscanf(out, "%d functions\n", &n); err != nil || n < 80 {
+		t.Errorf("it printed\n%s\nwant one line, with 80 functions or more", out)
 	}
 }
 

@@ -231,11 +231,13 @@ func TestTorchLoops(t *testing.T) {
 		"stop_early":                {4, 2, 0, 0, 8, 4, 4, 4, 6, 2},
 		"batch_ahead":               {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"no_loader":                 {5, 0, 0, 2, 12, 5, 5, 5, 0, 0},
+		"no_peers":                  {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"two_optimizers":            {4, 0, 0, 0, 16, 8, 8, 8, 0, 0},
 		"accumulate":                {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
 		"one_batch":                 {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
 		"evaluate_with_gradients":   {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
 		"teacher":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
 		"acts":                      {6, 0, 0, 0, 18, 6, 6, 6, 0, 0},
@@ -246,6 +248,7 @@ func TestTorchLoops(t *testing.T) {
 		"evaluate_in_training_mode": {8, 2, 2, 8, 32, 8, 8, 8, 22, 6},
 		"skip":                      {8, 2, 0, 0, 16, 6, 6, 6, 10, 2},
 		"late_step":                 {4, 1, 0, 0, 8, 4, 2, 2, 5, 1},
+		"own_tensors":               {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"own_spans":                 {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
 		"two_loaders":               {4, 1, 0, 0, 8, 4, 4, 4, 9, 2},
 		"failing":                   {5, 0, 0, 0, 12, 6, 6, 6, 0, 0},
@@ -253,6 +256,9 @@ func TestTorchLoops(t *testing.T) {
 		"long":                      {117, 3, 3, 6, 246, 117, 117, 117, 132, 6},
 		"same_iterator":             {12, 1, 2, 4, 32, 12, 12, 12, 16, 1},
 		"same_loop":                 {12, 1, 4, 2, 32, 12, 12, 12, 17, 1},
+		"scalars":                   {40, 1, 0, 0, 80, 40, 40, 40, 41, 1},
+		"step_in_backward":          {20, 0, 0, 0, 40, 20, 0, 0, 0, 0},
+		"two_threads":               {12, 0, 0, 0, 24, 12, 12, 12, 0, 0},
 		"statistics":                {2, 0, 0, 0, 4, 2, 2, 2, 5, 1},
 	}
 	j := newTorchJob(t, "loops.py", slices.Sorted(maps.Keys(loops))...)
@@ -288,9 +294,15 @@ func TestTorchLoops(t *testing.T) {
 			if got, want := tr.count["rollout/rollout"], map[string]int{"acts": 6}[f[0]]; got != want {
 				t.Errorf("%d of rollout/rollout, want %d", got, want)
 			}
+			if got, want := tr.count["startup/rendezvous"], map[string]int{"no_peers": 1}[f[0]]; got != want {
+				t.Errorf("%d of startup/rendezvous, want %d", got, want)
+			}
 			for i, s := range tr.named(iteration) {
 				if s.args["step"] != strconv.Itoa(i) {
 					t.Errorf("iteration %d has step %s, want the same", i, s.args["step"])
+				}
+				if first := tr.named(iteration)[0]; s.TID != first.TID {
+					t.Errorf("iteration %d is on thread %d, want %d as the first", i, s.TID, first.TID)
 				}
 				if !s.below("pipeline/train") {
 					t.Errorf("iteration %d is not below pipeline/train", i)
@@ -303,12 +315,12 @@ func TestTorchLoops(t *testing.T) {
 					}
 				}
 			}
-			if f[0] == "long" {
+			if want := map[string]map[string]int{"long": {"8": 2 * 38, "6": 2, "": 39}, "own_tensors": {"8": 4}, "scalars": {"": 40}}[f[0]]; want != nil {
 				samples := make(map[string]int)
 				for _, s := range tr.named(iteration) {
 					samples[s.args["samples"]]++
 				}
-				if want := map[string]int{"8": 2 * 38, "6": 2, "": 39}; !maps.Equal(samples, want) {
+				if !maps.Equal(samples, want) {
 					t.Errorf("samples %v, want %v", samples, want)
 				}
 			}
@@ -329,14 +341,30 @@ func TestTorchLoops(t *testing.T) {
 				}
 			}
 			for _, s := range tr.spans {
-				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") {
-					t.Errorf("%s is not below ai_root/ai_root", s.name)
+				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") || s.below("startup/rendezvous") {
+					t.Errorf("%s is not below ai_root/ai_root, or below startup/rendezvous", s.name)
 				}
 			}
 		})
 	}
 	if len(loops) > 0 {
 		t.Errorf("loops %v did not run", slices.Sorted(maps.Keys(loops)))
+	}
+}
+
+// TestTorchWithoutSteps checks that programs work the same if no step is
+// recorded: iterations are off, or everything, or there is no ring buffer.
+func TestTorchWithoutSteps(t *testing.T) {
+	for _, env := range []string{"TRAINSPAN_WITHOUT=iteration", "TRAINSPAN_ONLY=data,forward", "DFTRACER_ENABLE=0", "TRAINSPAN_RING=/dev/null"} {
+		t.Run(env, func(t *testing.T) {
+			j := newTorchJob(t, "loops.py", "chunks", "plain", "stop_early", "long", "same_iterator", "acts")
+			j.Env = append(j.Env, env)
+			for line := range strings.Lines(j.run(t)) {
+				if f := strings.Fields(line); len(f) != 3 || f[2] != "0" {
+					t.Errorf("program printed %q, want a loop and 0", line)
+				}
+			}
+		})
 	}
 }
 

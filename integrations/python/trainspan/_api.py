@@ -1,9 +1,10 @@
 """Spans, steps and metrics of a program: the functions of `import trainspan as ts`."""
 
+import contextvars
 import itertools
 
-from . import _ring, passing
-from ._fn import _within, _wrap
+from . import _ring, passing, quiet
+from ._fn import _resumed, _within, _wrap, _yields
 
 _on = _ring.wanted  # in a program that is not recorded, spans do nothing
 
@@ -14,21 +15,56 @@ _PHASES = {
 }  # fmt: skip
 
 
-class Span:
-    """A span of the program: `with`, `async with` or a decorator. It can be used several times."""
+# The uses of spans that are used several times at once, in each thread or task: the last one as
+# a list of its span, None after its end, its token and the use before it.
+_uses = contextvars.ContextVar("trainspan.uses", default=None)
 
+
+class Span:
+    """A span of the program: `with`, `async with` or a decorator. It can be used several times,
+    also at the same time by threads and tasks."""
+
+    # _open has the token of the first open use by 0, and each use that began during another
+    # one by its id.
     __slots__ = ("_n", "_args", "_open")
     off = False  # of _wrap
 
     def __init__(self, n, args):
-        self._n, self._args, self._open = n, args, []
+        self._n, self._args, self._open = n, args, {}
 
     def __enter__(self):
-        self._open.append(_ring.start(self._n))
+        token = _ring.start(self._n)
+        if self._open.setdefault(0, token) is not token:
+            before = _uses.get()
+            while before is not None and before[0] is None:
+                before = before[2]
+            use = [self, token, before]
+            self._open[id(use)] = use
+            _uses.set(use)
         return self
 
+    @quiet
+    def _ended(self):
+        """Returns the token of the use that ends: the last one of this thread or task, else the
+        first one, else any, because callbacks may start and stop a span in different
+        tasks."""
+        use = _uses.get()
+        while use is not None and use[0] is not self:
+            use = use[2]
+        if use is None:
+            token = self._open.pop(0, None)
+            if token is not None or not self._open:
+                return token
+            use = self._open.popitem()[1]
+        else:
+            self._open.pop(id(use), None)
+        use[0] = None
+        return use[1]
+
     def __exit__(self, kind=None, error=None, trace=None):
-        token = self._open.pop() if self._open else None
+        token = self._open.pop(0, None) if len(self._open) == 1 else None
+        if token is None and self._open:
+            token = self._ended()
         if kind is None:
             _ring.end(token, self._args)
         elif token is not None:
@@ -51,6 +87,8 @@ class Span:
             self.__exit__()
 
     def __call__(self, f):
+        if _yields(f):
+            return _resumed(self, f)
         return _wrap(self._n, f, self, (lambda args, kwargs: self._args) if self._args else None)
 
     def add(self, **args):
@@ -77,7 +115,7 @@ class Step(Span):
         return super().__enter__()
 
     def __call__(self, f):
-        return _within(self, f)
+        return _resumed(self, f) if _yields(f) else _within(self, f)
 
 
 class Off:
@@ -123,7 +161,8 @@ def _next(number):
 
 def span(name, **args):
     """Returns a span: `with ts.span("generate", tokens=n):`, or a decorator of a function,
-    async too, or start() and stop() in the callbacks of a trainer. Its arguments are numbers
+    async too, or start() and stop() in the callbacks of a trainer. Of a generator function each
+    time when it runs is a span. Its arguments are numbers
     or text, and add(tokens=n) adds more before its end. The report knows "data", "forward",
     "backward" and "optimizer" as phases of a step, "update" as the last three in one, and
     "compile", "checkpoint" and "evaluation" as work beside the steps; other names are those

@@ -86,6 +86,67 @@ def _within(node, f):
     return call
 
 
+def _yields(f):
+    """Returns whether a function is a generator function, also an asynchronous one."""
+    return getattr(getattr(getattr(f, "__func__", f), "__code__", None), "co_flags", 0) & 0x320 in (0x20, 0x200)
+
+
+def _resumed(node, f):
+    """Wraps a generator function in a with statement of a node, each time when it runs: not while
+    the program uses what it has yielded."""
+    if isinstance(f, (staticmethod, classmethod)):
+        return type(f)(_resumed(node, f.__func__))
+    if f.__code__.co_flags & 0x200:
+
+        async def call(*args, **kwargs):
+            g = f(*args, **kwargs)
+            resume, given = g.asend, None
+            try:
+                while True:
+                    with node:
+                        try:
+                            values, given = [await resume(given)], None
+                        except StopAsyncIteration:
+                            return
+                    try:
+                        resume, given = g.asend, (yield values.pop())
+                    except GeneratorExit:
+                        await g.aclose()
+                        raise
+                    except BaseException as e:
+                        resume, given = g.athrow, e
+            except BaseException as e:
+                unframed(e)
+                raise
+
+    else:
+
+        def call(*args, **kwargs):
+            g = f(*args, **kwargs)
+            resume, given = g.send, None
+            try:
+                while True:
+                    with node:
+                        try:
+                            values, given = [resume(given)], None
+                        except StopIteration as e:
+                            return e.value
+                    try:
+                        resume, given = g.send, (yield values.pop())
+                    except GeneratorExit:
+                        g.close()
+                        raise
+                    except BaseException as e:
+                        resume, given = g.throw, e
+            except BaseException as e:
+                unframed(e)
+                raise
+
+    call = _like(call, f)
+    call.__trainspan__ = node._n
+    return call
+
+
 def _awaited(f):
     """Returns whether a function is a coroutine function."""
     return getattr(getattr(f, "__code__", None), "co_flags", 0) & 0x180
@@ -131,8 +192,9 @@ def _iterate(node, iterator, names, count_key="count"):
                 else:
                     _ring.event(waits, t + _ring.now() - clock(), _ring.now(), dict(node._extra, **{count_key: count}))
             token = _ring.start(works) if works and on else None
+            values, value = [value], None  # the program alone keeps it in memory
             try:
-                yield value
+                yield values.pop()
             finally:
                 if token is not None:
                     if node.off:

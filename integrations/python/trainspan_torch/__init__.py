@@ -2,7 +2,7 @@
 
 import sys
 
-from trainspan import environ
+from trainspan import _ring, environ
 
 # The phases, by their names in TRAINSPAN_ONLY and TRAINSPAN_WITHOUT.
 PHASES = (
@@ -26,9 +26,9 @@ def phases():
 
 def install():
     """Returns the functions to call when modules of PyTorch have run, by their names, once in a
-    process; empty if that is switched off."""
+    process; empty if that, or the recording, is switched off."""
     global _installed
-    if _installed or environ.get("TRAINSPAN_TORCH", "1").strip().lower() in ("0", "false", "no", "off"):
+    if _installed or not _ring.wanted or environ.get("TRAINSPAN_TORCH", "1").strip().lower() in ("0", "false", "no", "off"):
         return {}
     _installed = True
     from . import hooks

@@ -247,9 +247,9 @@ def _collective(fn, event, names=None):
             _received.pop(id(work), None)  # of a receive whose result is gone
 
     def after(span, *_):
-        _ring.meta("rank", _c10d.get_rank())
-        _ring.meta("world_size", _c10d.get_world_size())
         _end(span)
+        _ring.meta("rank", _c10d.get_rank())  # raises an error if there is no group
+        _ring.meta("world_size", _c10d.get_world_size())
 
     return hooks.wrap(fn, before, after if sets_up else sent if end else ended, hooks.COMM)
 
@@ -260,13 +260,11 @@ def _batch(module):
 
     def before(args, kwargs):
         ops = args[0] if args else kwargs.get("p2p_op_list")
-        spans = []
+        found = []  # before the first begins: an invalid one raises an error
         for op in ops:
             event = "send" if "send" in op.op.__name__ else "receive"
-            begin = _known(op.group), _bytes(op.tensor), _dtype(op.tensor)
-            peer = _rank(op.peer, None, op.group)
-            spans.append((_begin(event, *begin, True, peer), event == "receive" and (*begin, False, peer)))
-        return spans
+            found.append((event, (_known(op.group), _bytes(op.tensor), _dtype(op.tensor)), _rank(op.peer, None, op.group)))
+        return [(_begin(event, *begin, True, peer), event == "receive" and (*begin, False, peer)) for event, begin, peer in found]
 
     def after(spans, _, __, works):
         for span, _ in reversed(spans):
@@ -330,8 +328,8 @@ def _hooks(module):
         return lambda args: under_way and ends(args)
 
     @quiet
-    def follow(made, backend):
-        group = made[0] if isinstance(made, tuple) else made
+    def follow(made, args, kwargs):
+        backend, group = kwargs["backend"] if "backend" in kwargs else args[3], made[0] if isinstance(made, tuple) else made
         # For a device only after a test there.
         if hasattr(group, "register_pre_hook") and str(backend).lower() == "gloo":
             ref = weakref.ref(group)
@@ -344,7 +342,7 @@ def _hooks(module):
     def _new_process_group_helper(*args, **kwargs):
         try:
             made = make(*args, **kwargs)
-            follow(made, kwargs["backend"] if "backend" in kwargs else args[3])
+            follow(made, args, kwargs)
             return made
         except BaseException as e:
             unframed(e)

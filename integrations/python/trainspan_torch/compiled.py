@@ -11,7 +11,7 @@ from .loop import Loop
 
 
 def _codes(value, seen):
-    """Yields the code of a function or a class, and of the functions in it."""
+    """Adds to seen the code of a function or a class, and of the functions in it."""
     code = value if isinstance(value, types.CodeType) else getattr(value, "__code__", None)
     if isinstance(code, types.CodeType) and code not in seen:
         seen.add(code)

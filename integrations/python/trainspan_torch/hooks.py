@@ -168,8 +168,9 @@ def wrap(fn, before, after, here):
             if inside.busy:
                 return fn(*args, **kwargs)
             token = result = None
-            if _loop.lines is not None:
-                _loop.lines.lost()
+            lines = _loop.lines  # another thread may set it to None
+            if lines is not None:
+                lines.lost()
             try:
                 inside.busy = 1
                 try:
@@ -202,8 +203,6 @@ def replace(owner, name, new):
     setattr(owner, name, new)
 
 
-
-
 def _end(token, args, kwargs, result):
     _ring.end(token)
 
@@ -230,12 +229,12 @@ def _marked(fn, name):
     return call if name in ("forward", "backward", "step") else fn
 
 
-def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, after=None):
+def _phase(phase, part, here, inside, enter, fast, inner=None, ended=None, after=None):
     """Returns a function, watch, that wraps a function to record a phase: PARTS[part], whose
     bit in the loop's work is inside.
 
     enter(args) updates the loop, and returns whether to write a span. look is the slow path.
-    quick(look, at) returns the fast path, which writes two words of a step from at on, and a
+    fast(look, at) returns the fast path, which writes two words of a step from at on, and a
     function that sets what the fast path calls. The fast path calls look if a slot holds an
     enclosing span, such as one of the program, because the phase then needs a slot too. inner
     wraps the function that the slow path calls, and after watch.whole that of both paths. On
@@ -266,8 +265,10 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
             try:
                 outer, bit, token = here.inside, 0, None
                 if outer.busy or _compiling() or loop.inside(busy):
-                    if loop.captured is not None and inside & (IN_BACKWARD | IN_STEP):
-                        loop.captured[name, id(args[0])] = weakref.ref(args[0]) if inside == IN_STEP else None
+                    captured = loop.captured
+                    if captured is not None and inside & (IN_BACKWARD | IN_STEP):
+                        optimizer = args[0] if inside == IN_STEP else None
+                        captured[id(optimizer)] = None if optimizer is None else weakref.ref(optimizer)
                     return impl(*args, **kwargs)
                 lines = loop.lines
                 if lines is not None:
@@ -281,7 +282,8 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
                     value = called(*args, **kwargs)
                 finally:
                     outer.busy = 0
-                    loop.work &= ~bit
+                    if bit:  # only on the training thread
+                        loop.work &= ~bit
                     end(token)
                     if ended is not None:
                         ended()
@@ -298,7 +300,7 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
         wholes.append(whole)
         watched = look
         if recorded:
-            watched, put = quick(look, 6 + 2 * part)
+            watched, put = fast(look, 6 + 2 * part)
             put(plain)
         if _device is not None:
             mark()
@@ -308,13 +310,13 @@ def _phase(phase, part, here, inside, enter, quick, inner=None, ended=None, afte
     return watch
 
 
-def _quick(need, within, then, after=None):
-    """Returns the fast path of a phase, for use as quick in _phase. It applies if the loop's
+def _fast(need, within, then, after=None):
+    """Returns the fast path of a phase, for use as fast in _phase. It applies if the loop's
     work is need, sets it to within during the call, and to then after it. after(args) is called
     if iterations do not last from batch to batch."""
     loop, clock = _loop, _ring.clock
 
-    def quick(look, at):
+    def fast(look, at):
         until, impl = at + 1, None
 
         def put(fn):
@@ -345,7 +347,7 @@ def _quick(need, within, then, after=None):
 
         return call, put
 
-    return quick
+    return fast
 
 
 def _call(watched, plain):
@@ -383,7 +385,7 @@ def _module(module):
         if loop.alone:
             loop.judged()
 
-    def quick(look, at):
+    def fast(look, at):
         until, clock, within, impl = at + 1, _ring.clock, FORWARD | IN_FORWARD, None
 
         def put(fn):
@@ -411,7 +413,7 @@ def _module(module):
 
         return call, put
 
-    watched = _phase("forward", 2, PHASE, IN_FORWARD, enter, quick, None, ended)(delayed("evaluate", delayed("forward", impl)))
+    watched = _phase("forward", 2, PHASE, IN_FORWARD, enter, fast, None, ended)(delayed("evaluate", delayed("forward", impl)))
     watched = delayed("code", watched)
     functools.update_wrapper(watched, impl)
     cls.__call__ = call = _call(watched, impl)
@@ -449,8 +451,8 @@ def _autograd(module):
         if not loop.armed:
             loop.until = _ring.now()
 
-    quick = _quick(FORWARD, TRAINED | FORWARD | IN_BACKWARD, TRAINED | FORWARD)
-    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), quick, follow, ended)
+    fast = _fast(FORWARD, TRAINED | FORWARD | IN_BACKWARD, TRAINED | FORWARD)
+    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), fast, follow, ended)
     gradients.whole = watch.whole
 
     # Torch 2 computes all gradients in one function, 1.13 in two.
@@ -463,20 +465,25 @@ def _autograd(module):
         replace(module, name, watch(delayed("backward", getattr(module, name))))
 
 
+def _stepped(args):
+    """Called when the optimizer args[0] has made a step."""
+    try:
+        if get_ident() == _loop.thread:
+            _loop.stepped += 1
+            _loop.updated(args[0])
+        else:
+            _loop.updated_beside(args[0])
+    except Exception as e:
+        passing(e)
+
+
 def _optimizer(module):
     cls, loop = module.Optimizer, _loop
 
-    def stepped(args):
-        try:
-            loop.stepped += 1
-            loop.updated(args[0])
-        except Exception as e:
-            passing(e)
-
     # The closure of a step may run forward, backward and other steps.
-    quick_step = _quick(TRAINED | FORWARD, TRAINED | FORWARD | IN_STEP, TRAINED | FORWARD | STEPPED, stepped)
+    fast_step = _fast(TRAINED | FORWARD, TRAINED | FORWARD | IN_STEP, TRAINED | FORWARD | STEPPED, _stepped)
 
-    def quick_zero(look, at):
+    def fast_zero(look, at):
         until, clock, impl = at + 1, _ring.clock, None
 
         def put(fn):
@@ -503,8 +510,8 @@ def _optimizer(module):
 
         return call, put
 
-    step = _phase("optimizer", 4, STEP, IN_STEP, lambda _: loop.here(True) and loop.trains(), quick_step, None, None, stepped)
-    zero_grad = _phase("zero_grad", 1, ZERO, 0, lambda _: loop.here(), quick_zero)(cls.zero_grad)
+    step = _phase("optimizer", 4, STEP, IN_STEP, lambda _: loop.here(True) and loop.trains(), fast_step, None, None, _stepped)
+    zero_grad = _phase("zero_grad", 1, ZERO, 0, lambda _: loop.here(), fast_zero)(cls.zero_grad)
     made = cls.__init__
 
     def __init__(self, *args, **kwargs):
@@ -546,7 +553,7 @@ def _scaler(module):
             before = loop.stepped
             result = impl(self, optimizer, *args, **kwargs)
             if loop.stepped == before and not loop.by_batch:
-                loop.updated(optimizer)
+                _stepped((optimizer,))
             return result
         except BaseException as e:
             unframed(e)
@@ -621,8 +628,7 @@ def _graphs(module):
             _ring.end(token)
         for optimizer in optimizers:
             if optimizer() is not None:
-                loop.stepped += 1
-                loop.updated(optimizer())
+                _stepped((optimizer(),))
 
     replace(cls, "capture_begin", capture_begin)
     replace(cls, "capture_end", capture_end)

@@ -4,11 +4,12 @@ import os
 import sys
 from threading import get_ident
 
-from trainspan import _ring, quiet, unframed
+from trainspan import _ring, passing, quiet, unframed
 
 from . import hooks
-from .loop import INSIDE, IN_STEP, IN_WAIT, samples
+from .loop import INSIDE, IN_STEP, IN_WAIT
 
+_HOLDERS = frozenset((list, tuple, dict))
 TRAINS = INSIDE | IN_STEP | 1  # what an iteration has of its bits when it has trained
 
 
@@ -47,22 +48,48 @@ def _dataloader(module):
     wait = hooks.delayed("data", cls.__next__)
     loop, here, end, recorded = hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
     slots, clock, event = _ring.slots, _ring.clock, _ring.event
-    n, start_up, Tensor = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"].Tensor
+    n, start_up, torch = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"]
+    Tensor, alone = torch.Tensor, torch._C.DisableTorchFunction
+
+    def samples(batch):
+        """Returns the length of the first tensor of a batch, or 0. It calls no method of a class
+        of the program."""
+        try:
+            while type(batch) in _HOLDERS:
+                batch = next(iter(batch.values())) if type(batch) is dict else batch[0]
+            if type(batch) is Tensor:
+                size = batch.size(0)
+            elif issubclass(type(batch), Tensor):
+                with alone():
+                    size = Tensor.size(batch, 0)
+            else:
+                return 0
+            return size if type(size) is int and 0 <= size < 1 << 62 else 0
+        except Exception as e:  # a tensor without a dimension
+            return passing(e) or 0
 
     @quiet
-    def begin(iterator, feeds):
+    def begin(iterator):
+        """Returns whether the training asks for the batch, and the token of the wait."""
+        feeds = loop.here()
         if feeds:
             _asked(iterator)
         elif loop.helper:
-            return None
-        return None if not recorded or feeds and loop.checking and loop.foreign(n) else _ring.start(n)
+            return feeds, None
+        return feeds, None if not recorded or feeds and loop.checking and loop.foreign(n) else _ring.start(n)
 
-    def failed(iterator, error, token, feeds, began=0):
+    @quiet
+    def came(iterator, batch):
+        start_up.came(True)
+        loop.got(iterator, samples(batch))
+
+    @quiet
+    def failed(iterator, error, token, feeds, step=None):
         args = {} if feeds else {"background": 1}
         if isinstance(error, StopIteration):
             args["end_of_data"] = 1
-        if began:
-            event(n, began, _ring.now(), args)
+        if step is not None:
+            event(n, loop.unfed(step), _ring.now(), args)
         end(token, args)
         if feeds:
             start_up.came(True)
@@ -79,8 +106,7 @@ def _dataloader(module):
                 lines.enter("fetch.iter", (self,))
             try:
                 inside.busy = 1
-                feeds = loop.here()
-                token = begin(self, feeds)
+                feeds, token = begin(self) or (False, None)
                 batch = wait(self)
             except BaseException as e:
                 failed(self, e, token, feeds)
@@ -91,8 +117,7 @@ def _dataloader(module):
             if lines is not None:
                 lines.leave("fetch.iter")
             if feeds:
-                start_up.came(True)
-                loop.got(self, batch)
+                came(self, batch)
             return batch
         except BaseException as e:
             unframed(e)
@@ -119,14 +144,14 @@ def _dataloader(module):
                     loop.now_and_then()
                 batch = wait(self)
                 new[2] = clock()
-                loop.samples = batch.size(0) if type(batch) is Tensor else samples(batch)
+                loop.samples = samples(batch)
                 loop.work = 0
                 return batch
             except BaseException as e:
                 if new is None and isinstance(e, StopIteration):  # the region is full
                     return look(self)
                 if loop.frame is new:
-                    failed(self, e, None, True, loop.unfed(new))
+                    failed(self, e, None, True, new)
                 raise
         except BaseException as e:
             unframed(e)

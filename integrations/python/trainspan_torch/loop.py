@@ -10,6 +10,7 @@ pass of an iterator over its loader. Steps and epochs count from 0 in every proc
 """
 
 import atexit
+import collections
 import functools
 import itertools
 import os
@@ -33,6 +34,7 @@ _NAMES = {
     "iteration": ("train.iteration", "pipeline"), "evaluation": ("evaluate", "pipeline"), "evaluated": ("evaluate.iteration", "pipeline"), "acts": ("rollout", "rollout"),
     "pass": ("fetch.pass", "dataloader"), "setup": ("setup", "pipeline"),
 }
+_NO_STACK = ((),)
 _PHASES = {"evaluated": "evaluation", "acts": "rollout"}  # those of other spans have their names
 # The words of a step: the wait before it, and its phases.
 PARTS = ("fetch.iter", "dataloader"), ("step.zero_grad", "compute"), ("forward", "compute"), ("backward", "compute"), ("step", "compute")
@@ -76,9 +78,10 @@ class Loop:
         self.restore = bool  # called with each backward
         self.reset()
         _ring.slots.stopped = self.slow
-        # Called when an iterator is deleted. It is a builtin function that stores the time: the
-        # deletion may happen anywhere, and an exception of a signal handler in a Python function
-        # would be lost there.
+        # Called when an iterator is deleted, which may happen anywhere: an exception of a signal
+        # handler in a Python function would be lost there. So it is made of builtin functions.
+        # Each call takes the next element of two maps, and so calls setattr(self, "gone",
+        # clock()) and setattr(self, "quick", 0).
         went, quick = itertools.repeat("gone"), itertools.repeat("quick")
         note = zip(map(setattr, itertools.repeat(self), went, iter(_ring.clock, None)), map(setattr, itertools.repeat(self), quick, itertools.repeat(0)))
         self.note = functools.partial(next, note)
@@ -89,6 +92,7 @@ class Loop:
         self.quick = 0          # the same if the program's own spans need no check, and of it
         self.frame = None       # the words of the open step in the ring buffer
         self.top = None         # its token: the last in the stack of its thread, if no span is open inside of it
+        self.stack = _NO_STACK  # that stack: its last element is never None
         self.zeroed = None      # those in which the word of zero_grad is used
         self.flow = 0           # the iterator of an ordinary iteration, until something unusual happens
         self.trained = False    # a backward or an optimizer step was seen
@@ -126,7 +130,8 @@ class Loop:
         self.captured = None    # of the graph that is being captured: its optimizers, or empty
         self.lines = None       # the code, while steps are sampled
         self.code.reset()
-        self.gone = 0           # time of the deletion of an iterator, by the clock of the ring buffer; 0 when it is processed
+        self.gone = 0           # time of the deletion of an iterator or a step of another thread, by the clock of the ring buffer; 0 when it is processed
+        self.beside = collections.deque()  # references to the optimizers of such steps
 
     def here(self, trains=False):
         """Returns whether the caller is the training thread: the first one counts as it until
@@ -295,6 +300,7 @@ class Loop:
             return True
         return self.step > self.epoch_from if self.source == self.feeder else self.source in self.trusted
 
+    @quiet
     def now_and_then(self):
         if self.checking or not self.step & RARELY:
             self.check()
@@ -414,6 +420,7 @@ class Loop:
         """Called when the current batch is used for other work than training."""
         self.evaluated, self.last = True, -1 if self.last else 0
 
+    @quiet
     def judged(self):
         """Called when a forward outside of any iteration has ended, and with it an evaluation
         whose loader has no more batches."""
@@ -438,6 +445,7 @@ class Loop:
             self.quick = 0
         return self.tokens["evaluation"] is not None
 
+    @quiet
     def arm(self, optimizer):
         """Called when an optimizer is created."""
         self.start_up.other()
@@ -473,6 +481,14 @@ class Loop:
             self.loose += 1
             if not self.fed or self.loose > 1:
                 self.open(False)
+
+    def updated_beside(self, optimizer):
+        """Called when an optimizer has made a step on another thread. It is one of the training
+        in its backward: a thread of autograd has made it. The training thread is told when
+        it is in a hook again."""
+        if self.work & IN_BACKWARD and (self.kept or not self.by_batch):
+            self.beside.append(weakref.ref(optimizer))
+            self.note()
 
     def saves(self):
         """Called when a checkpoint is saved, which is not part of the last batch of an
@@ -529,8 +545,8 @@ class Loop:
                 self.feeder, self.epoch_from, self.evaluates = id(iterator), self.step, False
                 self.start("epoch")
 
-    def got(self, iterator, batch):
-        """Called when a batch has come."""
+    def got(self, iterator, samples):
+        """Called when a batch has come, of so many samples."""
         if id(iterator) not in self.passes:
             self.follow(iterator, id(iterator))
         self.source = id(iterator)
@@ -541,14 +557,20 @@ class Loop:
         if not self.is_open:
             self.open(True)
         self.came = _ring.now()
-        self.samples = samples(batch)
+        self.samples = samples
 
     def follow(self, iterator, key):
         self.passes[key] = weakref.ref(iterator, self.note)
 
     def went(self):
-        """Ends the passes of deleted iterators, at the time of their deletion."""
+        """Ends the passes of deleted iterators, at the time of their deletion, and takes the
+        steps of other threads into account."""
         at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
+        while self.beside:
+            optimizer = self.beside.popleft()()
+            if optimizer is not None:
+                self.updated(optimizer)
+                self.quicken()
         for key in [key for key, iterator in self.passes.items() if iterator() is None]:
             self.ended(key, at)
         if not self.is_open:
@@ -587,17 +609,3 @@ class Loop:
 
 def _nobody():
     return None
-
-
-_HOLDERS = frozenset((list, tuple, dict))
-
-
-def samples(batch):
-    """Returns the length of the first tensor of a batch, or 0."""
-    try:
-        while type(batch) in _HOLDERS:
-            batch = next(iter(batch.values())) if type(batch) is dict else batch[0]
-        size = batch.size(0)
-        return size if type(size) is int and 0 <= size < 1 << 62 else 0
-    except Exception as e:
-        return passing(e) or 0

@@ -39,18 +39,21 @@ def _watch(owner, name, event, *targets, loads=False):
                 return path
 
     def before(args, kwargs):
-        if path_of(args, kwargs) is None:
+        path, token = path_of(args, kwargs), None
+        if path is None:
             return None
         if loop.here() or loads and not loop.helper:
             loop.saves()
-            return start()
-        return None if loads else start_beside()
+            token = start()
+        elif not loads:
+            token = start_beside()
+        return token and (token, path)
 
-    def after(token, args, kwargs, result):
+    def after(began, args, kwargs, result):
+        token, path = began
         if loads and result is not None and not isinstance(result, dict):
             _ring.drop(token)  # data, not a checkpoint
             return
-        path = path_of(args, kwargs)
         out = {"path": path}
         try:
             if os.path.isfile(path):

@@ -2,7 +2,6 @@
 end, when the training thread is known. After the first iteration nothing of this module
 runs."""
 
-import functools
 import json
 from threading import get_ident
 
@@ -109,6 +108,7 @@ class StartUp:
         hooks.replace(owner, name, call)
         self.undo.append(undo)
 
+    @quiet
     def touch(self, begin):
         if self.undo:
             self.built = [self.built[0] if self.built else begin, _ring.clock()]

@@ -10,7 +10,6 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
-	"github.com/trainspan/trainspan/internal/platform/redact"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/telemetry"
 )
@@ -94,8 +93,7 @@ func (v values) explicit(key string) time.Time {
 	return v.timeOf(key, 0)
 }
 
-// exception is an exception of the program, as its records show it. Its text
-// may have a secret.
+// exception is an exception of the program.
 type exception struct{ kind, message, trace string }
 
 func (e *exception) Error() string          { return e.message }
@@ -110,7 +108,7 @@ func (v values) failure() error {
 	}
 	message, _ := v["exception_message"].(string)
 	trace, _ := v["exception_traceback"].(string)
-	return &exception{kind, redact.Text(message), redact.Text(trace)}
+	return &exception{kind, message, trace}
 }
 
 // attrs returns the members of a JSON object in order.

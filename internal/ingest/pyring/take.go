@@ -142,16 +142,21 @@ func (p *process) take(r *ring.Record) {
 	}
 }
 
-// note writes metadata with a time. An exception's message and source line may
-// have a secret.
+// note writes metadata with a time.
 func (p *process) note(name string, r *ring.Record) {
 	args := appendObject(nil, r.Args)
+	hideSecrets(args)
+	tracefile.WriteCustom(p.w, name, fmt.Sprint(r.Start/1000), args...)
+}
+
+// hideSecrets replaces what may be a secret in an exception's message and
+// source line.
+func hideSecrets(args []dftracer.Arg) {
 	for i := range args {
 		if key := args[i].Key; key == onelogger.ExceptionMessage || key == vocab.ExceptionCode {
 			args[i] = dftracer.String(key, redact.Text(tracefile.Str(args[i])))
 		}
 	}
-	tracefile.WriteCustom(p.w, name, fmt.Sprint(r.Start/1000), args...)
 }
 
 // span handles an ended span.
@@ -168,6 +173,9 @@ func (p *process) span(t *thread, n *node, r *ring.Record) {
 		asked -= r.Value
 	}
 	args := p.arguments(n, asked, appendValue(p.args[:0], n, r), r.Args)
+	if r.Failed {
+		hideSecrets(args)
+	}
 	args = place.AppendStatus(args, r.Failed, false, "")
 	if r.ArgsLost {
 		args = append(args, dftracer.Int("args_lost", 1))

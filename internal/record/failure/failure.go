@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
+	"github.com/trainspan/trainspan/internal/platform/redact"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
@@ -54,7 +55,7 @@ func Describe(err error, skip int) *Failure {
 	f.Attrs = []attributes.Attr{
 		attrvalue.String(onelogger.ExceptionType, typeOf(err)),
 		attrvalue.String(onelogger.ExceptionMessage, f.Text),
-		attrvalue.String(onelogger.ExceptionTraceback, cmp.Or(traceback(err), stack(skip+1))),
+		attrvalue.String(onelogger.ExceptionTraceback, cmp.Or(redact.Text(traceback(err)), stack(skip+1))),
 	}
 	return f
 }
@@ -118,14 +119,15 @@ func typeOf(err error) (name string) {
 	return fmt.Sprintf("%T", err)
 }
 
-// Text returns err.Error(), or the Go type of err if that panics.
+// Text returns err.Error() without what looks like a secret, or the Go type of err if that
+// panics.
 func Text(err error) (text string) {
 	defer func() {
 		if recover() != nil {
 			text = fmt.Sprintf("%T", err)
 		}
 	}()
-	return err.Error()
+	return redact.Text(err.Error())
 }
 
 // stack returns the call stack above skip callers, innermost first.

@@ -4,6 +4,7 @@ of each. Each batch has 8 of 32 samples."""
 import itertools
 import multiprocessing
 import sys
+import threading
 
 import torch
 import torch.nn as nn
@@ -207,6 +208,12 @@ def skip():
             optimizer.step()
 
 
+def scalars():
+    """Trains on batches without a dimension."""
+    for i in DataLoader(torch.arange(40), batch_size=None):
+        train(*data[i % 32])
+
+
 def late_step():
     """Accumulates gradients. The last step is after the last batch."""
     for i, (x, y) in enumerate(loader):
@@ -271,14 +278,73 @@ def tried():
         optimizer.step()
 
 
+def no_peers():
+    """Trains alone when the ranks cannot find each other."""
+    try:
+        torch.distributed.init_process_group("gloo", init_method="unknown://")
+    except RuntimeError:
+        for x, y in loader:
+            train(x, y)
+
+
 class Batch:
     """A batch whose size is not its number of samples."""
 
     def __init__(self, rows):
         self.x, self.y = torch.utils.data.default_collate(rows)
 
-    def size(self, _):
-        return 1.5
+    def size(self, of):
+        sys.exit("size of a batch was called with %r" % of)
+
+
+def there(f, *args):
+    thread = threading.Thread(target=f, args=args)
+    thread.start()
+    thread.join()
+
+
+def step_in_backward():
+    """Makes its steps in backward, on another thread, as with a GPU."""
+
+    def update(gradient):
+        there(optimizer.step)
+        there(optimizer.zero_grad)
+
+    model[0].weight.register_hook(update)
+    for _ in range(20):
+        x, y = random_batch()
+        criterion(model(x), y).backward()
+
+
+def two_threads():
+    """Trains a model on each of two threads."""
+    other = network()
+    of_other = torch.optim.SGD(other.parameters(), lr=0.1)
+
+    def steps():
+        for _ in range(3):
+            of_other.zero_grad()
+            criterion(other(random_batch()[0]), random_batch()[1]).backward()
+            of_other.step()
+
+    for _ in range(12):
+        train(*random_batch())
+        there(steps)
+
+
+class Rows(torch.Tensor):
+    """A batch that is a tensor with functions of the program."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.size:
+            sys.exit("size of a tensor of the program was called with %r" % args[1:])
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+def own_tensors():
+    for x in DataLoader(data, batch_size=8, collate_fn=lambda rows: torch.stack([x for x, _ in rows]).as_subclass(Rows)):
+        train(x.as_subclass(torch.Tensor), random_batch()[1])
 
 
 def long():
@@ -324,6 +390,18 @@ def same_loop():
             model.eval()
             with torch.no_grad():
                 criterion(model(x), y)
+
+
+def chunks():
+    """Evaluates without a loader, after an epoch that it has left."""
+    for i, (x, y) in enumerate(DataLoader(many, batch_size=8)):
+        train(x, y)
+        if i == 10:
+            break
+    model.eval()
+    with torch.no_grad():
+        for x in many.tensors[0].split(16):
+            model(x)
 
 
 def statistics():

@@ -1,0 +1,30 @@
+package failure_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/trainspan/trainspan/internal/record/failure"
+)
+
+type traced struct{ error }
+
+func (t traced) ErrorTraceback() string { return "Traceback\nValueError: " + t.Error() }
+
+// TestDescribeHidesSecrets checks that no text of an error in the records has a
+// secret.
+func TestDescribeHidesSecrets(t *testing.T) {
+	err := errors.New("no answer of https://u:hunter2@host")
+	for _, err := range []error{err, traced{err}, failure.Panic{Value: err}} {
+		f := failure.Describe(err, 0)
+		if !strings.HasPrefix(f.Text, "no answer of https://") || strings.Contains(f.Text, "hunter2") {
+			t.Errorf("text is %q, want it without the password", f.Text)
+		}
+		for _, a := range f.Attributes(failure.RecordText(err)) {
+			if text := a.Value.AsString(); strings.Contains(text, "hunter2") {
+				t.Errorf("%s is %q, want it without the password", a.Key, text)
+			}
+		}
+	}
+}
