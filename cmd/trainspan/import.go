@@ -178,6 +178,9 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	}
 	if o.output == "" && opts.Spans == nil {
 		if rundir.Any(paths...) {
+			if noteElsewhere(a, paths) {
+				return nil
+			}
 			a.Printf("nothing is left to import: all data that trainspan run recorded is in its files\n")
 			return nil
 		}

@@ -67,6 +67,18 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 	return done, errors.Join(errs...)
 }
 
+// noteElsewhere reports the starts on other hosts that may have left ring buffers there.
+func noteElsewhere(a *ui.App, paths []string) (found bool) {
+	here := identity.HostName()
+	for _, left := range rundir.Find(paths...) {
+		if r := left.Run; r.Ring != "" && r.Host != "" && r.Host != here {
+			a.Problem("%s: was recorded on %s, where its rings may still have data; import it there; see "+helptopic.InUse, left.Dir, r.Host)
+			found = true
+		}
+	}
+	return found
+}
+
 // importRun writes the ring buffers of one start into its directory.
 func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string, o *importOptions) error {
 	d, err := parseDialect(o.dialect)

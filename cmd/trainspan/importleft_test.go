@@ -121,3 +121,17 @@ func TestImportOfUnreadableRings(t *testing.T) {
 		t.Errorf(`deleted: status %d, output %q, problems %q; want 0, "nothing is left"`, status, out, problems)
 	}
 }
+
+// TestImportOfRingsElsewhere checks that an import does not claim to have all data of a
+// run whose rings may be on another host.
+func TestImportOfRingsElsewhere(t *testing.T) {
+	start := t.TempDir()
+	text := `{"version":1,"state":"running","host":"elsewhere","ring":"/dev/shm/trainspan-gone/rings"}`
+	if err := os.WriteFile(filepath.Join(start, rundir.FileName), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, out, problems := call("trace", "import", start)
+	if status != 1 || out != "" || !strings.Contains(problems, "was recorded on elsewhere") {
+		t.Errorf(`status %d, output %q, problems %q; want 1, none, "was recorded on elsewhere"`, status, out, problems)
+	}
+}
