@@ -234,8 +234,9 @@ type Steps struct {
 	P99          float64 `json:"p99_ms"`
 	Max          float64 `json:"max_ms"`
 	MaxAt        int64   `json:"max_step"`
-	// Trend is the median of the last quarter divided by the median of the first, minus 1.
-	Trend float64 `json:"trend"`
+	// Trend is the median of the last quarter divided by the median of the first, minus 1. It is null if a quarter
+	// has fewer than ten steps, or windows of steps.
+	Trend *float64 `json:"trend"`
 	// Phases holds the time of each phase, mean over ranks and steps, in ms.
 	Phases map[string]float64 `json:"phases_ms,omitempty"`
 	// Wait and Transfer divide the time in collectives, mean over ranks and steps.
@@ -268,7 +269,6 @@ func (s Steps) MarshalJSON() ([]byte, error) {
 		P99    *float64 `json:"p99_ms"`
 		Max    *float64 `json:"max_ms"`
 		MaxAt  *int64   `json:"max_step"`
-		Trend  *float64 `json:"trend"`
 	}{plain: plain(s)})
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
@@ -302,6 +303,24 @@ func TestWindowedDigest(t *testing.T) {
 	v, w := want.Verdict.Rank, have.Verdict.Rank
 	if v.Kind != w.Kind || fmt.Sprint(v.Ranks) != fmt.Sprint(w.Ranks) || v.Cause != w.Cause || math.Abs(v.Evidence.Excess-w.Evidence.Excess) > 0.2 {
 		t.Errorf("%s\nwant %s", w.Sentence, v.Sentence)
+	}
+	// Windows are complete, so a few steps at both ends are left out.
+	near := func(what string, got, want int) {
+		t.Helper()
+		if got < want-3*straggler.WindowSteps || got > want {
+			t.Errorf("%s %d, want %d less at most %d", what, got, want, 3*straggler.WindowSteps)
+		}
+	}
+	near("judged", w.Coverage.Steps, v.Coverage.Steps)
+	near("last step", int(w.Coverage.LastStep), int(v.Coverage.LastStep))
+	near("judged steps of the finding", w.Evidence.Judged, v.Evidence.Judged)
+	near("affected", w.Evidence.Affected, v.Evidence.Affected)
+	if int(w.Coverage.LastStep-w.Coverage.FirstStep)+1 != w.Coverage.Steps || w.Evidence.Every != 0 {
+		t.Errorf("coverage %+v, evidence %+v; want as many steps as from the first to the last, and no distance of affected steps", w.Coverage, w.Evidence)
+	}
+	// There are at least ten windows in a quarter of 4,000 steps.
+	if text := strings.Join(have.Screen(80), "\n"); strings.Contains(text, "in the last quarter") != (l.Steps > 4000) || (have.Steps.Trend != nil) != (l.Steps > 4000) {
+		t.Errorf("trend %v of %d steps:\n%s", have.Steps.Trend, l.Steps, text)
 	}
 	if math.Abs(*have.Goodput-*want.Goodput) > 1e-4 || have.Ledger.Categories.Sum() != want.Ledger.Categories.Sum() ||
 		have.Ledger.Iterations.Kept != want.Ledger.Iterations.Kept || have.Quality.Spans != want.Quality.Spans {

@@ -214,8 +214,8 @@ func (s *screen) steps(r *Report) {
 	}
 	s.head(fmt.Sprintf("STEPS  %d, %d compared: median %s, p99 %s, longest %s (step %d)", st.Count, st.Compared, display.Milliseconds(st.Median), display.Milliseconds(st.P99), display.Milliseconds(st.Max), st.MaxAt))
 	s.leftOut(r)
-	if st.Compared >= 40 {
-		s.line("  %s", trend(st.Trend))
+	if st.Trend != nil {
+		s.line("  %s", trend(*st.Trend))
 	}
 	var parts []string
 	for _, p := range straggler.Phases() {

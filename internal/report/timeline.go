@@ -134,7 +134,8 @@ func (s *steps) steps() Steps {
 	// In a quarter of fewer than ten steps, single steps would dominate.
 	if n := len(s.period) / 4; n >= 10 {
 		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))
-		out.Trend = stats.NearestRank(last, 0.5)/stats.NearestRank(first, 0.5) - 1
+		change := stats.NearestRank(last, 0.5)/stats.NearestRank(first, 0.5) - 1
+		out.Trend = &change
 	}
 	for name, x := range s.phases {
 		if out.Phases == nil {

@@ -152,12 +152,7 @@ func (r *Report) gainsInRun() {
 		if a.Straggler == nil {
 			continue
 		}
-		c := &a.Straggler.Coverage
-		kept[i] = c.Steps
-		if c.WindowSteps > 0 {
-			kept[i] = int(c.LastStep - c.FirstStep + 1)
-		}
-		kept[i] = max(kept[i]-undone[a.Number], 0)
+		kept[i] = max(a.Straggler.Coverage.Steps-undone[a.Number], 0)
 	}
 	more := r.savedByOthers(kept)
 	c := r.Ledger.Categories

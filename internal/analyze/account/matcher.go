@@ -149,9 +149,18 @@ var mostMeetings = 1 << 17
 func newMatcher(all []*attempt, expected int, strides meet.Strides) *matcher {
 	m := &matcher{all: all, answers: make([]answers, len(all))}
 	m.cols = make([][packBlock]int64, max(insideColumns, outsideColumns))
-	ranks := make([][]meet.Group, len(all))
+	// Ranks without records have places in groups, if they are few.
+	n := max(expected, all[len(all)-1].Rank+1)
+	few := all[0].Rank >= 0 && n-len(all) <= MaxMissing
+	if !few {
+		n = len(all)
+	}
+	ranks, at := make([][]meet.Group, n), make([]int, len(all))
 	numbers := make(map[string]uint32)
 	for i, a := range all {
+		if at[i] = i; few {
+			at[i] = a.Rank
+		}
 		ops := make([]uint32, len(a.meets))
 		for k := range a.meets {
 			op := a.meets[k].op
@@ -159,7 +168,7 @@ func newMatcher(all []*attempt, expected int, strides meet.Strides) *matcher {
 				numbers[op] = uint32(len(numbers) + 1)
 			}
 			ops[k] = numbers[op]
-			ranks[i] = append(ranks[i], a.meets[k].of())
+			ranks[at[i]] = append(ranks[at[i]], a.meets[k].of())
 		}
 		m.ops = append(m.ops, ops)
 	}
@@ -170,7 +179,7 @@ func newMatcher(all []*attempt, expected int, strides meet.Strides) *matcher {
 	m.of = make([]matched, len(m.sizes))
 	for i := range all {
 		list := make([]int32, len(all[i].meets))
-		for k, n := range named.Number[i] {
+		for k, n := range named.Number[at[i]] {
 			list[k] = int32(n)
 		}
 		m.groups = append(m.groups, list)

@@ -472,3 +472,35 @@ func TestMessagesOfWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupsOfAMissingRank: pairs of ranks share the name of their groups, and one rank has no records. The waits of
+// the other pairs are known, and those of its partner are not.
+func TestGroupsOfAMissingRank(t *testing.T) {
+	for missing := range 4 {
+		var l account.Ledger
+		l.Expect(4)
+		for rank, line := range []string{"fffa", "faaa", "ffaa", "fffa"} {
+			if rank == missing {
+				continue
+			}
+			j := &timeline{}
+			drawn(j, rank, line, func(s *job.Span) {
+				if s.Name == "all_reduce" {
+					s.Group, s.GroupSize = "tp", 2
+				}
+			})
+			mustAdd(&l, j.b)
+		}
+		want := map[int]int64{0: ns(2)} // by the rank that others wait for
+		if missing < 2 {
+			want = map[int]int64{3: ns(1)}
+		}
+		got := make(map[int]int64)
+		for _, w := range l.Report(account.Query{}).WaitedFor {
+			got[w.Rank] = w.Time
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("without rank %d: waited for %v, want %v", missing, got, want)
+		}
+	}
+}

@@ -487,7 +487,6 @@ func TestEveryStandardSpan(t *testing.T) {
 	}
 }
 
-// TestWordForSteps checks that a span with a word for a step keeps its name in the account if it is no step.
 // TestLayersAndFrames has spans of a program's own around the steps, in a pass through the model, and in a step
 // outside of the passes. Only the last has a category of its own.
 func TestLayersAndFrames(t *testing.T) {
@@ -508,6 +507,7 @@ func TestLayersAndFrames(t *testing.T) {
 	}
 }
 
+// TestWordForSteps checks that a span with a word for a step keeps its name in the account if it is no step.
 func TestWordForSteps(t *testing.T) {
 	j := &timeline{}
 	j.process(0, 1, 1, 20, 20)

@@ -57,7 +57,9 @@ type Corrections map[int]Correction
 
 // NumberGroups numbers the groups in the records of ranks, by name. If more
 // ranks use a name than the group has members, there are several groups with
-// that name: the ranks in order are divided among them, with the given strides.
+// that name: the ranks in order are divided among them, with the given strides. If
+// they cannot be divided evenly without the ranks that have no groups, which may be missing,
+// these have a place among them, too.
 func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	type key struct {
 		name  string
@@ -65,7 +67,11 @@ func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	}
 	keyOf := func(g Group) key { return key{g.Name, g.SetUp} }
 	users, sizes := make(map[key][]int), make(map[key]int)
+	var absent []int
 	for r, groups := range ranks {
+		if len(groups) == 0 {
+			absent = append(absent, r)
+		}
 		for _, g := range groups {
 			k := keyOf(g)
 			sizes[k] = max(sizes[k], g.Size)
@@ -88,6 +94,10 @@ func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(users), byName) {
 		of, size, parts := users[k], sizes[k], 1
+		if size > 0 && len(of) > size && len(of)%size != 0 && (len(of)+len(absent))%size == 0 {
+			of = slices.Sorted(slices.Values(slices.Concat(of, absent)))
+			users[k] = of
+		}
 		if size > 0 && len(of) > size && len(of)%size == 0 {
 			parts = len(of) / size
 		}

@@ -25,6 +25,8 @@ func TestNumberGroups(t *testing.T) {
 		{"two strides of four", [][]meet.Group{pair, pair, pair, pair, pair, pair, pair, pair},
 			`"tp" 0/4 [0 2] of 2; "tp" 1/4 [1 3] of 2; "tp" 2/4 [4 6] of 2; "tp" 3/4 [5 7] of 2; `, "[[0] [1] [0] [1] [2] [3] [2] [3]]", 2},
 		{"one of a pair has no records", [][]meet.Group{pair, pair, pair}, `"tp" 0/1 [0 1 2] of 2; `, "[[0] [0] [0]]", 0},
+		{"one of a pair is missing", [][]meet.Group{pair, nil, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [2 3] of 2; `, "[[0] [] [1] [1]]", 0},
+		{"a rank without groups", [][]meet.Group{pair, pair, nil, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [3 4] of 2; `, "[[0] [0] [] [1] [1]]", 0},
 		{"a size that one rank has", [][]meet.Group{{{Name: "a"}}, {{Name: "a", Size: 3}}}, `"a" 0/1 [0 1] of 3; `, "[[0] [0]]", 0},
 		{"no size", [][]meet.Group{{{Name: "a"}}, nil, {{Name: "a"}}}, `"a" 0/1 [0 2] of 2; `, "[[0] [] [0]]", 0},
 		{"one group with two sizes", [][]meet.Group{{{Name: "a"}, {Name: "a", Size: 2}}, {{Name: "a"}}}, `"a" 0/1 [0 1] of 2; `, "[[0 0] [0]]", 0},

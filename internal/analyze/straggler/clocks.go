@@ -13,6 +13,7 @@ const (
 	// milliseconds.
 	clockApart  = 1_000_000 // us
 	clockRounds = 100       // rounds to inspect; later drift is ignored
+	metAfter    = 10        // rounds after which ranks have met, even if they accumulate gradients
 )
 
 // Correction returns what the collectives and messages of the steps show about the clocks of the ranks and their
@@ -27,7 +28,7 @@ func (s *State) Correction() meet.Correction {
 // between two ranks arriving after they were sent. It returns nil if no clocks differ by more than a second, or if
 // collectives and messages do not connect all ranks.
 func (g *graph) findClocks() map[int]int64 {
-	if g.st.windowed || g.startedTogether() || len(g.ranks) < 2 || len(g.steps) == 0 {
+	if g.st.windowed || len(g.ranks) < 2 || len(g.steps) == 0 || g.endTogether() {
 		return nil
 	}
 	apart := make([][][]float64, len(g.groups)) // by group and member: behind the first member
@@ -89,18 +90,21 @@ func (g *graph) findClocks() map[int]int64 {
 	return out
 }
 
-// startedTogether reports whether the first steps of all ranks begin at about the same time by their clocks.
-func (g *graph) startedTogether() bool {
+// endTogether reports whether an early step of all ranks, after their first collectives, ends at about the same time by
+// their clocks. Their starts do not tell: a rank may start as much later as its clock is behind.
+func (g *graph) endTogether() bool {
+	step := g.steps[min(len(g.steps)-1, metAfter)]
 	var earliest, latest int64
-	for _, rs := range g.st.ranks {
-		if rs.steps.n == 0 {
-			continue
+	for i, r := range g.ranks {
+		st := &g.st.ranks[r].steps
+		c := openBlocks(st.blocks[st.firstBlock(step):])
+		for c.ok && c.p.step < step {
+			c.next()
 		}
-		at := rs.steps.cursor().p.start
-		if earliest == 0 || at < earliest {
-			earliest = at
+		if i == 0 || c.p.end < earliest {
+			earliest = c.p.end
 		}
-		latest = max(latest, at)
+		latest = max(latest, c.p.end)
 	}
 	return latest-earliest < clockApart
 }

@@ -39,7 +39,7 @@ const (
 // SetLive marks the job as running: a wait shorter than 30 seconds is not a hang.
 func (s *State) SetLive() { s.live = true }
 
-// stand is the last known position of the ranks of a job and of those that are in a meeting.
+// standstill is the last known position of the ranks of a job and of those that are in a meeting.
 type standstill struct {
 	ranks map[int]*rankState
 	at    map[int]*openSpan // the open meetings, by rank

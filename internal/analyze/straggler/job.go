@@ -241,10 +241,17 @@ func (g *graph) nameGroups(strides meet.Strides) {
 	g.groups, g.gid, g.peers = nil, nil, nil
 	var ranks [][]meet.Group
 	var index []int // in g.ranks, or -1
-	for _, r := range slices.Sorted(maps.Keys(g.st.ranks)) {
+	all := slices.Collect(maps.Keys(g.st.ranks))
+	if g.more == 0 {
+		all = append(all, g.missing...)
+	}
+	slices.Sort(all)
+	for _, r := range slices.Compact(all) {
 		var of []meet.Group
-		for _, n := range g.st.ranks[r].groups {
-			of = append(of, meet.Group{Name: n.name, Size: n.size})
+		if rs := g.st.ranks[r]; rs != nil {
+			for _, n := range rs.groups {
+				of = append(of, meet.Group{Name: n.name, Size: n.size})
+			}
 		}
 		at, judged := slices.BinarySearch(g.ranks, r)
 		if !judged {
@@ -259,14 +266,14 @@ func (g *graph) nameGroups(strides meet.Strides) {
 		}
 		g.peers = append(g.peers, peers)
 	}
-	all := meet.NumberGroups(ranks, strides)
-	for i, numbers := range all.Number {
+	named := meet.NumberGroups(ranks, strides)
+	for i, numbers := range named.Number {
 		if index[i] >= 0 {
 			g.gid = append(g.gid, numbers)
 		}
 	}
-	for i := range all.List {
-		m := &all.List[i]
+	for i := range named.List {
+		m := &named.List[i]
 		in := group{name: m.Name, size: m.Size, shared: m.Name, parts: m.Parts}
 		for _, r := range m.Ranks {
 			if in.users = append(in.users, index[r]); index[r] >= 0 {

@@ -136,6 +136,7 @@ func TestSharedNames(t *testing.T) {
 	t.Run("4 ranks", func(t *testing.T) { sharedNames(t, 4, 60) })
 	t.Run("8 ranks", func(t *testing.T) { sharedNames(t, 8, 60) })
 	t.Run("8 ranks, of which one ended early", func(t *testing.T) { sharedNames(t, 8, 30) })
+	t.Run("8 ranks, of which one has no records", func(t *testing.T) { sharedNames(t, 8, 0) })
 	t.Run("8 ranks, of which one has few steps", func(t *testing.T) { sharedNames(t, 8, 2) })
 }
 

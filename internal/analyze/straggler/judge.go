@@ -61,8 +61,23 @@ func (s *State) Judge() (*Verdict, *Table) {
 	}
 	j.ranking(v, t)
 	v.Waits = j.waits(asItWas)
+	v.inSteps(int(j.stepsPerRound()))
 	v.describe(j)
 	return v, t
+}
+
+// inSteps turns numbers of rounds into numbers of steps, of which each round has per.
+func (v *Verdict) inSteps(per int) {
+	c := &v.Coverage
+	c.Steps, c.SlowStart, c.LastStep = per*c.Steps, per*c.SlowStart, c.LastStep+int64(per-1)
+	for _, f := range v.findings() {
+		if e := f.Evidence; e != nil {
+			e.Affected, e.Interval, e.Judged = per*e.Affected, per*e.Interval, per*e.Judged
+			if per > 1 {
+				e.Every = 0 // which steps of a round are affected is unknown
+			}
+		}
+	}
 }
 
 // Verdict returns the verdict on the steps that the State holds. It may discard the oldest steps to stay

@@ -29,7 +29,7 @@ func (s *Set) Add(start, end int64) {
 	if start >= end {
 		return
 	}
-	// Successive intervals often touch or
+	// Successive intervals often touch or overlap.
 	if n := len(s.pending); n > 0 {
 		if last := &s.pending[n-1]; start <= last.End && end >= last.Start {
 			last.Start, last.End = min(last.Start, start), max(last.End, end)
