@@ -49,7 +49,7 @@ def _dataloader(module):
     loop, here, end, recorded = hooks._loop, hooks.PHASE, _ring.end, "data" in hooks._on
     slots, clock, event = _ring.slots, _ring.clock, _ring.event
     n, start_up, torch = _ring.name("fetch.iter", "dataloader", "torch"), loop.start_up, sys.modules["torch"]
-    Tensor, alone = torch.Tensor, torch._C.DisableTorchFunction
+    Tensor, alone = torch.Tensor, getattr(torch._C, "DisableTorchFunction", None)
 
     def samples(batch):
         """Returns the length of the first tensor of a batch, or 0. It calls no method of a class
