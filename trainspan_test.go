@@ -175,3 +175,26 @@ func TestBadConfiguration(t *testing.T) {
 	_, sp := tel.Start(context.Background(), spans.Application) // does nothing
 	sp.End()
 }
+
+// Variables of OpenTelemetry that this program cannot use do not prevent the files.
+func TestStartWithVariablesOfOtherPrograms(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer backend.Close()
+	for name, env := range map[string][][2]string{
+		"authorities without TLS": {{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL}},
+		"authorities for the logs of another program": {
+			{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", backend.URL + "/v1/traces"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range env {
+				t.Setenv(v[0], v[1])
+			}
+			if files := job(t); len(files) != 2 {
+				t.Errorf("files %q, want a trace and records", files)
+			}
+		})
+	}
+}

@@ -71,6 +71,7 @@ func Load(opts LoadOptions) (Config, error) {
 	attribute, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
+	l.checkTLS()
 	if !opts.Partial || len(l.found) > 0 {
 		l.addViolations(opts.Partial)
 	}
@@ -129,6 +130,24 @@ func (l *loader) addViolations(partial bool) {
 			return q.Field == p.Field || q.Field != "" && strings.HasPrefix(p.Field, q.Field+".") || missing && (partial || q.Field == "")
 		}) {
 			l.found = append(l.found, p)
+		}
+	}
+}
+
+// checkTLS warns about certificates without an endpoint that uses TLS. Variables with
+// certificates are not reported: they may be there for another program.
+func (l *loader) checkTLS() {
+	o := &l.cfg.Outputs.OTLP
+	for _, address := range []string{o.TracesURL(), o.LogsURL(), o.MetricsURL()} {
+		if address != "" && !strings.HasPrefix(address, "http://") {
+			return
+		}
+	}
+	for _, f := range []struct{ key, path string }{
+		{"outputs.otlp.certificate", o.Certificate}, {"outputs.otlp.client_certificate", o.ClientCertificate},
+	} {
+		if at := l.cfg.place(f.key); f.path != "" && !strings.HasPrefix(at, "OTEL_") {
+			l.cfg.Warnings = append(l.cfg.Warnings, Problem{Field: f.key, Value: f.path, Message: "has no effect, because the endpoint uses http://", Where: at})
 		}
 	}
 }

@@ -49,3 +49,28 @@ func TestWarningsShowNoValueOfAnUnknownVariable(t *testing.T) {
 		t.Errorf("warnings %v, want one without the value", cfg.Warnings)
 	}
 }
+
+// Certificates of a file or of code without TLS are warned of; those of variables, which may
+// be there for other programs, are not.
+func TestCertificatesWithoutTLSAreWarnedOf(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		env  []string
+		code config.OTLP
+		want int
+	}{
+		{"code", nil, config.OTLP{Endpoint: "http://h", Certificate: "ca.pem"}, 1},
+		{"variable", []string{"OTEL_EXPORTER_OTLP_CERTIFICATE=ca.pem"}, config.OTLP{Endpoint: "http://h"}, 0},
+		{"TLS", nil, config.OTLP{Endpoint: "https://h", Certificate: "ca.pem"}, 0},
+		{"TLS for logs", nil, config.OTLP{Endpoint: "http://h", LogsEndpoint: "https://h", Certificate: "ca.pem"}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg, err := config.Load(config.LoadOptions{
+				Partial: true, LookupEnv: config.Environ(tc.env), Code: config.Config{Outputs: config.Outputs{OTLP: tc.code}},
+			})
+			if err != nil || len(cfg.Warnings) != tc.want {
+				t.Errorf("Load: warnings %v, error %v; want %d warnings", cfg.Warnings, err, tc.want)
+			}
+		})
+	}
+}

@@ -91,7 +91,6 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		{"certificate not one", otlp.Config{OTLP: config.OTLP{Endpoint: "https://h", Certificate: file}}, []string{"otlp.certificate", file, "PEM"}},
 		{"client certificate", otlp.Config{OTLP: config.OTLP{Endpoint: "https://h", ClientCertificate: file, ClientKey: file}}, []string{"otlp.client_certificate"}},
 		{"client key", otlp.Config{OTLP: config.OTLP{Endpoint: "https://h", ClientCertificate: file}}, []string{"otlp.client_key"}},
-		{"certificate without TLS", otlp.Config{OTLP: config.OTLP{Endpoint: "http://h", Certificate: file}}, []string{"otlp.certificate", "https://"}},
 		{"TLS without TLS", otlp.Config{OTLP: config.OTLP{Endpoint: "http://h"}, TLS: &tls.Config{}}, []string{"otlp.tls", "https://"}},
 		{"batch", otlp.Config{OTLP: config.OTLP{QueueSize: 1, BatchSize: 2}}, []string{"otlp.batch_size"}},
 		{"spill", otlp.Config{OTLP: config.OTLP{SpillDir: file}}, []string{"spill", file}},

@@ -192,7 +192,7 @@ type Config struct {
 
 	// TLS is the base of the TLS settings; nil means the system's authorities and
 	// no client certificate. Certificates named in OTLP are added to a copy of it.
-	// It cannot be combined with an http:// endpoint.
+	// It cannot be combined with an http:// endpoint, for which certificates in OTLP have no effect.
 	TLS *tls.Config
 
 	// RetryFor bounds the time in which a batch is retried; zero means one minute,

@@ -70,13 +70,9 @@ func newTarget(c *Config, s signal) (target, error) {
 	}
 	t := target{url: u}
 	if u.Scheme == "http" {
-		for _, f := range []struct {
-			name string
-			set  bool
-		}{{"certificate", c.Certificate != ""}, {"client_certificate", c.ClientCertificate != ""}, {"tls", c.TLS != nil}} {
-			if f.set {
-				return target{}, fmt.Errorf("otlp: otlp.%s: certificates need TLS, but the endpoint %s uses http://: use https:// or remove the certificates", f.name, u.Host)
-			}
+		// Certificates may be for another signal: one variable sets them for all.
+		if c.TLS != nil {
+			return target{}, fmt.Errorf("otlp: otlp.tls: certificates need TLS, but the endpoint %s uses http://: use https:// or remove the certificates", u.Host)
 		}
 		return t, nil
 	}
