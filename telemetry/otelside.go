@@ -303,8 +303,8 @@ func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanSt
 		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
 		tracer: t.inner, options: options, attrs: t.rec.repairs.cleanCopy(attributes.From(cfg.Attributes()...)),
 	}
-	ctx, s, err := t.rec.begin(ctx, p)
-	if err != nil {
+	ctx, s, _ := t.rec.begin(ctx, p)
+	if !s.started() {
 		return t.apart.Start(ctx, name, options...)
 	}
 	return ctx, (*contextSpan)(s)

@@ -47,7 +47,7 @@ func (t *tracerProvider) Sender(category, name string) dispatch.Sender {
 			name: as, index: -1, scoped: true, at: at, anyTime: true, chosen: true, to: to,
 			attrs: plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(named, attrs)...)),
 		})
-		if s == nil {
+		if !s.started() {
 			return ctx, nil
 		}
 		span := trace.SpanFromContext(inner)

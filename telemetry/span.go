@@ -41,11 +41,15 @@ func (s *Span) Active() (open bool) {
 
 // SpanContext returns the ids of the span in OpenTelemetry.
 func (s *Span) SpanContext() trace.SpanContext {
-	if s == nil || s.otel == nil {
+	if !s.started() {
 		return trace.SpanContext{}
 	}
 	return s.otel.SpanContext()
 }
+
+// started reports whether the span has an OpenTelemetry side: it was neither refused nor
+// started after the end.
+func (s *Span) started() bool { return s != nil && s.otel != nil }
 
 // id returns the span's identity in the compatible JSON-lines file, or "".
 func (s *Span) id() string {
