@@ -31,6 +31,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/record/setup"
 	"github.com/trainspan/trainspan/telemetry"
@@ -174,7 +175,7 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 			if !settings.OTLPActive(cfg) {
 				return err
 			}
-			cmp.Or(s.logger, slog.Default()).Warn("telemetry cannot create files for this run; it is only sent", "error", err, "see", helptopic.File)
+			safelog.New(s.logger).Warn("telemetry cannot create files for this run; it is only sent", "error", err, "see", helptopic.File)
 			return nil
 		}
 	}

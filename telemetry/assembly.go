@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/active"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
@@ -82,9 +83,9 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 
 func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
-		return calm(b.logger)
+		return safelog.New(b.logger)
 	}
-	return calm(slog.New(&levelHandler{slog.Default().Handler(), settings.Level(&base.Logger)}))
+	return safelog.New(slog.New(safelog.AtLeast(slog.Default().Handler(), settings.Level(&base.Logger))))
 }
 
 // assembly is a provider under construction.
