@@ -125,7 +125,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 	p.losses = &losses{rec: p.rec, hub: hub}
 	if !base.EnableForCurrentRank.Or(true) {
 		for _, o := range b.outputs {
-			p.unused = append(p.unused, o.output(nil, nil, 0, false))
+			p.unused = append(p.unused, o.output(nil, 0, false))
 		}
 		if m, ok := b.metrics.(Output); ok {
 			p.unused = append(p.unused, m)
@@ -190,10 +190,10 @@ func (a *attachment) rank() int {
 }
 
 // output makes the output of an attachment.
-func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every time.Duration, first bool) Output {
+func (a *attachment) output(run *segment.Run, every time.Duration, first bool) Output {
 	switch {
 	case a.exporter != nil:
-		return segment.NewExporter(a.exporter, run, ids, every, first)
+		return segment.NewExporter(a.exporter, run, new(idGenerator).spanID, every, first)
 	case a.processor != nil:
 		return dispatch.FromProcessor(a.processor)
 	}
@@ -271,7 +271,7 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 	all := a.ordered()
 	made := make([]Output, len(all))
 	for i := range all {
-		made[i] = all[i].output(a.run, a.ids, a.segment, offer.Segment == nil)
+		made[i] = all[i].output(a.run, a.segment, offer.Segment == nil)
 		if e, ok := made[i].(*segment.Exporter); ok && offer.Segment == nil {
 			offer.Segment = e.Segment
 		}
@@ -292,7 +292,7 @@ func (a *assembly) traceRun() *segment.Run {
 	if a.spanExporters == 0 {
 		return nil
 	}
-	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize.Or(0), IDs: a.ids, Progress: a.p.progress}
+	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize.Or(0), IDs: a.ids, Random: &idGenerator{}, Progress: a.p.progress}
 	o.Counted = slices.IndexFunc(a.ordered(), func(out attachment) bool { return out.exporter != nil })
 	if g, ok := a.ids.(*idGenerator); ok {
 		o.Job, o.PartID = g.job, g.partID
