@@ -66,8 +66,11 @@ func Load(opts LoadOptions) (Config, error) {
 		}
 	}
 	l.environment(lookup)
+	weaker := l.layers
 	l.lay(&reader{given: givenBy(&opts.Code, opts.Code.place)})
 	l.cfg.Ranks.take(&opts.Code.Ranks)
+	l.layers = weaker
+	l.signals(lookup, &opts.Code)
 	attribute, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
@@ -80,8 +83,9 @@ func Load(opts LoadOptions) (Config, error) {
 
 // loader merges sources from the weakest to the strongest.
 type loader struct {
-	cfg   Config
-	found problems
+	cfg    Config
+	found  problems
+	layers [][]given // of the sources, up to the environment
 }
 
 func (l *loader) file(path string, read func(r *reader, root any, path string)) error {
@@ -117,6 +121,7 @@ func (r *reader) dftracer(root any, path string) {
 func (l *loader) lay(r *reader) {
 	l.found = append(append(l.found, r.found...), r.unknown...)
 	apply(reflect.ValueOf(&l.cfg).Elem(), r.given, l.cfg.origins)
+	l.layers = append(l.layers, r.given)
 }
 
 // addViolations adds the broken rules, except for settings whose value or
@@ -260,6 +265,7 @@ func Clone[T Config | Base | Training](c *T) T {
 	if o, ok := any(&out).(*Config); ok {
 		from := any(c).(*Config)
 		o.Ranks, o.Warnings, o.origins = from.Ranks, slices.Clone(from.Warnings), from.origins
+		o.Outputs.OTLP.perSignal = from.Outputs.OTLP.perSignal
 	}
 	return out
 }

@@ -66,6 +66,7 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 // prepare checks the settings and returns the address for a signal. Headers are
 // copied.
 func prepare(cfg *Config, s signal) (target, error) {
+	cfg.OTLP = s.of(&cfg.OTLP)
 	if err := cfg.validate(); err != nil {
 		return target{}, fmt.Errorf("otlp: %w", err)
 	}

@@ -83,7 +83,7 @@ type Run struct {
 	key  int64 // the current window; negative before the first
 	lap  int   // number of times that windows restarted at a smaller number
 	seq  int
-	ids  []trace.TraceID // for the next parts
+	ids  []trace.TraceID       // for the next parts
 	long map[trace.SpanID]bool // open long spans
 }
 
