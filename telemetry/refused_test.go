@@ -3,11 +3,16 @@ package telemetry_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/ai"
+	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -68,4 +73,30 @@ func TestRefusedScope(t *testing.T) {
 		outer.End()
 		check(t, j.tel.Shutdown(context.Background()))
 	})
+}
+
+// Scopes go on after an end of the application that is refused.
+func TestScopesAfterARefusedEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithBaseConfig(base()).WithLogger(quietLog()).
+		WithExporter(pfw.New(path, nil)).ConfigureProvider(t.Context())
+	check(t, err)
+	ctx, cb, tree := context.Background(), callbacks.New(tel), ai.NewTree(tel)
+	started(t)(cb.OnAppStart(ctx))
+	tree.Compute.Forward.Start(ctx).End()
+	if cb.OnAppEnd(ctx, callbacks.End{Time: time.Now().Add(-11 * time.Minute)}) == nil {
+		t.Error("OnAppEnd with an old time: no error, want one")
+	}
+	tree.Compute.Forward.Start(ctx).End()
+	check(t, cb.OnAppEnd(ctx))
+	check(t, tel.Shutdown(ctx))
+	n := 0
+	for _, e := range dftest.Events(t, path) {
+		if e.Name == "forward" {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d scopes are recorded, want 2", n)
+	}
 }
