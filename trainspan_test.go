@@ -187,6 +187,14 @@ func TestStartWithVariablesOfOtherPrograms(t *testing.T) {
 		"authorities for the logs of another program": {
 			{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", backend.URL + "/v1/traces"},
 		},
+		"a protocol, a time and attributes in other forms": {
+			{"OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"}, {"OTEL_EXPORTER_OTLP_TIMEOUT", "5s"},
+			{"OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "zstd"}, {"OTEL_RESOURCE_ATTRIBUTES", "nonsense"}, {"OTEL_BSP_MAX_QUEUE_SIZE", "-1"},
+		},
+		"settings of an output that is off": {
+			{"OTEL_TRACES_EXPORTER", "none"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"}, {"OTEL_EXPORTER_OTLP_HEADERS", "nonsense"},
+		},
+		"no SDK": {{"OTEL_SDK_DISABLED", "true"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, v := range env {

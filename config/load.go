@@ -75,6 +75,7 @@ func Load(opts LoadOptions) (Config, error) {
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
 	l.checkTLS()
+	l.ignoreUnused()
 	if !opts.Partial || len(l.found) > 0 {
 		l.addViolations(opts.Partial)
 	}
@@ -137,6 +138,30 @@ func (l *loader) addViolations(partial bool) {
 			l.found = append(l.found, p)
 		}
 	}
+}
+
+// ignoreUnused replaces problems of OpenTelemetry's variables by warnings if nothing is sent.
+func (l *loader) ignoreUnused() {
+	o := &l.cfg.Outputs.OTLP
+	if o.Enabled.Or(true) && !l.cfg.OTel.SDKDisabled.Or(false) {
+		return
+	}
+	unused := func(p Problem) bool {
+		return strings.HasPrefix(p.Field, "outputs.otlp.") && strings.HasPrefix(p.Where, "OTEL_")
+	}
+	for _, p := range slices.Concat(l.found, l.cfg.violations()) {
+		if !unused(p) {
+			continue
+		}
+		p.Message += "; ignored"
+		l.cfg.Warnings = append(l.cfg.Warnings, p)
+		for _, s := range allSettings() {
+			if s.key == p.Field || strings.HasPrefix(p.Field, s.key+".") && !s.inner {
+				s.in(reflect.ValueOf(&l.cfg).Elem()).SetZero()
+			}
+		}
+	}
+	l.found = slices.DeleteFunc(l.found, unused)
 }
 
 // checkTLS warns about certificates without an endpoint that uses TLS. Variables with

@@ -129,27 +129,18 @@ func (l *loader) signals(lookup func(string) (string, bool), code *Config) {
 // forSignal returns the configuration for a signal.
 func (l *loader) forSignal(signal string, beside bool, lookup func(string) (string, bool), code *Config) *Config {
 	var r reader
+	var ignored []Problem
 	for _, s := range allSettings() {
 		if !s.ofSignal() {
 			continue
 		}
 		one := s.forSignal(signal, beside)
-		name, text := one.variable(lookup)
-		if name == "" {
-			continue
-		}
-		v, err := one.fromText(text)
-		if err == nil {
-			r.set(&one, v, name)
-		} else {
-			r.unfit(&one, text, name, err)
-		}
+		ignored = append(ignored, r.fromVariable(&one, lookup)...)
 	}
-	for _, p := range r.found {
-		if strings.HasPrefix(p.Where, otlpVariable+signal) && !beside {
-			l.found = append(l.found, p)
-		}
+	ours := func(of []Problem) []Problem { // what concerns this signal alone
+		return slices.DeleteFunc(of, func(p Problem) bool { return beside || !strings.HasPrefix(p.Where, otlpVariable+signal) })
 	}
+	l.cfg.Warnings, l.found = append(l.cfg.Warnings, ours(ignored)...), append(l.found, ours(r.found)...)
 	out := &Config{}
 	root := reflect.ValueOf(out).Elem()
 	for i, layer := range l.layers {

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,5 +73,30 @@ func TestCertificatesWithoutTLSAreWarnedOf(t *testing.T) {
 				t.Errorf("Load: warnings %v, error %v; want %d warnings", cfg.Warnings, err, tc.want)
 			}
 		})
+	}
+}
+
+// An unusable value of an OpenTelemetry variable counts as not set, with one warning, so the next
+// source is used.
+func TestUnusableValuesOfOpenTelemetryAreIgnored(t *testing.T) {
+	path := write(t, "job.yaml", "application_name: a\noutputs: {otlp: {compression: gzip}}\n")
+	cfg, err := config.Load(config.LoadOptions{Path: path, LookupEnv: config.Environ([]string{
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_COMPRESSION=zstd",
+		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT=5s", "OTEL_SDK_DISABLED=perhaps",
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := cfg.Outputs.OTLP; o.Protocol != "grpc" || o.Compression != "gzip" || cfg.OTel.SDKDisabled.IsSet() {
+		t.Errorf("protocol %q, compression %q, disabled %v; want grpc, gzip, unset", o.Protocol, o.Compression, cfg.OTel.SDKDisabled)
+	}
+	var names []string
+	for _, w := range cfg.Warnings {
+		names = append(names, w.Where)
+	}
+	slices.Sort(names)
+	want := []string{"OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_SDK_DISABLED"}
+	if !slices.Equal(names, want) {
+		t.Errorf("warnings of %q, want of %q", names, want)
 	}
 }

@@ -47,8 +47,13 @@ func TestFromEnv(t *testing.T) {
 					c.SpillDir == "/spill" && c.SpillBytes == 99
 			},
 		},
-		{name: "unknown protocol", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=udp"}, err: "OTEL_EXPORTER_OTLP_PROTOCOL: otlp.protocol: "},
-		{name: "bad number", env: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, err: "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		{
+			name: "values that count as not set", on: true,
+			env:  []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_TIMEOUT=soon"},
+			want: func(c *otlp.Config) bool { return c.Protocol == "" && c.Timeout == 0 },
+		},
+		{name: "bad headers", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_HEADERS=a"}, err: "OTEL_EXPORTER_OTLP_HEADERS"},
+		{name: "bad headers that are not sent", env: []string{"OTEL_TRACES_EXPORTER=none", "OTEL_EXPORTER_OTLP_HEADERS=a"}},
 		{name: "bad endpoint", env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost"}, err: "OTEL_EXPORTER_OTLP_ENDPOINT: otlp.endpoint: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
