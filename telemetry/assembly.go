@@ -317,12 +317,24 @@ func (a *assembly) sdk(ctx context.Context) {
 	if sampler == nil {
 		sampler = sdktrace.AlwaysSample()
 	}
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids))}
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids)), sdktrace.WithRawSpanLimits(spanLimits()),
+	}
 	a.p.sdk = sdktrace.NewTracerProvider(options...)
 	if a.run != nil { // before the outputs, which use it
 		options = append(options, sdktrace.WithSpanProcessor(a.run))
 	}
 	a.p.apart = sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(a.p.hub))...)
+}
+
+// spanLimits returns the SDK's limits of a span, from the environment, with one for attributes
+// that keeps those of the recorder.
+func spanLimits() sdktrace.SpanLimits {
+	l := sdktrace.NewSpanLimits()
+	if l.AttributeCountLimit == sdktrace.DefaultAttributeCountLimit {
+		l.AttributeCountLimit = maxAttributes + 8 // telemetry adds a few, such as the step
+	}
+	return l
 }
 
 // meter makes the metrics.
