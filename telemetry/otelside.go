@@ -295,9 +295,7 @@ type tracer struct {
 
 // Start implements trace.Tracer.
 func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	cfg := trace.NewSpanStartConfig(options...)
 	p := &startParams{
 		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
