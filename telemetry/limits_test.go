@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
@@ -49,4 +50,17 @@ func TestManyAttributesInEveryOutput(t *testing.T) {
 			t.Errorf("%d attributes at the start: %d in the record, %d in the trace, %d sent; want %d", atStart, inRecord, inTrace, sent, n)
 		}
 	}
+}
+
+// SetAttrs repairs its own copy of the values.
+func TestSetAttrsKeepsTheCallersSlice(t *testing.T) {
+	j := newJob(t)
+	_, s := j.tel.StartSpan(j.ctx, "span")
+	attrs := attributes.From(attribute.String("key", "\xff"))
+	s.SetAttrs(attrs...)
+	s.End()
+	if got := attrs[0].Value.AsString(); got != "\xff" {
+		t.Errorf("the caller's value is %q, want it unchanged", got)
+	}
+	check(t, j.tel.Shutdown(j.ctx))
 }

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -194,7 +195,7 @@ func (s *Span) SetAttributes(kvs ...attribute.KeyValue) {
 	if s == nil || s.rec == nil || len(kvs) == 0 {
 		return
 	}
-	s.SetAttrs(attributes.From(kvs...)...)
+	s.setOwn(attributes.From(kvs...))
 }
 
 // SetAttrs is SetAttributes for values that OpenTelemetry cannot hold.
@@ -202,6 +203,11 @@ func (s *Span) SetAttrs(attrs ...attributes.Attr) {
 	if s == nil || s.rec == nil || len(attrs) == 0 {
 		return
 	}
+	s.setOwn(slices.Clone(attrs))
+}
+
+// setOwn sets attributes, whose slice it may change.
+func (s *Span) setOwn(attrs []attributes.Attr) {
 	attrs = s.rec.repairs.clean(attrs)
 	r := s.rec
 	var c call
