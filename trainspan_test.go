@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -204,5 +205,17 @@ func TestStartWithVariablesOfOtherPrograms(t *testing.T) {
 				t.Errorf("files %q, want a trace and records", files)
 			}
 		})
+	}
+}
+
+// Blanks around the directory of the run do not count, like those around other variables.
+func TestBlanksAroundTheDirectory(t *testing.T) {
+	t.Setenv(trainspan.DirVariable, " out ")
+	t.Setenv("TRAINSPAN_CONFIG", " ")
+	t.Setenv("DFTRACER_CONFIGURATION", "\n")
+	files := job(t)
+	slices.Sort(files)
+	if want := []string{"out/telemetry.jsonl", "out/trace.pfw.gz"}; !slices.Equal(files, want) {
+		t.Errorf("files %q, want %q", files, want)
 	}
 }

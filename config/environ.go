@@ -56,8 +56,8 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 // counts as not set.
 func (r *reader) fromVariable(s *setting, lookup func(string) (string, bool)) (warnings []Problem) {
 	for _, name := range s.env {
-		text, _ := lookup(name)
-		if text = strings.TrimSpace(text); text == "" {
+		text := textOf(lookup, name)
+		if text == "" {
 			continue
 		}
 		var one reader
@@ -94,8 +94,7 @@ func (s *setting) ignorable() bool {
 // variable counts as not set.
 func (s *setting) variable(lookup func(string) (string, bool)) (name, text string) {
 	for _, name := range s.env {
-		text, _ := lookup(name)
-		if text = strings.TrimSpace(text); text != "" {
+		if text := textOf(lookup, name); text != "" {
 			return name, text
 		}
 	}

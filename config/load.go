@@ -50,14 +50,14 @@ func Load(opts LoadOptions) (Config, error) {
 		lookup = os.LookupEnv
 		l.checkNames()
 	}
-	if path, _ := lookup(dftracerFile); path != "" {
+	if path := textOf(lookup, dftracerFile); path != "" {
 		if err := l.file(path, (*reader).dftracer); err != nil {
 			return Config{}, fmt.Errorf("config: %s: %w", dftracerFile, err)
 		}
 	}
 	path, from := opts.Path, ""
 	if path == "" {
-		path, _ = lookup(environ.File)
+		path = textOf(lookup, environ.File)
 		from = environ.File + ": "
 	}
 	if path != "" {
@@ -80,6 +80,12 @@ func Load(opts LoadOptions) (Config, error) {
 		l.addViolations(opts.Partial)
 	}
 	return l.cfg, l.found.err()
+}
+
+// textOf returns the text of a variable, "" if it is not set.
+func textOf(lookup func(string) (string, bool), name string) string {
+	value, _ := lookup(name)
+	return strings.TrimSpace(value)
 }
 
 // loader merges sources from the weakest to the strongest.
