@@ -38,8 +38,9 @@ const (
 	patience       = 100 * time.Millisecond
 	inlinePatience = 2 * time.Second
 
-	// turn is the number of entries of other calls that a call exports for an inline output.
-	turn = 64
+	// turn is the maximum number of entries that a call exports for an inline output. It is
+	// more than a call pushes; the others are those of other calls.
+	turn = 256
 )
 
 // DataError reports a gap in the telemetry data.
@@ -154,7 +155,7 @@ func (q *queue) backlog() int { return int(q.pushed - q.exported) }
 func (q *queue) drain() {
 	q.mu.Lock()
 	if q.wake == nil {
-		if q.export(q.pushed + turn); q.items.Len() > 0 && !q.running {
+		if q.export(q.exported + turn); q.items.Len() > 0 && !q.running {
 			go func() { // other calls push as fast as the output works
 				q.mu.Lock()
 				defer q.mu.Unlock()

@@ -401,7 +401,7 @@ func TestGoexitInWrite(t *testing.T) {
 // push more than it can take.
 func TestTurnsOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const took, pushers, each = time.Millisecond, 8, 1000
+		const took, pushers, each = time.Millisecond, 8, 2000
 		s := &sink{traits: outputs.Traits{Inline: true}}
 		s.export = func(*outputs.Record) error { time.Sleep(took); return nil }
 		h := newHub(t, s)
