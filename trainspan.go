@@ -31,6 +31,7 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/record/setup"
 	"github.com/trainspan/trainspan/telemetry"
@@ -159,7 +160,7 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 	asked := settings.FileActive(cfg) || settings.TraceActive(cfg)
 	dir := s.dir
 	if dir == "" {
-		dir = os.Getenv(DirVariable)
+		dir = dirOfVariable()
 	}
 	if dir == "" && (asked || len(s.outputs) > 0) {
 		return nil
@@ -174,7 +175,7 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 			if !settings.OTLPActive(cfg) {
 				return err
 			}
-			cmp.Or(s.logger, slog.Default()).Warn("telemetry cannot create files for this run; it is only sent", "error", err, "see", helptopic.File)
+			safelog.New(s.logger).Warn("telemetry cannot create files for this run; it is only sent", "error", err, "see", helptopic.File)
 			return nil
 		}
 	}
@@ -183,13 +184,15 @@ func (s *choices) placeFiles(cfg *config.Config) error {
 	}
 	if trace {
 		out.Trace.Path = filepath.Join(dir, "trace.pfw.gz")
-		if above := os.Getenv(environ.Run); above != "" && dir == os.Getenv(DirVariable) && settings.OTLPActive(cfg) {
+		if above := os.Getenv(environ.Run); above != "" && dir == dirOfVariable() && settings.OTLPActive(cfg) {
 			cfg.OTel.ResourceAttributes = cfg.OTel.ResourceAttributes.With(attrRecorded, above)
 			receiverOnly(&out.OTLP)
 		}
 	}
 	return nil
 }
+
+func dirOfVariable() string { return strings.TrimSpace(os.Getenv(DirVariable)) }
 
 // receiverOnly restricts OTLP to spans if the only address is the receiver of
 // trainspan run, which accepts nothing else.

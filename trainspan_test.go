@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -174,4 +175,47 @@ func TestBadConfiguration(t *testing.T) {
 	}
 	_, sp := tel.Start(context.Background(), spans.Application) // does nothing
 	sp.End()
+}
+
+// Variables of OpenTelemetry that this program cannot use do not prevent the files.
+func TestStartWithVariablesOfOtherPrograms(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer backend.Close()
+	for name, env := range map[string][][2]string{
+		"authorities without TLS": {{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL}},
+		"authorities for the logs of another program": {
+			{"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca.pem"}, {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", backend.URL + "/v1/traces"},
+		},
+		"a protocol, a time and attributes in other forms": {
+			{"OTEL_EXPORTER_OTLP_ENDPOINT", backend.URL}, {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"}, {"OTEL_EXPORTER_OTLP_TIMEOUT", "5s"},
+			{"OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "zstd"}, {"OTEL_RESOURCE_ATTRIBUTES", "nonsense"}, {"OTEL_BSP_MAX_QUEUE_SIZE", "-1"},
+		},
+		"settings of an output that is off": {
+			{"OTEL_TRACES_EXPORTER", "none"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"}, {"OTEL_EXPORTER_OTLP_HEADERS", "nonsense"},
+		},
+		"no SDK": {{"OTEL_SDK_DISABLED", "true"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, v := range env {
+				t.Setenv(v[0], v[1])
+			}
+			if files := job(t); len(files) != 2 {
+				t.Errorf("files %q, want a trace and records", files)
+			}
+		})
+	}
+}
+
+// Blanks around the directory of the run do not count, like those around other variables.
+func TestBlanksAroundTheDirectory(t *testing.T) {
+	t.Setenv(trainspan.DirVariable, " out ")
+	t.Setenv("TRAINSPAN_CONFIG", " ")
+	t.Setenv("DFTRACER_CONFIGURATION", "\n")
+	files := job(t)
+	slices.Sort(files)
+	if want := []string{"out/telemetry.jsonl", "out/trace.pfw.gz"}; !slices.Equal(files, want) {
+		t.Errorf("files %q, want %q", files, want)
+	}
 }

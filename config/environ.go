@@ -36,33 +36,65 @@ func (l *loader) environment(lookup func(string) (string, bool)) {
 	ranks, bad := detectRanks(lookup)
 	r.found = bad
 	for _, s := range r.all {
-		name, text := s.variable(lookup)
 		if s.as == "launcher" { // other variables decide which of them counts
+			name, _ := s.variable(lookup)
 			r.put(&s, reflect.ValueOf(ranks.WorldSize), name)
 			continue
 		}
-		if name == "" {
-			continue
-		}
 		if s.as == "exporters" {
+			name, text := s.variable(lookup)
 			l.checkExporters(name, s.key, text)
 		}
-		if v, err := s.fromText(text); err == nil {
-			r.set(&s, v, name)
-		} else {
-			r.unfit(&s, text, name, err)
-		}
+		l.cfg.Warnings = append(l.cfg.Warnings, r.fromVariable(&s, lookup)...)
 	}
 	l.lay(&r)
 	l.cfg.Ranks.take(&ranks)
+}
+
+// fromVariable sets a setting from its strongest variable. OpenTelemetry's variables are for all
+// programs of a job, so its specification asks for a warning about an unusable value, which then
+// counts as not set.
+func (r *reader) fromVariable(s *setting, lookup func(string) (string, bool)) (warnings []Problem) {
+	for _, name := range s.env {
+		text := textOf(lookup, name)
+		if text == "" {
+			continue
+		}
+		var one reader
+		if v, err := s.fromText(text); err == nil {
+			one.set(s, v, name)
+		} else {
+			one.unfit(s, text, name, err)
+		}
+		if s.ignorable() {
+			for _, g := range one.given {
+				one.found.checkTag(s, g.value)
+			}
+			for _, p := range one.found {
+				p.Where, p.Message = name, p.Message+"; ignored"
+				warnings = append(warnings, p)
+			}
+			if len(one.found) > 0 {
+				continue
+			}
+		}
+		r.given, r.found = append(r.given, one.given...), append(r.found, one.found...)
+		break
+	}
+	return warnings
+}
+
+// ignorable reports whether an unusable value of the setting's variable counts as not set. Where
+// data goes, and the secrets that go with it, are not replaced by something else.
+func (s *setting) ignorable() bool {
+	return strings.HasPrefix(s.env[0], "OTEL_") && s.field.Type != reflect.TypeFor[Headers]() && !strings.HasSuffix(s.key, "endpoint")
 }
 
 // variable returns the strongest variable of a setting that is set. An empty
 // variable counts as not set.
 func (s *setting) variable(lookup func(string) (string, bool)) (name, text string) {
 	for _, name := range s.env {
-		text, _ := lookup(name)
-		if text = strings.TrimSpace(text); text != "" {
+		if text := textOf(lookup, name); text != "" {
 			return name, text
 		}
 	}

@@ -50,14 +50,14 @@ func Load(opts LoadOptions) (Config, error) {
 		lookup = os.LookupEnv
 		l.checkNames()
 	}
-	if path, _ := lookup(dftracerFile); path != "" {
+	if path := textOf(lookup, dftracerFile); path != "" {
 		if err := l.file(path, (*reader).dftracer); err != nil {
 			return Config{}, fmt.Errorf("config: %s: %w", dftracerFile, err)
 		}
 	}
 	path, from := opts.Path, ""
 	if path == "" {
-		path, _ = lookup(environ.File)
+		path = textOf(lookup, environ.File)
 		from = environ.File + ": "
 	}
 	if path != "" {
@@ -66,21 +66,33 @@ func Load(opts LoadOptions) (Config, error) {
 		}
 	}
 	l.environment(lookup)
+	weaker := l.layers
 	l.lay(&reader{given: givenBy(&opts.Code, opts.Code.place)})
 	l.cfg.Ranks.take(&opts.Code.Ranks)
+	l.layers = weaker
+	l.signals(lookup, &opts.Code)
 	attribute, _ := l.cfg.OTel.ResourceAttributes.Get("service.name")
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
+	l.checkTLS()
+	l.ignoreUnused()
 	if !opts.Partial || len(l.found) > 0 {
 		l.addViolations(opts.Partial)
 	}
 	return l.cfg, l.found.err()
 }
 
+// textOf returns the text of a variable, "" if it is not set.
+func textOf(lookup func(string) (string, bool), name string) string {
+	value, _ := lookup(name)
+	return strings.TrimSpace(value)
+}
+
 // loader merges sources from the weakest to the strongest.
 type loader struct {
-	cfg   Config
-	found problems
+	cfg    Config
+	found  problems
+	layers [][]given // of the sources, up to the environment
 }
 
 func (l *loader) file(path string, read func(r *reader, root any, path string)) error {
@@ -116,6 +128,7 @@ func (r *reader) dftracer(root any, path string) {
 func (l *loader) lay(r *reader) {
 	l.found = append(append(l.found, r.found...), r.unknown...)
 	apply(reflect.ValueOf(&l.cfg).Elem(), r.given, l.cfg.origins)
+	l.layers = append(l.layers, r.given)
 }
 
 // addViolations adds the broken rules, except for settings whose value or
@@ -129,6 +142,48 @@ func (l *loader) addViolations(partial bool) {
 			return q.Field == p.Field || q.Field != "" && strings.HasPrefix(p.Field, q.Field+".") || missing && (partial || q.Field == "")
 		}) {
 			l.found = append(l.found, p)
+		}
+	}
+}
+
+// ignoreUnused replaces problems of OpenTelemetry's variables by warnings if nothing is sent.
+func (l *loader) ignoreUnused() {
+	o := &l.cfg.Outputs.OTLP
+	if o.Enabled.Or(true) && !l.cfg.OTel.SDKDisabled.Or(false) {
+		return
+	}
+	unused := func(p Problem) bool {
+		return strings.HasPrefix(p.Field, "outputs.otlp.") && strings.HasPrefix(p.Where, "OTEL_")
+	}
+	for _, p := range slices.Concat(l.found, l.cfg.violations()) {
+		if !unused(p) {
+			continue
+		}
+		p.Message += "; ignored"
+		l.cfg.Warnings = append(l.cfg.Warnings, p)
+		for _, s := range allSettings() {
+			if s.key == p.Field || strings.HasPrefix(p.Field, s.key+".") && !s.inner {
+				s.in(reflect.ValueOf(&l.cfg).Elem()).SetZero()
+			}
+		}
+	}
+	l.found = slices.DeleteFunc(l.found, unused)
+}
+
+// checkTLS warns about certificates without an endpoint that uses TLS. Variables with
+// certificates are not reported: they may be there for another program.
+func (l *loader) checkTLS() {
+	o := &l.cfg.Outputs.OTLP
+	for _, address := range []string{o.TracesURL(), o.LogsURL(), o.MetricsURL()} {
+		if address != "" && !strings.HasPrefix(address, "http://") {
+			return
+		}
+	}
+	for _, f := range []struct{ key, path string }{
+		{"outputs.otlp.certificate", o.Certificate}, {"outputs.otlp.client_certificate", o.ClientCertificate},
+	} {
+		if at := l.cfg.place(f.key); f.path != "" && !strings.HasPrefix(at, "OTEL_") {
+			l.cfg.Warnings = append(l.cfg.Warnings, Problem{Field: f.key, Value: f.path, Message: "has no effect, because the endpoint uses http://", Where: at})
 		}
 	}
 }
@@ -241,6 +296,7 @@ func Clone[T Config | Base | Training](c *T) T {
 	if o, ok := any(&out).(*Config); ok {
 		from := any(c).(*Config)
 		o.Ranks, o.Warnings, o.origins = from.Ranks, slices.Clone(from.Warnings), from.origins
+		o.Outputs.OTLP.perSignal = from.Outputs.OTLP.perSignal
 	}
 	return out
 }

@@ -139,6 +139,8 @@ type OTLP struct {
 	TraceWindow int `key:"trace_window" env:"TRAINSPAN_OTLP_TRACE_WINDOW" rule:"min=0" default:"1000"`
 	// TraceBudget is the most spans of one trace over all ranks, at least 32. Negative is no limit.
 	TraceBudget int `key:"trace_budget" env:"TRAINSPAN_OTLP_TRACE_BUDGET" default:"20000"`
+	// perSignal holds the values of single signals, nil if no variable sets one.
+	perSignal *signalValues
 }
 
 // The values of [OTLP.Protocol], as OTEL_EXPORTER_OTLP_PROTOCOL has them.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,5 +48,55 @@ func TestWarningsShowNoValueOfAnUnknownVariable(t *testing.T) {
 	cfg, _ := config.Load(config.LoadOptions{Partial: true})
 	if len(cfg.Warnings) != 1 || strings.Contains(cfg.Warnings[0].String(), "hunter2") {
 		t.Errorf("warnings %v, want one without the value", cfg.Warnings)
+	}
+}
+
+// Certificates of a file or of code without TLS are warned of; those of variables, which may
+// be there for other programs, are not.
+func TestCertificatesWithoutTLSAreWarnedOf(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		env  []string
+		code config.OTLP
+		want int
+	}{
+		{"code", nil, config.OTLP{Endpoint: "http://h", Certificate: "ca.pem"}, 1},
+		{"variable", []string{"OTEL_EXPORTER_OTLP_CERTIFICATE=ca.pem"}, config.OTLP{Endpoint: "http://h"}, 0},
+		{"TLS", nil, config.OTLP{Endpoint: "https://h", Certificate: "ca.pem"}, 0},
+		{"TLS for logs", nil, config.OTLP{Endpoint: "http://h", LogsEndpoint: "https://h", Certificate: "ca.pem"}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg, err := config.Load(config.LoadOptions{
+				Partial: true, LookupEnv: config.Environ(tc.env), Code: config.Config{Outputs: config.Outputs{OTLP: tc.code}},
+			})
+			if err != nil || len(cfg.Warnings) != tc.want {
+				t.Errorf("Load: warnings %v, error %v; want %d warnings", cfg.Warnings, err, tc.want)
+			}
+		})
+	}
+}
+
+// An unusable value of an OpenTelemetry variable counts as not set, with one warning, so the next
+// source is used.
+func TestUnusableValuesOfOpenTelemetryAreIgnored(t *testing.T) {
+	path := write(t, "job.yaml", "application_name: a\noutputs: {otlp: {compression: gzip}}\n")
+	cfg, err := config.Load(config.LoadOptions{Path: path, LookupEnv: config.Environ([]string{
+		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "OTEL_EXPORTER_OTLP_COMPRESSION=zstd",
+		"OTEL_EXPORTER_OTLP_LOGS_TIMEOUT=5s", "OTEL_SDK_DISABLED=perhaps",
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := cfg.Outputs.OTLP; o.Protocol != "grpc" || o.Compression != "gzip" || cfg.OTel.SDKDisabled.IsSet() {
+		t.Errorf("protocol %q, compression %q, disabled %v; want grpc, gzip, unset", o.Protocol, o.Compression, cfg.OTel.SDKDisabled)
+	}
+	var names []string
+	for _, w := range cfg.Warnings {
+		names = append(names, w.Where)
+	}
+	slices.Sort(names)
+	want := []string{"OTEL_EXPORTER_OTLP_COMPRESSION", "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_SDK_DISABLED"}
+	if !slices.Equal(names, want) {
+		t.Errorf("warnings of %q, want of %q", names, want)
 	}
 }

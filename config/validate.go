@@ -172,10 +172,15 @@ func (p *problems) checkRules(root any) {
 		if err != nil || s.inner {
 			continue
 		}
-		for rule := range strings.SplitSeq(s.field.Tag.Get("rule"), ",") {
-			name, arg, _ := strings.Cut(rule, "=")
-			p.checkRule(name, arg, s.key, f)
-		}
+		p.checkTag(&s, f)
+	}
+}
+
+// checkTag checks the value of a setting by the rules in its tag.
+func (p *problems) checkTag(s *setting, value reflect.Value) {
+	for rule := range strings.SplitSeq(s.field.Tag.Get("rule"), ",") {
+		name, arg, _ := strings.Cut(rule, "=")
+		p.checkRule(name, arg, s.key, value)
 	}
 }
 

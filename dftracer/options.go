@@ -102,7 +102,8 @@ type Options struct {
 	Sync SyncPolicy
 	// RotateSize, when positive, makes the Writer continue in a new file
 	// (trace.1.pfw.gz, trace.2.pfw.gz, ...) once this many bytes are in the
-	// current one. Every part is a complete trace. NewWriter does not rotate.
+	// current one. Every part is a complete trace, but repeats only the first 16,384
+	// names that hashes stand for. NewWriter does not rotate.
 	RotateSize int64
 	// RemoveEmpty makes Close delete a file with fewer than five events, as DFTracer
 	// does.

@@ -16,7 +16,8 @@ import (
 
 // ReaderOptions configures reading. The zero value, and nil, are ready for use.
 type ReaderOptions struct {
-	// OnBad is called for every skipped line, on the goroutine that reads.
+	// OnBad is called for every skipped line, on the goroutine that reads. Scan calls it
+	// for at most 100 lines of each piece; ReadStats.Bad counts them all.
 	OnBad func(*LineError)
 	// Hashes, if not nil, collects the names behind the hashes of the trace.
 	Hashes *Hashes
@@ -59,6 +60,11 @@ const maxFirst = 100
 
 func (s *ReadStats) bad(e LineError) {
 	s.Bad++
+	s.keep(e)
+}
+
+// keep adds a line to First.
+func (s *ReadStats) keep(e LineError) {
 	if len(s.First) < maxFirst {
 		s.First = append(s.First, e)
 	}

@@ -393,7 +393,9 @@ func (s *scan) single(line part, number int) error {
 	s.stats.Lines++
 	s.stats.Bytes += st.Bytes
 	s.stats.Bad += st.Bad
-	s.stats.First = append(s.stats.First, st.First...)
+	for _, e := range st.First {
+		s.stats.keep(e)
+	}
 	s.stats.Events += st.Events
 	if !ok {
 		return nil
@@ -408,9 +410,7 @@ func (s *scan) single(line part, number int) error {
 func (s *scan) add(p *piece) {
 	for _, e := range p.stats.First {
 		e.Line += s.stats.Lines
-		if len(s.stats.First) < maxFirst {
-			s.stats.First = append(s.stats.First, e)
-		}
+		s.stats.keep(e)
 		if s.opts.OnBad != nil {
 			s.opts.OnBad(&e)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/active"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
 	"github.com/trainspan/trainspan/internal/record/filter"
@@ -82,9 +83,9 @@ func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
 
 func (b *TrainingTelemetryBuilder) log(base *config.Base) *slog.Logger {
 	if b.logger != nil {
-		return calm(b.logger)
+		return safelog.New(b.logger)
 	}
-	return calm(slog.New(&levelHandler{slog.Default().Handler(), settings.Level(&base.Logger)}))
+	return safelog.New(slog.New(safelog.AtLeast(slog.Default().Handler(), settings.Level(&base.Logger))))
 }
 
 // assembly is a provider under construction.
@@ -124,7 +125,7 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 	p.losses = &losses{rec: p.rec, hub: hub}
 	if !base.EnableForCurrentRank.Or(true) {
 		for _, o := range b.outputs {
-			p.unused = append(p.unused, o.output(nil, nil, 0, false))
+			p.unused = append(p.unused, o.output(nil, 0, false))
 		}
 		if m, ok := b.metrics.(Output); ok {
 			p.unused = append(p.unused, m)
@@ -189,10 +190,10 @@ func (a *attachment) rank() int {
 }
 
 // output makes the output of an attachment.
-func (a *attachment) output(run *segment.Run, ids sdktrace.IDGenerator, every time.Duration, first bool) Output {
+func (a *attachment) output(run *segment.Run, every time.Duration, first bool) Output {
 	switch {
 	case a.exporter != nil:
-		return segment.NewExporter(a.exporter, run, ids, every, first)
+		return segment.NewExporter(a.exporter, run, new(idGenerator).spanID, every, first)
 	case a.processor != nil:
 		return dispatch.FromProcessor(a.processor)
 	}
@@ -270,7 +271,7 @@ func (a *assembly) attachOutputs(ctx context.Context) error {
 	all := a.ordered()
 	made := make([]Output, len(all))
 	for i := range all {
-		made[i] = all[i].output(a.run, a.ids, a.segment, offer.Segment == nil)
+		made[i] = all[i].output(a.run, a.segment, offer.Segment == nil)
 		if e, ok := made[i].(*segment.Exporter); ok && offer.Segment == nil {
 			offer.Segment = e.Segment
 		}
@@ -291,7 +292,7 @@ func (a *assembly) traceRun() *segment.Run {
 	if a.spanExporters == 0 {
 		return nil
 	}
-	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize.Or(0), IDs: a.ids, Progress: a.p.progress}
+	o := segment.Options{Traces: a.traces, WorldSize: a.id.WorldSize.Or(0), IDs: a.ids, Random: &idGenerator{}, Progress: a.p.progress}
 	o.Counted = slices.IndexFunc(a.ordered(), func(out attachment) bool { return out.exporter != nil })
 	if g, ok := a.ids.(*idGenerator); ok {
 		o.Job, o.PartID = g.job, g.partID
@@ -316,12 +317,24 @@ func (a *assembly) sdk(ctx context.Context) {
 	if sampler == nil {
 		sampler = sdktrace.AlwaysSample()
 	}
-	options := []sdktrace.TracerProviderOption{sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids))}
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(res), sdktrace.WithSampler(sampler), sdktrace.WithIDGenerator(a.run.IDs(a.ids)), sdktrace.WithRawSpanLimits(spanLimits()),
+	}
 	a.p.sdk = sdktrace.NewTracerProvider(options...)
 	if a.run != nil { // before the outputs, which use it
 		options = append(options, sdktrace.WithSpanProcessor(a.run))
 	}
 	a.p.apart = sdktrace.NewTracerProvider(append(options, sdktrace.WithSpanProcessor(a.p.hub))...)
+}
+
+// spanLimits returns the SDK's limits of a span, from the environment, with one for attributes
+// that keeps those of the recorder.
+func spanLimits() sdktrace.SpanLimits {
+	l := sdktrace.NewSpanLimits()
+	if l.AttributeCountLimit == sdktrace.DefaultAttributeCountLimit {
+		l.AttributeCountLimit = maxAttributes + 8 // telemetry adds a few, such as the step
+	}
+	return l
 }
 
 // meter makes the metrics.

@@ -22,9 +22,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 	if r == nil {
 		return ctx, nil, errNotConfigured
 	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	c := call{now: r.time.now()}
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {

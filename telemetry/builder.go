@@ -236,7 +236,7 @@ func (b *TrainingTelemetryBuilder) WithMeterProvider(m metric.MeterProvider) *Tr
 
 // WithIDGenerator sets the generator of trace and span ids. By default all
 // ranks of a job share one trace for each attempt; [RandomIDs] gives every root
-// span a separate trace.
+// span a separate trace. The later segments of a long span get random span ids.
 func (b *TrainingTelemetryBuilder) WithIDGenerator(g sdktrace.IDGenerator) *TrainingTelemetryBuilder {
 	if b.fits("WithIDGenerator", false) {
 		b.ids = g

@@ -73,7 +73,9 @@ func (g *idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) 
 }
 
 // NewSpanID implements sdktrace.IDGenerator.
-func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
+func (g *idGenerator) NewSpanID(context.Context, trace.TraceID) trace.SpanID { return g.spanID() }
+
+func (g *idGenerator) spanID() (id trace.SpanID) {
 	for !id.IsValid() {
 		g.fill(id[:])
 	}

@@ -295,16 +295,14 @@ type tracer struct {
 
 // Start implements trace.Tracer.
 func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	cfg := trace.NewSpanStartConfig(options...)
 	p := &startParams{
 		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),
 		tracer: t.inner, options: options, attrs: t.rec.repairs.cleanCopy(attributes.From(cfg.Attributes()...)),
 	}
-	ctx, s, err := t.rec.begin(ctx, p)
-	if err != nil {
+	ctx, s, _ := t.rec.begin(ctx, p)
+	if !s.started() {
 		return t.apart.Start(ctx, name, options...)
 	}
 	return ctx, (*contextSpan)(s)

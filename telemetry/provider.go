@@ -141,7 +141,7 @@ func (p *Provider) ForceFlush(ctx context.Context) error {
 	if p == nil || p.sdk == nil {
 		return nil
 	}
-	return p.hub.ForceFlush(ctx)
+	return p.hub.ForceFlush(orBackground(ctx))
 }
 
 // Shutdown stops the spans that are still open, writes and sends everything, and closes
@@ -157,7 +157,7 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	return p.life.end(func() error {
-		ctx, cancel := p.deadline(ctx)
+		ctx, cancel := p.deadline(orBackground(ctx))
 		defer cancel()
 		if p.sdk != nil {
 			active.Leave()
@@ -199,6 +199,14 @@ func (p *Provider) Recorder() *Recorder {
 	return p.rec
 }
 
+// orBackground returns ctx, or the background in place of nil.
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}
+
 // deadline returns a context with the time for Shutdown.
 func (p *Provider) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	at := time.Now().Add(p.timeout)
@@ -230,7 +238,7 @@ func (p *Provider) endScopes() {
 // closed, as in one-logger, unless something is sent over a network; then they
 // are flushed and stay open for the report of losses.
 func (p *Provider) closing(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
+	ctx = context.WithoutCancel(orBackground(ctx))
 	if p.hub.Network() != 0 {
 		ctx, cancel := context.WithTimeout(ctx, p.timeout/10) // Shutdown, which follows, has the whole timeout
 		defer cancel()

@@ -211,7 +211,9 @@ func (r *Recorder) finish(s *Span, e *finishing) error {
 		v = r.values(false)
 	}
 	if s.index == phase.Application && r.hooks.ending != nil && r.Recording() && s.Active() {
-		r.hooks.ending()
+		if _, wrong := r.time.instant(e.Time, r.time.now(), e.anyTime); wrong == nil { // the end is not refused
+			r.hooks.ending()
+		}
 	}
 	c := call{now: r.time.now()}
 	e.at, e.wrong = r.time.instant(e.Time, c.now, e.anyTime)

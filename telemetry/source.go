@@ -47,7 +47,7 @@ func (t *tracerProvider) Sender(category, name string) dispatch.Sender {
 			name: as, index: -1, scoped: true, at: at, anyTime: true, chosen: true, to: to,
 			attrs: plan.rec.repairs.cleanCopy(attributes.From(slices.Concat(named, attrs)...)),
 		})
-		if s == nil {
+		if !s.started() {
 			return ctx, nil
 		}
 		span := trace.SpanFromContext(inner)
@@ -152,17 +152,13 @@ func (k *spanKind) Note(ctx context.Context, key string) {
 	if len(k.notes) > 0 {
 		return
 	}
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	rec := k.plan.rec
 	trace.SpanFromContext(rec.otel.adopt(ctx, rec.Current())).AddEvent(key)
 }
 
 func (k *spanKind) start(ctx context.Context, args *dispatch.LiveArgs, o dispatch.ScopeStart, at int64) *spanScope {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx = orBackground(ctx)
 	s := &spanScope{kind: k, args: args, count: o.Count}
 	kvs := s.current()
 	inner, span, _ := k.plan.rec.begin(ctx, &startParams{

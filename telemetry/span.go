@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -41,11 +42,15 @@ func (s *Span) Active() (open bool) {
 
 // SpanContext returns the ids of the span in OpenTelemetry.
 func (s *Span) SpanContext() trace.SpanContext {
-	if s == nil || s.otel == nil {
+	if !s.started() {
 		return trace.SpanContext{}
 	}
 	return s.otel.SpanContext()
 }
+
+// started reports whether the span has an OpenTelemetry side: it was neither refused nor
+// started after the end.
+func (s *Span) started() bool { return s != nil && s.otel != nil }
 
 // id returns the span's identity in the compatible JSON-lines file, or "".
 func (s *Span) id() string {
@@ -190,7 +195,7 @@ func (s *Span) SetAttributes(kvs ...attribute.KeyValue) {
 	if s == nil || s.rec == nil || len(kvs) == 0 {
 		return
 	}
-	s.SetAttrs(attributes.From(kvs...)...)
+	s.setOwn(attributes.From(kvs...))
 }
 
 // SetAttrs is SetAttributes for values that OpenTelemetry cannot hold.
@@ -198,6 +203,11 @@ func (s *Span) SetAttrs(attrs ...attributes.Attr) {
 	if s == nil || s.rec == nil || len(attrs) == 0 {
 		return
 	}
+	s.setOwn(slices.Clone(attrs))
+}
+
+// setOwn sets attributes, whose slice it may change.
+func (s *Span) setOwn(attrs []attributes.Attr) {
 	attrs = s.rec.repairs.clean(attrs)
 	r := s.rec
 	var c call

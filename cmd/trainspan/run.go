@@ -150,7 +150,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 			return err
 		}
 	}
-	set.Metrics = cmp.Or(set.Metrics, os.Getenv(environ.Metrics)) // an invalid variable does not stop the command
+	set.Metrics = cmp.Or(set.Metrics, strings.TrimSpace(os.Getenv(environ.Metrics))) // an invalid variable does not stop the command
 	for _, phase := range slices.Concat(set.Only, set.Without) {
 		if known := pyclient.Phases(); !slices.Contains(known, phase) {
 			return ui.Usage("%q is not a phase of PyTorch; use %s", phase, strings.Join(known, ", "))
@@ -176,7 +176,7 @@ func runCommand(a *ui.App, args []string, set session.Settings) error {
 	set.Version, set.Command, set.Missing, set.PID = version(), rundir.NewOutline(args), rundir.MissingScript(args), os.Getpid()
 	set.Parent = os.Getppid()
 	if set.Name == "" {
-		set.Name = cmp.Or(os.Getenv(environ.Application), set.Command.Name())
+		set.Name = cmp.Or(strings.TrimSpace(os.Getenv(environ.Application)), set.Command.Name())
 	}
 	code := launch.Run(launch.Options{
 		Path: path, Args: args, Env: os.Environ(),

@@ -47,8 +47,13 @@ func TestFromEnv(t *testing.T) {
 					c.SpillDir == "/spill" && c.SpillBytes == 99
 			},
 		},
-		{name: "unknown protocol", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=udp"}, err: "OTEL_EXPORTER_OTLP_PROTOCOL: otlp.protocol: "},
-		{name: "bad number", env: []string{"OTEL_EXPORTER_OTLP_TIMEOUT=soon"}, err: "OTEL_EXPORTER_OTLP_TIMEOUT"},
+		{
+			name: "values that count as not set", on: true,
+			env:  []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=http/json", "OTEL_EXPORTER_OTLP_TIMEOUT=soon"},
+			want: func(c *otlp.Config) bool { return c.Protocol == "" && c.Timeout == 0 },
+		},
+		{name: "bad headers", env: []string{"OTEL_TRACES_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_HEADERS=a"}, err: "OTEL_EXPORTER_OTLP_HEADERS"},
+		{name: "bad headers that are not sent", env: []string{"OTEL_TRACES_EXPORTER=none", "OTEL_EXPORTER_OTLP_HEADERS=a"}},
 		{name: "bad endpoint", env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=localhost"}, err: "OTEL_EXPORTER_OTLP_ENDPOINT: otlp.endpoint: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -91,7 +96,6 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		{"certificate not one", otlp.Config{OTLP: config.OTLP{Endpoint: "https://h", Certificate: file}}, []string{"otlp.certificate", file, "PEM"}},
 		{"client certificate", otlp.Config{OTLP: config.OTLP{Endpoint: "https://h", ClientCertificate: file, ClientKey: file}}, []string{"otlp.client_certificate"}},
 		{"client key", otlp.Config{OTLP: config.OTLP{Endpoint: "https://h", ClientCertificate: file}}, []string{"otlp.client_key"}},
-		{"certificate without TLS", otlp.Config{OTLP: config.OTLP{Endpoint: "http://h", Certificate: file}}, []string{"otlp.certificate", "https://"}},
 		{"TLS without TLS", otlp.Config{OTLP: config.OTLP{Endpoint: "http://h"}, TLS: &tls.Config{}}, []string{"otlp.tls", "https://"}},
 		{"batch", otlp.Config{OTLP: config.OTLP{QueueSize: 1, BatchSize: 2}}, []string{"otlp.batch_size"}},
 		{"spill", otlp.Config{OTLP: config.OTLP{SpillDir: file}}, []string{"spill", file}},

@@ -66,6 +66,7 @@ func New(ctx context.Context, cfg Config) (*Exporter, error) {
 // prepare checks the settings and returns the address for a signal. Headers are
 // copied.
 func prepare(cfg *Config, s signal) (target, error) {
+	cfg.OTLP = s.of(&cfg.OTLP)
 	if err := cfg.validate(); err != nil {
 		return target{}, fmt.Errorf("otlp: %w", err)
 	}
@@ -192,7 +193,7 @@ type Config struct {
 
 	// TLS is the base of the TLS settings; nil means the system's authorities and
 	// no client certificate. Certificates named in OTLP are added to a copy of it.
-	// It cannot be combined with an http:// endpoint.
+	// It cannot be combined with an http:// endpoint, for which certificates in OTLP have no effect.
 	TLS *tls.Config
 
 	// RetryFor bounds the time in which a batch is retried; zero means one minute,

@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploggrpc"
@@ -95,9 +96,7 @@ func NewLogs(_ context.Context, cfg Config, o *LogsOptions) (*Logs, error) {
 	if l.target, err = prepare(&l.cfg, logs); err != nil {
 		return nil, err
 	}
-	if l.o.Logger == nil {
-		l.o.Logger = slog.Default()
-	}
+	l.o.Logger = safelog.New(l.o.Logger)
 	if l.o.ShutdownTimeout <= 0 {
 		l.o.ShutdownTimeout = delivery.DefaultShutdownTimeout
 	}

@@ -447,7 +447,6 @@ func TestNewLogsNamesWhatIsWrong(t *testing.T) {
 	}{
 		{"no address", config.OTLP{TracesEndpoint: "http://h/x"}, "otlp.logs_endpoint"},
 		{"password", config.OTLP{LogsEndpoint: "http://me:hunter2@h"}, "otlp.logs_endpoint"},
-		{"certificate", config.OTLP{Endpoint: "http://h", Certificate: "ca.pem"}, "otlp.certificate"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := otlp.NewLogs(t.Context(), otlp.Config{OTLP: tc.otlp}, nil); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "hunter2") {

@@ -12,6 +12,7 @@ import (
 	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
@@ -62,10 +63,7 @@ func NewMetricExporter(ctx context.Context, cfg Config, log *slog.Logger) (*Metr
 	if err != nil {
 		return nil, err
 	}
-	if log == nil {
-		log = slog.Default()
-	}
-	e := &MetricExporter{cfg: cfg, log: log}
+	e := &MetricExporter{cfg: cfg, log: safelog.New(log)}
 	e.wire = wire{cfg: &e.cfg, place: t.place(), unit: "data points"}
 	ctx = context.WithoutCancel(ctx)
 	if cfg.Protocol == config.OTLPGRPC {

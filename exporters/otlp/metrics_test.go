@@ -135,7 +135,6 @@ func TestNewMetricExporterNamesWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{"no address", config.OTLP{TracesEndpoint: "http://h/x"}, "otlp.metrics_endpoint"},
-		{"certificate", config.OTLP{Endpoint: "http://h", Certificate: "ca.pem"}, "otlp.certificate"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := otlp.NewMetricExporter(t.Context(), otlp.Config{OTLP: tc.otlp}, nil); err == nil || !strings.Contains(err.Error(), tc.want) {

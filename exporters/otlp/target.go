@@ -25,17 +25,18 @@ type target struct {
 // place returns the target for messages, without path and headers.
 func (t *target) place() string { return t.url.Scheme + "://" + t.url.Host }
 
-// signal is one of the three signals of telemetry, each with an address.
+// signal is one of the three signals of telemetry, each with an address and settings.
 type signal struct {
+	of    func(*config.OTLP) config.OTLP
 	url   func(*config.OTLP) string
 	own   func(*config.OTLP) string // the address for this signal alone
 	field string                    // the field with this address
 }
 
 var (
-	traces  = signal{(*config.OTLP).TracesURL, func(o *config.OTLP) string { return o.TracesEndpoint }, "traces_endpoint"}
-	logs    = signal{(*config.OTLP).LogsURL, func(o *config.OTLP) string { return o.LogsEndpoint }, "logs_endpoint"}
-	metrics = signal{(*config.OTLP).MetricsURL, func(o *config.OTLP) string { return o.MetricsEndpoint }, "metrics_endpoint"}
+	traces  = signal{func(o *config.OTLP) config.OTLP { return *o }, (*config.OTLP).TracesURL, func(o *config.OTLP) string { return o.TracesEndpoint }, "traces_endpoint"}
+	logs    = signal{(*config.OTLP).ForLogs, (*config.OTLP).LogsURL, func(o *config.OTLP) string { return o.LogsEndpoint }, "logs_endpoint"}
+	metrics = signal{(*config.OTLP).ForMetrics, (*config.OTLP).MetricsURL, func(o *config.OTLP) string { return o.MetricsEndpoint }, "metrics_endpoint"}
 )
 
 func newTarget(c *Config, s signal) (target, error) {
@@ -70,13 +71,9 @@ func newTarget(c *Config, s signal) (target, error) {
 	}
 	t := target{url: u}
 	if u.Scheme == "http" {
-		for _, f := range []struct {
-			name string
-			set  bool
-		}{{"certificate", c.Certificate != ""}, {"client_certificate", c.ClientCertificate != ""}, {"tls", c.TLS != nil}} {
-			if f.set {
-				return target{}, fmt.Errorf("otlp: otlp.%s: certificates need TLS, but the endpoint %s uses http://: use https:// or remove the certificates", f.name, u.Host)
-			}
+		// Certificates may be for another signal: one variable sets them for all.
+		if c.TLS != nil {
+			return target{}, fmt.Errorf("otlp: otlp.tls: certificates need TLS, but the endpoint %s uses http://: use https:// or remove the certificates", u.Host)
 		}
 		return t, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -21,15 +22,15 @@ import (
 //
 //	builder.WithExporter(pfw.New("trace.pfw.gz", nil))
 //
-// It is also a span exporter for any OpenTelemetry program:
+// It is also a span exporter, and a span processor, for any OpenTelemetry program:
 //
 //	tp := sdktrace.NewTracerProvider(sdktrace.WithBatcher(pfw.New("trace.pfw.gz", nil)))
 //
-// In that case a [Processor] writes each span when it arrives, as a span whose start it
-// has not seen.
+// As an exporter, it writes each span when it arrives, as a [Processor] writes a span whose
+// start it has not seen.
 //
-// The methods are safe for concurrent use. A [Processor] records more of a program that
-// is killed, and loses no spans under load.
+// The methods are safe for concurrent use. A processor records more of a program that is
+// killed, and loses no spans under load.
 type Exporter struct {
 	*live // nil before the file is open
 
@@ -48,8 +49,9 @@ type Exporter struct {
 type live = Processor
 
 var (
-	_ sdktrace.SpanExporter = (*Exporter)(nil)
-	_ outputs.Output        = (*Exporter)(nil)
+	_ sdktrace.SpanExporter  = (*Exporter)(nil)
+	_ sdktrace.SpanProcessor = (*Exporter)(nil)
+	_ outputs.Output         = (*Exporter)(nil)
 )
 
 // New returns an exporter that creates the file at path, which may contain {rank}, {pid}
@@ -91,9 +93,6 @@ func (e *Exporter) open(t *outputs.Telemetry, batch []sdktrace.ReadOnlySpan) (er
 		tracefile.WriteCustom(opts.Writer, tracefile.KeyFlushInterval, strconv.FormatInt(cmp.Or(trace.FlushInterval, dftracer.DefaultFlushInterval).Microseconds(), 10))
 	}
 	p := newProcessor(opts)
-	if t == nil {
-		p.ended.first = int64(os.Getpid()) // only ended spans arrive
-	}
 	e.opening.Lock()
 	defer e.opening.Unlock()
 	e.live = p
@@ -129,6 +128,7 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 		if e.err = e.open(nil, batch); e.err != nil {
 			return e.err
 		}
+		e.live.ended.first = int64(os.Getpid()) // only ended spans arrive
 	}
 	for _, s := range batch {
 		e.records = append(e.records, outputs.Record{Kind: outputs.KindStop, Snapshot: s})
@@ -137,6 +137,35 @@ func (e *Exporter) ExportSpans(_ context.Context, batch []sdktrace.ReadOnlySpan)
 	clear(e.records) // do not keep written spans alive
 	e.records = e.records[:0]
 	return err
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (e *Exporter) OnStart(ctx context.Context, s sdktrace.ReadWriteSpan) {
+	e.processor(ctx, s).OnStart(ctx, s)
+}
+
+// OnEnd implements sdktrace.SpanProcessor.
+func (e *Exporter) OnEnd(s sdktrace.ReadOnlySpan) { e.processor(context.Background(), s).OnEnd(s) }
+
+// processor returns the processor that writes the file, which it opens for the first span.
+// It returns nil if that failed; Shutdown returns the error.
+func (e *Exporter) processor(ctx context.Context, first sdktrace.ReadOnlySpan) *Processor {
+	if p := e.opened(); p != nil || e == nil {
+		return p
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.live != nil || e.closed || e.err != nil {
+		return e.live
+	}
+	var t *outputs.Telemetry
+	if started := filter.Started(ctx); started != nil { // attached to telemetry through a decorator
+		t = started.Telemetry()
+	}
+	if e.err = e.open(t, []sdktrace.ReadOnlySpan{first}); e.err != nil {
+		e.opts.traceFor(&outputs.Telemetry{}).OnError(e.err)
+	}
+	return e.live
 }
 
 // Shutdown implements sdktrace.SpanExporter. It completes the file, and closes it unless

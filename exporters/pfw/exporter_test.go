@@ -273,3 +273,36 @@ func TestNilsDoNothing(t *testing.T) {
 		}
 	}
 }
+
+// An Exporter is also a span processor of a plain SDK.
+func TestExporterAsProcessor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.pfw")
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(pfw.New(path, nil)))
+	ctx, outer := tp.Tracer("t").Start(t.Context(), "outer")
+	_, inner := tp.Tracer("t").Start(ctx, "inner")
+	inner.End()
+	outer.End()
+	if err := tp.Shutdown(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	dftest.Check(t, path)
+	ev := byName(dftest.Events(t, path))
+	if ev["outer"].ID == 0 || ev["inner"].Parent != int64(ev["outer"].ID) {
+		t.Errorf("inner is below %d, want outer, %d", ev["inner"].Parent, ev["outer"].ID)
+	}
+}
+
+// An Exporter that cannot create its file records nothing, and Shutdown returns the error.
+func TestExporterAsProcessorWithoutFile(t *testing.T) {
+	told := 0
+	tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(pfw.New(t.TempDir(), &pfw.Options{
+		Trace: &dftracer.Options{OnError: func(error) { told++ }},
+	})))
+	for range 2 {
+		_, s := tp.Tracer("t").Start(t.Context(), "span")
+		s.End()
+	}
+	if err := tp.Shutdown(context.WithoutCancel(t.Context())); err == nil || told != 1 {
+		t.Errorf("Shutdown: %v after %d reports, want an error after 1", err, told)
+	}
+}

@@ -54,6 +54,10 @@ type fileLog struct {
 
 	mu    sync.Mutex
 	files map[string]*file
+
+	flushing sync.Mutex // held during a flush
+	busyMu   sync.Mutex
+	busy     []*file // files with totals, also those that files no longer has
 }
 
 // newFileLog returns a fileLog, or nil if the options exclude all calls.
@@ -95,7 +99,6 @@ func (l *fileLog) File(path string) dispatch.File {
 		return f
 	}
 	if len(l.files) >= maxFiles {
-		l.flushAll(0)
 		clear(l.files)
 	}
 	f := &file{log: l, hash: tracefile.HashArg(argFile, l.d.w.Hash(tracefile.NameFileHash, path))}
@@ -125,6 +128,7 @@ type file struct {
 
 	mu     sync.Mutex
 	totals *fileTotals // of the current second; nil until the first call
+	busy   bool        // the file is in the list of the log
 }
 
 // fileTotals sums up the calls on a file that started in one second.

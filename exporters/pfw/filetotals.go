@@ -23,7 +23,13 @@ func (f *file) add(c *dispatch.FileCall, now int64) {
 		f.write()
 		*f.totals = fileTotals{second: second}
 	}
+	if !f.busy {
+		f.log.begin(f)
+	}
 	f.totals.ops[c.Op].Add(now-start, c.Ret, c.Op.Transfers())
+	if f.log.d.cut.Load() { // the last flush may have missed this file
+		f.write()
+	}
 }
 
 // write writes the totals and resets them. f.mu must be held.
@@ -47,18 +53,32 @@ func (l *fileLog) flush(before int64) {
 	if l == nil || !l.opts.Aggregate {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.flushAll(before)
-}
-
-// flushAll is flush with l.mu held.
-func (l *fileLog) flushAll(before int64) {
-	for _, f := range l.files {
+	l.flushing.Lock()
+	defer l.flushing.Unlock()
+	l.busyMu.Lock()
+	all := l.busy
+	l.busy = nil
+	l.busyMu.Unlock()
+	var left []*file
+	for _, f := range all {
 		f.mu.Lock()
-		if f.totals != nil && (before == 0 || f.totals.second < before) {
+		if before == 0 || f.totals.second < before {
 			f.write()
+			f.busy = false
+		} else {
+			left = append(left, f)
 		}
 		f.mu.Unlock()
 	}
+	l.busyMu.Lock()
+	defer l.busyMu.Unlock()
+	l.busy = append(l.busy, left...)
+}
+
+// begin adds a file to those with totals. f.mu must be held.
+func (l *fileLog) begin(f *file) {
+	f.busy = true
+	l.busyMu.Lock()
+	defer l.busyMu.Unlock()
+	l.busy = append(l.busy, f)
 }

@@ -180,7 +180,10 @@ func (q *Queue[T]) Stats() Stats {
 func (q *Queue[T]) Flush(ctx context.Context) error {
 	ctx, cancel := q.bounded(ctx)
 	defer cancel()
-	if end, _ := ctx.Deadline(); q.sender.health.Held() > time.Until(end) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if end, _ := ctx.Deadline(); q.sender.health.Held() > max(0, time.Until(end)) {
 		return errHeld
 	}
 	f := &flush{done: make(chan struct{})}

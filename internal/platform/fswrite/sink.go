@@ -408,11 +408,17 @@ func (s *Sink) report() {
 			s.reports = s.reports[1:]
 			s.mu.Unlock()
 			if s.o.OnError != nil {
-				s.o.OnError(err)
+				calm(func() { s.o.OnError(err) })
 			}
 		}
 		s.telling.Unlock()
 	}
+}
+
+// calm calls a function of the program, whose panic must not end the process.
+func calm(f func()) {
+	defer func() { _ = recover() }()
+	f()
 }
 
 func (s *Sink) unreported() bool {

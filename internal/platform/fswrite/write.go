@@ -233,7 +233,7 @@ func (w *writer) resume() bool {
 
 func (w *writer) onPath(path string) {
 	if w.o.OnPath != nil {
-		w.o.OnPath(path)
+		calm(func() { w.o.OnPath(path) })
 	}
 }
 

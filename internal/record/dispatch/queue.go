@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,10 @@ const (
 	// exports something within each inlinePatience.
 	patience       = 100 * time.Millisecond
 	inlinePatience = 2 * time.Second
+
+	// turn is the maximum number of entries that a call exports for an inline output. It is
+	// more than a call pushes; the others are those of other calls.
+	turn = 256
 )
 
 // DataError reports a gap in the telemetry data.
@@ -116,7 +121,7 @@ func (q *queue) run() {
 	defer close(q.done)
 	for range q.wake {
 		q.mu.Lock()
-		q.export()
+		q.export(math.MaxUint64)
 		q.mu.Unlock()
 	}
 }
@@ -150,7 +155,13 @@ func (q *queue) backlog() int { return int(q.pushed - q.exported) }
 func (q *queue) drain() {
 	q.mu.Lock()
 	if q.wake == nil {
-		q.export()
+		if q.export(q.exported + turn); q.items.Len() > 0 && !q.running {
+			go func() { // other calls push as fast as the output works
+				q.mu.Lock()
+				defer q.mu.Unlock()
+				q.export(math.MaxUint64)
+			}()
+		}
 	} else {
 		q.rouse()
 	}
@@ -236,10 +247,10 @@ func (q *queue) advance(n uint64) {
 	})
 }
 
-// export exports the queued entries. If another goroutine is exporting, it returns at
+// export exports the queued entries, up to a number of them since the start. If another goroutine is exporting, it returns at
 // once, because that goroutine continues with the new entries. q.mu must be held; export
 // releases it while the output works.
-func (q *queue) export() {
+func (q *queue) export(last uint64) {
 	if q.running {
 		return
 	}
@@ -253,7 +264,7 @@ func (q *queue) export() {
 		}
 		q.at, q.running = item{}, false
 	}()
-	for q.items.Len() > 0 {
+	for q.items.Len() > 0 && q.exported < last {
 		q.items.TakeTo(&q.at)
 		finished = false
 		q.one(&q.at)

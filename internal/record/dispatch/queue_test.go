@@ -396,3 +396,36 @@ func TestGoexitInWrite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTurnsOfCalls checks that a call does not export for an inline output as long as other calls
+// push more than it can take.
+func TestTurnsOfCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took, pushers, each = time.Millisecond, 8, 2000
+		s := &sink{traits: outputs.Traits{Inline: true}}
+		s.export = func(*outputs.Record) error { time.Sleep(took); return nil }
+		h := newHub(t, s)
+		var wg sync.WaitGroup
+		longest := make([]time.Duration, pushers)
+		for p := range pushers {
+			wg.Go(func() {
+				for range each {
+					start := time.Now()
+					send(h, 0, 1)
+					longest[p] = max(longest[p], time.Since(start))
+					time.Sleep(took)
+				}
+			})
+		}
+		wg.Wait()
+		if got, want := slices.Max(longest), (turn+2)*took; got > want {
+			t.Errorf("a call took %v, want at most %v", got, want)
+		}
+		if err := end(h, time.Minute); err != nil {
+			t.Error(err)
+		}
+		if got := len(s.times()); got != pushers*each {
+			t.Errorf("%d of %d records are exported, want all", got, pushers*each)
+		}
+	})
+}

@@ -28,7 +28,7 @@ type Exporter struct {
 
 	// Open long spans are delivered in segments.
 	run     *Run
-	ids     sdktrace.IDGenerator
+	newID   func() trace.SpanID
 	segment time.Duration       // maximum length of a segment of a long span
 	counts  bool                // count segments as spans of their trace
 	queue   *delivery.Processor // nil before Open
@@ -53,11 +53,12 @@ type ancestor struct {
 
 // NewExporter returns the output for an exporter. segment is the maximum length of a
 // segment of a long span; zero or less means no segments. first reports that this is the
-// output whose segments count for the budget of a trace.
-func NewExporter(e sdktrace.SpanExporter, run *Run, ids sdktrace.IDGenerator, segment time.Duration, first bool) *Exporter {
+// output whose segments count for the budget of a trace. newID returns the span ids of
+// further segments.
+func NewExporter(e sdktrace.SpanExporter, run *Run, newID func() trace.SpanID, segment time.Duration, first bool) *Exporter {
 	return &Exporter{
 		exporter: e,
-		run:      run, ids: ids, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan),
+		run:      run, newID: newID, segment: segment, counts: first, long: make(map[trace.SpanID]*longSpan),
 		moved: make(map[trace.SpanID]place),
 	}
 }
@@ -142,7 +143,18 @@ func (f *Exporter) onStart(ctx context.Context, span sdktrace.ReadWriteSpan) {
 	}
 	f.mu.Lock()
 	defer f.unlock()
-	f.add(&s, f.ancestorOf(&s))
+	above := f.ancestorOf(&s)
+	if above.HasSpanID() && above.TraceID() != s.own.TraceID() {
+		// The clock is the program's, which may start a span.
+		f.mu.Unlock()
+		now := f.clock()
+		f.mu.Lock()
+		if s.cutAt = s.StartTime(); s.cutAt.After(now) { // an explicit time
+			s.cutAt = now
+		}
+		above = f.ancestorIn(&s, f.ancestorOf(&s))
+	}
+	f.add(&s, above)
 }
 
 // add records the place of a span below its parent in the export. f.mu must be held.
@@ -164,16 +176,24 @@ func (f *Exporter) add(s *starting, above ancestor) {
 	}
 }
 
-// ancestorOf returns the parent of a starting span. f.mu must be held.
+// ancestorOf returns the parent of a starting span, which may be in another trace. f.mu must
+// be held.
 func (f *Exporter) ancestorOf(s *starting) ancestor {
 	if l := f.long[s.parent.SpanID()]; l != nil {
-		in, ok := f.segmentIn(l, s)
-		if !ok {
-			in = l.current
-		}
-		return ancestor{in, l}
+		return ancestor{l.current, l}
 	}
 	return ancestor{s.parent, nil}
+}
+
+// ancestorIn returns the segment of a parent that is in the trace of the starting span, if
+// there is one, or else the parent. f.mu must be held.
+func (f *Exporter) ancestorIn(s *starting, above ancestor) ancestor {
+	if above.long != nil {
+		if in, ok := f.segmentIn(above.long, s); ok {
+			above.SpanContext = in
+		}
+	}
+	return above
 }
 
 // placeOf returns the place of a span: below its parent or, if that is in another trace,

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -107,9 +106,6 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 // advance finishes the open segment of a span and opens the next one, in the part into
 // unless that is nil. f.mu must be held.
 func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
-	if now := f.clock(); at.After(now) { // an explicit time
-		at = now
-	}
 	if at.Before(l.from) {
 		at = l.from
 	}
@@ -119,7 +115,7 @@ func (f *Exporter) advance(l *longSpan, at time.Time, into *part) {
 		l.part = into
 		l.current = l.current.WithTraceID(into.id)
 	}
-	l.current = l.current.WithSpanID(f.ids.NewSpanID(context.Background(), l.current.TraceID()))
+	l.current = l.current.WithSpanID(f.newID())
 	l.from = at
 	l.index++
 	if l.part != nil && f.counts {
@@ -154,6 +150,7 @@ type starting struct {
 	own, parent trace.SpanContext
 	above       filter.Span // the nearest span around it that the recorder knows, or nil
 	long        bool
+	cutAt       time.Time // where segments of the spans above it end, if it begins a new trace
 }
 
 // segmentIn returns the segment of l that is in the trace of the starting span s, and
@@ -164,7 +161,7 @@ func (f *Exporter) segmentIn(l *longSpan, s *starting) (trace.SpanContext, bool)
 	if l.current.TraceID() == id {
 		return l.current, true
 	}
-	f.enter(l, f.run.find(id), s.StartTime())
+	f.enter(l, f.run.find(id), s.cutAt)
 	for _, sc := range [...]trace.SpanContext{l.current, l.before, l.span.SpanContext()} {
 		if sc.TraceID() == id {
 			return sc, true

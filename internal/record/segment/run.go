@@ -50,7 +50,8 @@ var past = func() *part {
 type Options struct {
 	Traces    config.Traces
 	WorldSize int
-	IDs       sdktrace.IDGenerator
+	IDs       sdktrace.IDGenerator // the program's
+	Random    sdktrace.IDGenerator // used if that panics
 	Progress  *outputs.Progress
 	// Counted is the index of the output whose spans count for the budget.
 	Counted int
@@ -82,6 +83,7 @@ type Run struct {
 	key  int64 // the current window; negative before the first
 	lap  int   // number of times that windows restarted at a smaller number
 	seq  int
+	ids  []trace.TraceID       // for the next parts
 	long map[trace.SpanID]bool // open long spans
 }
 
@@ -140,7 +142,30 @@ func (r *Run) remember(p *part) *part {
 	return p
 }
 
-// next creates the next part. r.mu must be held.
+// lock locks r.mu with enough trace ids for two new parts. The generator is the program's:
+// it may panic, and may start spans.
+func (r *Run) lock(ctx context.Context) {
+	r.mu.Lock()
+	for !r.o.Job.IsValid() && len(r.ids) < 2 {
+		r.mu.Unlock()
+		id := r.newID(ctx)
+		r.mu.Lock()
+		r.ids = append(r.ids, id)
+	}
+}
+
+// newID returns a trace id of the program's generator, or a random one if that panics.
+func (r *Run) newID(ctx context.Context) (id trace.TraceID) {
+	defer func() {
+		if recover() != nil {
+			id, _ = r.o.Random.NewIDs(ctx)
+		}
+	}()
+	id, _ = r.o.IDs.NewIDs(ctx)
+	return id
+}
+
+// next creates the next part. r.mu must be held by lock.
 func (r *Run) next() *part {
 	p := &part{window: r.key}
 	if now := r.current(); now != nil && now.window == r.key {
@@ -149,7 +174,7 @@ func (r *Run) next() *part {
 	if r.o.Job.IsValid() {
 		p.id = r.o.PartID(r.lap, p.window, p.number)
 	} else {
-		p.id, _ = r.o.IDs.NewIDs(context.Background())
+		p.id, r.ids = r.ids[0], r.ids[1:]
 	}
 	return r.remember(p)
 }
@@ -177,7 +202,7 @@ func (r *Run) Place(ctx context.Context, index int, to filter.Set, root bool) co
 	}
 	carried := trace.SpanFromContext(ctx)
 	parent := carried.SpanContext()
-	r.mu.Lock()
+	r.lock(ctx)
 	defer r.mu.Unlock()
 	switch {
 	case index == epochIndex && r.split == config.TracePerEpoch, index == iterationIndex && r.split == config.TracePerEpoch:
@@ -289,7 +314,7 @@ func (r *Run) rotated() *part {
 	if r == nil {
 		return nil
 	}
-	r.mu.Lock()
+	r.lock(context.Background())
 	defer r.mu.Unlock()
 	now := r.current()
 	if now.full(r.soft) {

@@ -1,8 +1,6 @@
 package setup
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -12,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/settings"
 )
 
@@ -32,7 +31,7 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 				continue // the configuration is already validated
 			}
 			if err := fswrite.Check(path, func(*os.File) error { return nil }); !fswrite.AsIs(path) && errors.Is(err, fs.ErrExist) {
-				cmp.Or(l, slog.Default()).Warn("telemetry does not write messages to this log file", "error", err, "see", helptopic.File)
+				safelog.New(l).Warn("telemetry does not write messages to this log file", "error", err, "see", helptopic.File)
 				continue
 			}
 			handlers = append(handlers, slog.NewTextHandler(logFile(path), &slog.HandlerOptions{Level: max(level, f.level)}))
@@ -42,7 +41,7 @@ func withLogFiles(l *slog.Logger, c *config.Logger, rank int) *slog.Logger {
 		return l
 	}
 	if l == nil {
-		l = slog.New(atLeast{slog.Default().Handler(), level})
+		l = slog.New(safelog.AtLeast(slog.Default().Handler(), level))
 	}
 	return slog.New(slog.NewMultiHandler(append(handlers, l.Handler())...))
 }
@@ -63,25 +62,4 @@ func (path logFile) Write(line []byte) (int, error) {
 		err = closeErr
 	}
 	return n, err
-}
-
-// atLeast drops messages below a level.
-type atLeast struct {
-	slog.Handler
-	level slog.Level
-}
-
-// Enabled implements slog.Handler.
-func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= h.level && h.Handler.Enabled(ctx, l)
-}
-
-// WithAttrs implements slog.Handler.
-func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return atLeast{h.Handler.WithAttrs(attrs), h.level}
-}
-
-// WithGroup implements slog.Handler.
-func (h atLeast) WithGroup(name string) slog.Handler {
-	return atLeast{h.Handler.WithGroup(name), h.level}
 }

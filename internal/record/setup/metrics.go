@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/internal/export/prom"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/otlpform"
+	"github.com/trainspan/trainspan/internal/platform/safelog"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/metric"
@@ -170,9 +171,11 @@ func resourceOf(cfg *config.Config, o *Options) *resource.Resource {
 	return merged
 }
 
+// logger returns the logger for goroutines of telemetry, where a panic of the program's
+// handler would end the process.
 func (o *Options) logger() *slog.Logger {
-	if o == nil || o.Logger == nil {
-		return slog.Default()
+	if o == nil {
+		return safelog.New(nil)
 	}
-	return o.Logger
+	return safelog.New(o.Logger)
 }

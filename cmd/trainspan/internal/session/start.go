@@ -118,7 +118,7 @@ func begin(set Settings, out *display.Writer) (*start, error) {
 	}
 	dir := string(set.Dir)
 	if dir == "" && os.Getenv(environ.Run) == "" {
-		dir = os.Getenv(environ.Dir) // set by the user, or by an outer trainspan run
+		dir = strings.TrimSpace(os.Getenv(environ.Dir)) // set by the user, or by an outer trainspan run
 	}
 	want.Dir = dir
 	s.where, err = want.Make()
@@ -160,7 +160,7 @@ func pointer(v config.Var[int]) *int {
 
 // tag returns the session tag, which all starts of the job share.
 func (s *start) tag() string {
-	return cmp.Or(os.Getenv(environ.Tag), s.set.Name)
+	return cmp.Or(strings.TrimSpace(os.Getenv(environ.Tag)), s.set.Name)
 }
 
 // environment returns the additions to the command's environment.
