@@ -383,8 +383,6 @@ func (u *FileUse) Add(o *FileUse) {
 // Time returns the time of all calls together.
 func (u *FileUse) Time() int64 { return u.Read.Time + u.Written.Time + u.Other.Time }
 
-func (u *FileUse) used() bool { return u.Read.Calls+u.Written.Calls+u.Other.Calls > 0 }
-
 // fileUse is the use of a file while its trace is read.
 type fileUse struct{ posix, stdio FileUse }
 
