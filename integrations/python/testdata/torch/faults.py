@@ -80,7 +80,11 @@ if __name__ == "__main__":
     for owner, name in [*found, (loop.Loop, "lines")]:
         process = multiprocessing.get_context("fork").Process(target=fails, args=(owner, name))
         process.start()
-        process.join()
-        if process.exitcode:
+        process.join(600)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            print(owner.__name__, name, "does not end")
+        elif process.exitcode:
             print(owner.__name__, name, "ends with", process.exitcode)
     print("%d functions" % len(found))
