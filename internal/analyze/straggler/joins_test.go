@@ -135,9 +135,9 @@ func TestClocksOfMessages(t *testing.T) {
 func TestSharedNames(t *testing.T) {
 	t.Run("4 ranks", func(t *testing.T) { sharedNames(t, 4, 60) })
 	t.Run("8 ranks", func(t *testing.T) { sharedNames(t, 8, 60) })
-	t.Run("8 ranks, of which one ended early", func(t *testing.T) { sharedNames(t, 8, 30) })
-	t.Run("8 ranks, of which one has no records", func(t *testing.T) { sharedNames(t, 8, 0) })
-	t.Run("8 ranks, of which one has few steps", func(t *testing.T) { sharedNames(t, 8, 2) })
+	t.Run("8 ranks, one ended early", func(t *testing.T) { sharedNames(t, 8, 30) })
+	t.Run("8 ranks, one without records", func(t *testing.T) { sharedNames(t, 8, 0) })
+	t.Run("8 ranks, one with few steps", func(t *testing.T) { sharedNames(t, 8, 2) })
 }
 
 // sharedNames judges a job whose last rank has records of the given number of steps.

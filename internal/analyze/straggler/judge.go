@@ -66,7 +66,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 	return v, t
 }
 
-// inSteps turns numbers of rounds into numbers of steps, of which each round has per.
+// inSteps converts numbers of rounds to numbers of steps. Each round has per steps.
 func (v *Verdict) inSteps(per int) {
 	c := &v.Coverage
 	c.Steps, c.SlowStart, c.LastStep = per*c.Steps, per*c.SlowStart, c.LastStep+int64(per-1)

@@ -130,7 +130,7 @@ func (l *leaving) add(end int64) {
 	l.last = max(l.last, end)
 }
 
-// shortest returns the sum of the shortest durations of the group of which the given rank is the first. It is over the
+// shortest returns the sum of the shortest durations of a group, by its first rank. It is over the
 // judged members.
 func (n *sharedName) shortest(first, by int) (sum int64) {
 	for k := 0; ; k++ {

@@ -253,7 +253,7 @@ func (j *job) compareWork(f *finding.Finding, e [][]float64, less []int) {
 }
 
 // unevenKinds returns what the kinds of work with the most excess of the slowest rank in each round have in
-// common. With sign -1 it is that of the kinds of which the rank with the least work lacks most.
+// common. With sign -1 it is that of the kinds that the rank with the least work has too little of.
 func (j *job) unevenKinds(sign float64) string {
 	var parts [rows]float64
 	all := j.without(nil)

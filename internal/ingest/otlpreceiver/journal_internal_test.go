@@ -299,7 +299,7 @@ func TestReplayFails(t *testing.T) {
 	dir := t.TempDir()
 	f := journaled(t, dir)
 	list := numbered(7, 1, 11, flat)
-	for _, s := range list[0].GetScopeSpans()[0].GetSpans() { // of which the file gets the spans, without their events
+	for _, s := range list[0].GetScopeSpans()[0].GetSpans() { // the file gets the spans without their events
 		s.Events = append(s.Events, &tracepb.Span_Event{Name: "lost" + s.GetName(), TimeUnixNano: s.GetStartTimeUnixNano()})
 	}
 	deliver(t, f, list)

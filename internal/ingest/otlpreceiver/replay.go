@@ -548,7 +548,7 @@ func (r *replay) writeMissing(files *Files, rec *record) error {
 // names have events of them.
 const eventsOnly = 0
 
-// writeEvents writes the missing events of a resource's spans, of which the first is
+// writeEvents writes the missing events of a resource's spans. The first of these spans is
 // number n of the request.
 func (r *replay) writeEvents(files *Files, rec *record, rs *otlpspan.ResourceSpans, n int, missing map[int]partly) (err error) {
 	if len(missing) == 0 || rs.Len == 0 {
