@@ -212,8 +212,8 @@ func (r *Report) silent(j *Job) {
 	}
 }
 
-// chooseVerdict selects a hang that the job ended with, or else the finding about ranks that costs most time of
-// the whole job or, if there is none, the verdict on the longest attempt.
+// chooseVerdict selects a hang at the end of the job. Otherwise it selects the finding about ranks that costs most time of
+// the whole job, and without any finding the verdict on the longest attempt.
 func (r *Report) chooseVerdict() {
 	var wall float64
 	for i := range r.Attempts {

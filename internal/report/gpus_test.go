@@ -98,7 +98,7 @@ func TestManyGPUs(t *testing.T) {
 	for range 2 {
 		r := report.Build(read(t, dir))
 		if screen := strings.Join(r.First(80), "\n"); !strings.Contains(screen, "130, 7 to 90 % busy in steps") {
-			t.Errorf("got no line about 130 GPUs of which one is idle:\n%s", screen)
+			t.Errorf("got no line about 130 GPUs, one of them idle:\n%s", screen)
 		}
 		var text bytes.Buffer
 		if err := report.JSON(&text, r); err != nil {

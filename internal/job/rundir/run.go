@@ -379,7 +379,7 @@ type Left struct {
 	Dir     string // where its files are
 	Path    string // of the run.json
 	Run     *Run
-	Folders []string // folders of ring buffers that exist, or of which that is unknown
+	Folders []string // folders of ring buffers that exist, or that cannot be examined
 }
 
 // Any reports whether there is a start below some folders.

@@ -53,9 +53,10 @@ func (l *Lines) ResetText(text []byte, stop func() error) {
 	}
 }
 
-// Next returns a line without its line feed, and the first one without a byte
-// order mark. It is valid until the next call. Next returns [ErrLongLine] in place of a skipped line. At the end of the text it returns
-// the reader's error; [Lines.Rest] returns what follows the last line feed.
+// Next returns a line without its line feed, and the first line also without a
+// byte order mark. The line is valid until the next call. In place of a line that
+// is too long, Next returns [ErrLongLine], and at the end of the text the reader's
+// error; [Lines.Rest] returns the text after the last line feed.
 func (l *Lines) Next() ([]byte, error) {
 	scanned := 0
 	for {

@@ -247,9 +247,10 @@ func (q *queue) advance(n uint64) {
 	})
 }
 
-// export exports the queued entries, up to a number of them since the start. If another goroutine is exporting, it returns at
-// once, because that goroutine continues with the new entries. q.mu must be held; export
-// releases it while the output works.
+// export exports queued entries until the queue is empty or, counted since the start of the
+// queue, last entries were exported. If another goroutine is exporting, it returns at once,
+// because that goroutine continues with the new entries. q.mu must be held; export releases
+// it while the output works.
 func (q *queue) export(last uint64) {
 	if q.running {
 		return
