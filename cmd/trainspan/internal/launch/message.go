@@ -36,7 +36,7 @@ type Message struct {
 	Say      Bytes `json:"say,omitempty"`
 	Reported bool  `json:"reported,omitempty"`
 
-	at time.Time // of its arrival; only for Signal
+	at time.Time // of the arrival of Signal or Answered
 }
 
 // Ready means that the command may start, with these variables in place of
