@@ -292,7 +292,7 @@ func (r *Report) stepSentence() string {
 			phases, waits, transfers = t, &w, &c
 		}
 		for _, p := range straggler.Phases() {
-			add(finding.Word(p.String()), phases[p.String()])
+			add(r.phaseWord(p), phases[p.String()])
 		}
 		if len(parts) == 0 {
 			return ""
@@ -361,6 +361,15 @@ func (r *Report) hostWork(rank int) (work []finding.Part, all int64) {
 	return work, all
 }
 
+// phaseWord returns the name of a phase. The time in no phase is other code only if the phases are on record.
+func (r *Report) phaseWord(p straggler.Phase) string {
+	parts := r.Ledger.ProductiveParts
+	if p == straggler.Host && !r.Steps.Device && parts[account.StepUnsplit] > parts[account.OtherCode]+parts[account.Compute] {
+		return "not split"
+	}
+	return finding.Word(p.String())
+}
+
 // mostHostWork names the work that most of the time of the host's code was that belongs to no phase, or "" if
 // that is other code.
 func (r *Report) mostHostWork() string {
@@ -382,7 +391,7 @@ func (r *Report) mostHostWork() string {
 // nameHostWork divides the part of a step that belongs to no phase in proportion to the work that the account has
 // for it, of one rank or, if rank is -1, of all.
 func (r *Report) nameHostWork(parts []finding.Part, rank int) []finding.Part {
-	host := finding.Word(straggler.Host.String())
+	host := r.phaseWord(straggler.Host)
 	i := slices.IndexFunc(parts, func(p finding.Part) bool { return p.Name == host })
 	work, all := r.hostWork(rank)
 	if i < 0 || all == 0 || r.Steps.Device {
@@ -516,6 +525,9 @@ func (r *Report) notKnown() (out []string) {
 	}
 	if f := r.Verdict.Finding; f != nil {
 		out = append(out, f.NotKnown...)
+		if f.Kind.IsOfSteps() && v != nil && v.Coverage.Forgotten {
+			out = append(out, fmt.Sprintf("what earlier steps would gain: only the last %d are compared", v.Coverage.Steps))
+		}
 	}
 	if text := r.causeNotKnown(); text != "" {
 		out = append(out, text)

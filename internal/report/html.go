@@ -18,7 +18,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
-	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
@@ -259,7 +258,7 @@ func (r *Report) chartWords() map[string]string {
 		}
 	}
 	for _, p := range straggler.Phases() {
-		words[p.String()] = finding.Word(p.String())
+		words[p.String()] = r.phaseWord(p)
 	}
 	words[partWait], words[collectiveTransfer] = "waits", "collectives" // as in the line about a step
 	return words

@@ -414,6 +414,72 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
+// saving writes the files of ranks with steps that have no spans but saves; of returns how long a step works and saves.
+func saving(t *testing.T, ranks, steps int, of func(rank, step int) (work, save time.Duration)) string {
+	t.Helper()
+	dir := t.TempDir()
+	step, ckpt := dftracer.NewKey("pipeline", "train.iteration"), dftracer.NewKey("checkpoint", "checkpoint.save.sync")
+	for rank := range ranks {
+		at := int64(1_700_000_000_000_000)
+		w, err := dftracer.Create(filepath.Join(dir, "t{rank}.pfw"), &dftracer.Options{Process: dftracer.Process{Rank: &rank, WorldSize: ranks, SessionTag: "job"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range steps {
+			work, save := of(rank, i)
+			dur := work.Microseconds() + int64(i%7)
+			if save > 0 {
+				w.WriteComplete(&ckpt, dftracer.Span{TS: at + dur, Dur: save.Microseconds()})
+				dur += save.Microseconds()
+			}
+			w.WriteComplete(&step, dftracer.Span{TS: at, Dur: dur}, dftracer.Int("step", int64(i)))
+			at += dur
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestRareSaves checks that steps without spans count like those with a save in them: most steps of a job
+// that records nothing else have none.
+func TestRareSaves(t *testing.T) {
+	r := report.Build(read(t, saving(t, 2, 200, func(rank, i int) (work, save time.Duration) {
+		if rank == 0 && i%50 == 25 {
+			save = 2 * time.Second
+		}
+		return 100 * time.Millisecond, save
+	})))
+	if s := r.Steps; s.Compared < 190 || math.Abs(s.Median-100) > 1 {
+		t.Errorf("%d steps compared, median %v ms; want about 199 and 100 ms", s.Compared, s.Median)
+	}
+	if v := r.Verdict.Rank; v.Kind != finding.Unknown || v.Reason != "no_barrier" || r.ExitCode() != 4 {
+		t.Errorf("%s %s, status %d; want unknown, no_barrier, 4", v.Kind, v.Reason, r.ExitCode())
+	}
+}
+
+// TestLossOfOneRank checks that a loss of one rank has the time of that rank, although others lose time to the same.
+func TestLossOfOneRank(t *testing.T) {
+	r := report.Build(read(t, saving(t, 4, 100, func(rank, i int) (work, save time.Duration) {
+		work = 930 * time.Millisecond
+		if rank == 0 {
+			work = 100 * time.Millisecond
+		}
+		if i == 50 {
+			save = 100*time.Second - 100*work
+		}
+		return work, save
+	})))
+	f := r.Verdict.Finding
+	if f == nil || !f.OfOne || !slices.Equal(f.Ranks, []int{0}) {
+		t.Fatalf("finding %+v, want one of rank 0", f)
+	}
+	if f.Lost != 90*int64(time.Second) || len(f.Parts) != 1 || f.Parts[0].Time != f.Lost || f.Cost > 1 {
+		t.Errorf("lost %v in %v, cost %v; want 90 s of the rank's 100 s", time.Duration(f.Lost), f.Parts, f.Cost)
+	}
+}
+
 // The table of many ranks shows both ends, the slowest first, and the table of the time
 // has the part in steps.
 func TestTablesOfTheScreen(t *testing.T) {

@@ -403,7 +403,7 @@ func TestPartsFitTheScreen(t *testing.T) {
 	whole := regexp.MustCompile(`^  \w+( \w+)? 1234 ms(, \w+( \w+)? 1234 ms)*$`)
 	for columns := 40; columns < 100; columns++ {
 		s := &screen{columns: columns}
-		s.steps(&Report{Steps: Steps{Count: 9, Compared: 9, Phases: phases}})
+		s.steps(&Report{Ledger: &account.Report{}, Steps: Steps{Count: 9, Compared: 9, Phases: phases}})
 		for _, l := range s.lines {
 			if len([]rune(l)) > columns || strings.Contains(l, "1234") && !whole.MatchString(l) {
 				t.Errorf("a line for %d columns is too long or cuts a number: %q", columns, l)

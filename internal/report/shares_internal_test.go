@@ -255,7 +255,7 @@ func TestLossHasOneTime(t *testing.T) {
 
 // TestPartNames checks that categories have readable names, the parts of a start with their common name in front.
 func TestPartNames(t *testing.T) {
-	inCharts := (&Report{Series: &Series{Ledger: map[account.Category]Numbers{"custom.tok_x": nil, "startup.first_batch": nil}}}).chartWords()
+	inCharts := (&Report{Ledger: &account.Report{}, Series: &Series{Ledger: map[account.Category]Numbers{"custom.tok_x": nil, "startup.first_batch": nil}}}).chartWords()
 	for _, c := range append(account.Categories(), "startup.first_batch", "custom.tok_x") {
 		got := PartName(string(c))
 		if of := inCharts[string(c)]; of != got && c != account.Wait {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
-	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
 )
@@ -132,7 +131,11 @@ func (s *screen) attempts(r *Report) {
 	slices.SortStableFunc(costly, func(a, b account.Disruption) int { return cmp.Compare(b.Total, a.Total) })
 	for i := range costly[:min(len(costly), 3)] {
 		d := &costly[i]
-		s.say("Restart after attempt %d cost %s: %s", d.After, display.Duration(d.Total/ranks), partsOf(d, ranks))
+		what := "Restart after"
+		if d.Next == d.After {
+			what = "Rollback in"
+		}
+		s.say("%s attempt %d cost %s: %s", what, d.After, display.Duration(d.Total/ranks), partsOf(d, ranks))
 	}
 	s.countHidden(len(costly)-3, "disruption")
 }
@@ -220,7 +223,7 @@ func (s *screen) steps(r *Report) {
 	var parts []string
 	for _, p := range straggler.Phases() {
 		if v := st.Phases[p.String()]; v > 0 {
-			parts = append(parts, finding.Word(p.String())+" "+display.Milliseconds(v))
+			parts = append(parts, r.phaseWord(p)+" "+display.Milliseconds(v))
 		}
 	}
 	if st.Wait != nil {

@@ -30,9 +30,7 @@ type steps struct {
 	count int // number of steps; more than the number of entries if these are windows
 }
 
-// timeline concatenates the steps of all attempts. In an attempt without a table,
-// whose steps have no known spans, a step is the time from the end of one iteration
-// to the end of the next.
+// timeline concatenates the steps of all attempts.
 func (j *Job) timeline(tables []*straggler.Table) *steps {
 	s := &steps{phases: make(map[string][]float64)}
 	all := 0
@@ -51,19 +49,6 @@ func (j *Job) timeline(tables []*straggler.Table) *steps {
 	for i, t := range tables {
 		a := &j.Attempts[i]
 		if t == nil {
-			var periods []float64
-			its := j.Ledger.Iterations(a.Number)
-			for k := 1; k < len(its); k++ {
-				periods = append(periods, float64(its[k].End-its[k-1].End))
-			}
-			from := stats.SlowStart(periods, stats.Median(slices.Clone(periods)))
-			for k, period := range periods[from:] {
-				s.number = append(s.number, its[from+k+1].First)
-				s.attempt = append(s.attempt, a.Number)
-				s.period = append(s.period, period)
-				s.count++
-				s.wait, s.transfer = append(s.wait, math.NaN()), append(s.transfer, math.NaN())
-			}
 			continue
 		}
 		s.count += len(t.Steps) * int(t.Per)

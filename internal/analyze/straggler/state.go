@@ -44,14 +44,17 @@ func (s *State) SetRank(rank int, info Rank) {
 // SetWorldSize sets the number of ranks that the job was started with. The larger number wins.
 func (s *State) SetWorldSize(n int) { s.opt.WorldSize = max(s.opt.WorldSize, n) }
 
-// Add adds one step of one rank. It does not retain st. Negative ranks and steps without spans are ignored.
+// Add adds one step of one rank. It does not retain st. Negative ranks are ignored. The time of a step without
+// spans is host time; it does not show where the rank stands.
 func (s *State) Add(st *Step) {
-	if st.Rank < 0 || len(st.Spans) == 0 {
+	if st.Rank < 0 {
 		return
 	}
 	rs := s.rank(st.Rank)
 	p, t, complete := s.rd.reduce(st, rs)
-	rs.addTail(t)
+	if len(st.Spans) > 0 {
+		rs.addTail(t)
+	}
 	if complete {
 		s.insert(rs, p)
 	}

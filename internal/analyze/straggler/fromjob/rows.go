@@ -38,6 +38,8 @@ type reader struct {
 	handed int   // number of steps handed on
 	last   int64 // number of the last step handed on
 	step   straggler.Step
+	bare   *straggler.State          // the steps without spans
+	parts  bool                      // the work of steps is recorded in parts: those without spans are not recorded in full
 	busy   int64                     // end of the device work of the previous steps
 	worked map[straggler.Phase]int64 // device time in the step, from a profiler
 

@@ -24,6 +24,7 @@ const (
 // [Attempts]. Packed steps are written to spill; if it is nil they stay in memory.
 func NewReader(p *job.Process, spill *extsort.Blocks) (account.Reader, *Steps) {
 	s := &reader{Steps: NewSteps(spill), proc: p, worked: make(map[straggler.Phase]int64), evaluated: make(map[int64]int64), last: -1}
+	s.bare = NewSteps(spill).state
 	return s, s.Steps
 }
 
@@ -75,9 +76,12 @@ var rowMemory sync.Pool
 // End hands on the remaining spans.
 func (s *reader) End() error {
 	s.handOn(0, true)
+	if !s.parts {
+		s.state.Merge(s.bare)
+	}
 	left := s.rows
 	rowMemory.Put(&left)
-	s.rows, s.its = nil, nil
+	s.rows, s.its, s.bare = nil, nil, nil
 	s.state.SetRank(0, straggler.Rank{Role: s.spans.Role, Sampled: s.proc.Facts[job.FactSampled] != "", Pauses: s.pauses, Loader: straggler.Loader(s.spans.Loader)})
 	s.state.Pack()
 	return nil
@@ -182,6 +186,10 @@ func (s *reader) done() {
 	if len(s.worked) > 0 {
 		s.profiled()
 	}
+	if len(s.step.Spans) == 0 {
+		s.bare.Add(&s.step)
+		return
+	}
 	s.state.Add(&s.step)
 }
 
@@ -198,6 +206,7 @@ func passOf(p straggler.Phase) vocab.Class {
 
 func (s *reader) take(r *row, it *job.Step) {
 	sp := straggler.Span{Phase: r.phase, Start: r.Start, End: r.End}
+	s.parts = s.parts || r.phase == straggler.Forward || r.phase == straggler.Backward || r.phase == straggler.Communication
 	if r.phase == straggler.Communication {
 		o := &s.ops[r.Op]
 		sp.Group, sp.GroupSize, sp.Peer = o.group, o.groupSize, o.peer
