@@ -69,7 +69,7 @@ type Process struct {
 	// Run is the Label of its job if there are several jobs.
 	Run string
 
-	Host       string // name or, if no record has it, hash
+	Host       string // name or, if no record has it, hash or substitute: see KnownHost
 	PID        int64
 	ParentPID  int64 // 0 if unknown
 	JobID      string
@@ -208,6 +208,14 @@ func (p *Process) widen(t int64) {
 type command struct {
 	job, host string
 	attempt   int
+}
+
+// KnownHost returns the host, or "" if it is a substitute for one that no record has.
+func (p *Process) KnownHost() string {
+	if !identity.IsKnown(p.Host) {
+		return ""
+	}
+	return p.Host
 }
 
 func (p *Process) command() command { return command{p.JobID, p.Host, p.recordedAttempt()} }

@@ -274,7 +274,7 @@ func (r *Report) ranks(j *Job) {
 		led := &r.Ledger.Ranks[i]
 		out := Rank{Rank: led.Rank}
 		if p := procs[led.Rank]; p != nil {
-			out.Host = p.Host
+			out.Host = p.KnownHost()
 			if len(r.Ledger.Ranks) > 1 && !p.RankKnown {
 				out.PID, out.File = p.PID, firstSource(p)
 			}

@@ -164,8 +164,8 @@ func (r *Report) stackSentence(s *straggler.Stack) string {
 
 func hostsIn(procs []*job.Process, ranks []int) (out []string) {
 	for _, p := range procs {
-		if slices.Contains(ranks, p.Rank) && p.Host != "" && !slices.Contains(out, p.Host) {
-			out = append(out, p.Host)
+		if host := p.KnownHost(); slices.Contains(ranks, p.Rank) && host != "" && !slices.Contains(out, host) {
+			out = append(out, host)
 		}
 	}
 	return out

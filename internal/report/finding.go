@@ -161,8 +161,8 @@ func (r *Report) loss(kind finding.Kind, ns int64) *finding.Finding {
 		f.Lost = f.Parts[0].Time
 	}
 	if len(of) == 1 && of[0].Rank != nil && of[0].Part != partWait && ranks > 1 {
-		f.Ranks, f.OfOne, f.Lost = []int{*of[0].Rank}, true, of[0].Time
-		f.Parts = []finding.Part{{Name: PartName(of[0].Part), Time: of[0].Time}}
+		f.Ranks, f.OfOne, f.Lost = []int{*of[0].Rank}, true, of[0].own
+		f.Parts = []finding.Part{{Name: PartName(of[0].Part), Time: of[0].own}}
 		return f
 	}
 	if kind == finding.StartUp {
@@ -342,7 +342,7 @@ func (r *Report) hosts() int {
 	seen := make(map[string]bool)
 	for i := range r.Ranks {
 		host := r.Ranks[i].Host
-		if host == "" || strings.Contains(host, "unknown-host") {
+		if host == "" {
 			return 0
 		}
 		seen[host] = true

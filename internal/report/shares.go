@@ -26,6 +26,8 @@ type Share struct {
 	Rank  *int    `json:"rank,omitempty"`
 	Time  int64   `json:"ns"` // of all ranks together
 	Share float64 `json:"share"`
+
+	own int64 // the part of Time of Rank, if the rank has it itself
 }
 
 // The parts that are neither parts of the productive time nor categories.
@@ -131,9 +133,9 @@ func (r *Report) shares() []Share {
 	}
 	var out []Share
 	all := float64(max(led.Categories.Sum(), 1))
-	give := func(name, part string, rank *int, ns int64) {
+	give := func(name, part string, rank *int, ns, own int64) {
 		if ns > 0 {
-			out = append(out, Share{name, part, rank, ns, float64(ns) / all})
+			out = append(out, Share{name, part, rank, ns, float64(ns) / all, own})
 		}
 	}
 	// Waiting for messages is shown with the messages: more micro-batches reduce it.
@@ -147,7 +149,7 @@ func (r *Report) shares() []Share {
 		if part == partWait {
 			continue
 		}
-		name, rank := PartName(part), (*int)(nil)
+		name, rank, own := PartName(part), (*int)(nil), int64(0)
 		switch {
 		case part == string(account.Communication) && r.mostlyMessages(ns):
 			name = messagesName
@@ -159,17 +161,17 @@ func (r *Report) shares() []Share {
 		if len(led.Ranks) > 1 {
 			for of, t := range by[part] {
 				if float64(t) >= ofOneRank*float64(ns) {
-					rank, name = &of, fmt.Sprintf("%s, rank %d", name, of)
+					rank, own, name = &of, t, fmt.Sprintf("%s, rank %d", name, of)
 				}
 			}
 		}
-		give(name, part, rank, ns)
+		give(name, part, rank, ns, own)
 	}
 	rest := total[partWait]
 	for _, w := range led.WaitedFor {
 		ns := min(w.Time-w.InInit, rest)
 		if moved == 0 && len(out) > 0 && ns > 0 && float64(ns) >= waitedPart*float64(total[partWait]) && countPart(out, partWait) < mostWaitedFor {
-			give(fmt.Sprintf("wait for rank %d", w.Rank), partWait, &w.Rank, ns)
+			give(fmt.Sprintf("wait for rank %d", w.Rank), partWait, &w.Rank, ns, 0)
 			rest -= ns
 		}
 	}
@@ -177,7 +179,7 @@ func (r *Report) shares() []Share {
 	if rest == total[partWait] {
 		others = "wait for other ranks"
 	}
-	give(others, partWait, nil, rest)
+	give(others, partWait, nil, rest, 0)
 	sortShares(out)
 	return out
 }
@@ -277,7 +279,7 @@ func (r *Report) profileShares(p *Profile) (out []Share) {
 	}
 	give := func(name, part string, rank *int, ns int64) {
 		if ns > 0 {
-			out = append(out, Share{name, part, rank, ns, float64(ns) / float64(max(p.Time, 1))})
+			out = append(out, Share{name, part, rank, ns, float64(ns) / float64(max(p.Time, 1)), 0})
 		}
 	}
 	for part := range profile.Part(profile.Parts) {

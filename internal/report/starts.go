@@ -241,7 +241,7 @@ func (a *Attempt) hung(procs []*job.Process) {
 		h.At = max(h.At, p.LastSeen)
 		h.Until[p.Rank] = max(h.Until[p.Rank], p.LastSeen)
 		if len(v.Ranks) == 1 && p.Rank == v.Ranks[0] {
-			h.Host = p.Host
+			h.Host = p.KnownHost()
 		}
 	}
 	if v.Evidence != nil && v.Evidence.Waited > 0 {

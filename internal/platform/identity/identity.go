@@ -190,5 +190,8 @@ func HostOf(rank int64) string {
 	return "rank" + strconv.FormatInt(rank, 10) + "@" + UnknownHost
 }
 
+// IsKnown reports whether a host name is not empty and no substitute.
+func IsKnown(host string) bool { return host != "" && !strings.HasSuffix(host, UnknownHost) }
+
 // Version is this library's version in records.
 const Version = "0.1.0"

@@ -61,7 +61,7 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 			a = &Attempt{Number: p.Attempt, State: straggler.New(&straggler.Options{WorldSize: j.Ranks, Spill: s.spill})}
 			byNumber[p.Attempt] = a
 		}
-		info := straggler.Rank{Host: p.Host, Ended: p.End != job.NoEnd && !failed(p), Cut: p.Cut}
+		info := straggler.Rank{Host: p.KnownHost(), Ended: p.End != job.NoEnd && !failed(p), Cut: p.Cut}
 		if p.Heartbeats || p.LastSeen-p.Start < firstHeartbeat {
 			info.LastSeen = p.LastSeen
 		}
