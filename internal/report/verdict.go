@@ -365,7 +365,7 @@ func (r *Report) ExitCode() int {
 			code = max(code, s.ExitCode())
 		}
 	}
-	if code == 0 && v.Kind == finding.Unknown && (v.Reason != straggler.ReasonSingleRank || r.Ledger.Missing != nil) {
+	if single := len(r.Ranks) == 1 && r.Ledger.Missing == nil; code == 0 && v.Kind == finding.Unknown && !(single && v.Reason == straggler.ReasonSingleRank) {
 		return 4
 	}
 	return code
