@@ -181,7 +181,7 @@ func showSteps(a *ui.App, r *compare.Result) {
 		if !p.Sure {
 			mark = ", may be chance"
 		}
-		change, interval := p.Of(r.BaseMS)
+		change, interval := p.Of()
 		t.Add("  "+finding.Word(p.Phase), ms(p.Base), ms(p.New), change, interval+mark)
 	}
 	if s := r.RunTime; s != nil {
@@ -271,7 +271,7 @@ func parsePercent(flag, text string) (float64, error) {
 	if isPercent {
 		v /= 100
 	}
-	if err != nil || !(v >= 0 && v <= 10) {
+	if err != nil || !(v >= 0 && v <= 10) || v >= 1 && !isPercent {
 		return 0, ui.Usage("%s %s: use a share such as 3%% or 0.03", flag, text)
 	}
 	return v, nil

@@ -1,38 +1,57 @@
 package report
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
+	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // hostsOf returns the hosts of the ranks, sorted, or nil if the host of a rank is unknown.
 func hostsOf(j *job.Job) (out []string) {
 	for _, p := range j.Processes {
-		if p.Host == "" {
+		host := p.KnownHost()
+		if host == "" {
 			return nil
 		}
-		out = append(out, p.Host)
+		out = append(out, host)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// spent returns the time per rank (mean over ranks) by its use.
-func spent(led *account.Report) compare.Spent {
+// spent returns the time per rank (mean over ranks) by its use. Its parts are those of the shares.
+func (r *Report) spent() compare.Spent {
+	led := r.Ledger
 	n := float64(max(len(led.Ranks), 1))
 	out := compare.Spent{Wall: float64(led.Categories.Sum()) / n, StepsRun: led.Iterations.Kept}
-	for c, ns := range led.Categories {
-		t := float64(ns) / n
-		switch {
-		case c.IsStartUp(), c == account.Init, c == account.CheckpointLoad, c == account.Warmup:
+	for i := range r.Shares {
+		t := float64(r.Shares[i].Time) / n
+		switch r.Shares[i].Part {
+		case partStart:
 			out.StartUp += t
-		case c == account.LostWork, c == account.Stall:
+		case string(account.LostWork), string(account.Stall):
 			out.Lost += t
-		case c == account.Downtime, c == account.Absent, c == account.Unobserved:
+		case string(account.Downtime), string(account.Absent), string(account.Unobserved):
 			out.Down += t
+		}
+	}
+	return out
+}
+
+// notCompared returns the ranks whose steps are not in a table, or that have no records if it is nil.
+func (r *Report) notCompared(t *straggler.Table, ranks int) (out []int) {
+	if t == nil {
+		return r.Ledger.Missing
+	}
+	for rank := range ranks {
+		if !slices.Contains(t.Ranks, rank) {
+			out = append(out, rank)
 		}
 	}
 	return out
@@ -43,19 +62,21 @@ func Comparable(j *Job, name string) *compare.Run {
 	rep := begin(j)
 	tables, s := rep.answer(j)
 	var tokens int64
-	var missing []int
 	for i := range tables {
 		tokens = max(tokens, tokensOf(tables[i]))
 	}
-	missing = rep.Ledger.Missing
-	out := &compare.Run{Name: name, WorldSize: max(j.Job.Ranks, len(rep.Ranks)), Tokens: tokens, Missing: missing, Phases: make(map[string][]float64)}
+	out := &compare.Run{Name: name, WorldSize: max(j.Job.Ranks, len(rep.Ranks)), Tokens: tokens, Phases: make(map[string][]float64)}
 	out.HostWork = rep.mostHostWork()
-	out.Hosts, out.Spent, out.Finding = hostsOf(j.Job), spent(rep.Ledger), rep.Verdict.Finding
+	out.Hosts, out.Spent, out.Finding = hostsOf(j.Job), rep.spent(), rep.Verdict.Finding
+	if v := &rep.Verdict; v.Confidence == "low" {
+		out.Doubts = strings.Join(v.Doubts, "; ")
+	}
 	for _, t := range tables {
 		if t != nil && (out.Table == nil || len(t.Steps) > len(out.Table.Steps)) {
 			out.Table = t
 		}
 	}
+	out.Missing = rep.notCompared(out.Table, out.WorldSize)
 	if rep.Profile != nil {
 		all := usesSum(j.uses)
 		out.Profile, out.Spent = &all, compare.Spent{} // a profile covers only a window of the job
@@ -85,15 +106,27 @@ func Comparable(j *Job, name string) *compare.Run {
 		return y
 	}
 	out.Periods = keep(s.period)
+	out.Updates = slices.ContainsFunc(j.Job.Processes, func(p *job.Process) bool { return p.Steps.Rule == vocab.StepUpdate })
+	if s.count != len(s.number) {
+		out.Unit, out.Steps = fmt.Sprintf("windows of %d steps", straggler.WindowSteps), s.count
+	}
 	for name, x := range s.phases {
 		out.Phases[name] = keep(x)
 	}
-	if slices.ContainsFunc(s.wait, func(v float64) bool { return v == v }) {
+	if out.Table != nil && slices.ContainsFunc(s.wait, func(v float64) bool { return v == v }) {
 		both := make([]float64, len(s.wait))
 		for i := range both {
 			both[i] = s.wait[i] + s.transfer[i]
 		}
-		out.Phases[communication] = keep(both)
+		// Two runs of one program can differ in whether a collective can be told from the phase that hides it.
+		both, into := keep(both), communication
+		if p, hides := out.Table.Hides(); hides {
+			into = p.String()
+			for i, v := range out.Phases[into] {
+				both[i] += v
+			}
+		}
+		out.Phases[into] = both
 	}
 	return out
 }

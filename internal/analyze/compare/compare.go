@@ -29,6 +29,7 @@ import (
 	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/student"
+	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/stats"
 )
 
@@ -96,6 +97,11 @@ func Sides(base, next []*Run, opt *Options) *Result {
 			r.Notes = append(r.Notes, fmt.Sprintf("%d runs are too few to measure their spread; 6 in total detect a change of 3 %%, 11 a change of 2 %%", n))
 		}
 	}
+	for _, run := range slices.Concat(base, next) {
+		if run.Doubts != "" {
+			r.Notes = append(r.Notes, run.Name+": "+run.Doubts)
+		}
+	}
 	r.Kind = r.judge(o.Margin)
 	if !count {
 		r.Kind = Inconclusive
@@ -136,10 +142,10 @@ func names(runs []*Run) string {
 
 // evidence returns the possible causes of a difference.
 func evidence(base, next []*Run) string {
-	if len(base) > 1 && len(next) > 1 {
+	first := base[0].Hosts
+	if len(base) > 1 && len(next) > 1 && mayShareHost(base, next) {
 		return twoRuns
 	}
-	first := base[0].Hosts
 	for _, r := range slices.Concat(base, next) {
 		switch {
 		case len(r.Hosts) == 0:
@@ -151,23 +157,46 @@ func evidence(base, next []*Run) string {
 	return sameHosts
 }
 
+// mayShareHost reports whether a host was in runs of both sides, or may have been: else their spread does not show how
+// much the hosts differ.
+func mayShareHost(base, next []*Run) bool {
+	var of [2][]string
+	for i, side := range [...][]*Run{base, next} {
+		for _, r := range side {
+			if len(r.Hosts) == 0 {
+				return true
+			}
+			of[i] = append(of[i], r.Hosts...)
+		}
+	}
+	return slices.ContainsFunc(of[0], func(host string) bool { return slices.Contains(of[1], host) })
+}
+
 // measure computes the intervals of median and mean of one run on each side. It
-// returns false if the correlation of the steps is too high for an interval.
+// returns false if the steps are too few or their correlation is too high for an
+// interval.
 func (r *Result) measure(base, next *Run) bool {
 	a, b := base.Periods, next.Periods
 	la, lb := logs(a), logs(b)
-	r.Steps = [2]int{len(a), len(b)}
+	r.Steps = [2]int{base.steps(), next.steps()}
 	r.Correlation = [2]float64{autocorrelation(la), autocorrelation(lb)}
 	ra, rb := correlations(la, lb)
 	ma, mb := medianOf(la, ra), medianOf(lb, rb)
 	r.BaseMS, r.NewMS = math.Exp(ma.value)/1e6, math.Exp(mb.value)/1e6
 	iv, _ := change(ma, mb)
 	r.Median = iv.exp()
-	iv, _ = change(logMeanOf(a, ra), logMeanOf(b, rb))
+	ma, mb = logMeanOf(a, ra), logMeanOf(b, rb)
+	r.meanMS = [2]float64{math.Exp(ma.value) / 1e6, math.Exp(mb.value) / 1e6}
+	iv, _ = change(ma, mb)
 	r.Mean = iv.exp()
+	if n := min(base.values(), next.values()); n < leastFree {
+		r.Notes = append(r.Notes, fmt.Sprintf("single steps are not on record, but the mean of %s between updates of the metrics, and %d are needed: compare longer runs, or several of each",
+			display.Plural(n, "group"), leastFree))
+		return false
+	}
 	if least := min(free(len(a), ra), free(len(b), rb)); least < leastFree {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d steps with a lag-1 correlation of %.2f count as %.0f independent steps, and %d are needed: compare longer runs, or several of each",
-			min(len(a), len(b)), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
+		r.Notes = append(r.Notes, fmt.Sprintf("%d %s with a lag-1 correlation of %.2f count as %.0f independent ones, and %d are needed: compare longer runs, or several of each",
+			min(len(a), len(b)), base.unit(), max(r.Correlation[0], r.Correlation[1]), least, leastFree))
 		return false
 	}
 	return true
@@ -235,11 +264,10 @@ func (r *Result) spread(base, next []*Run) {
 		}
 		a, b = side(base), side(next)
 		w := t * math.Sqrt(ss/nu*(1/float64(len(base))+1/float64(len(next))))
-		return Interval{b - a, b - a - w, b - a + w}.exp(), math.Exp(a), math.Exp(b)
+		return Interval{b - a, b - a - w, b - a + w}.exp(), math.Exp(a) / 1e6, math.Exp(b) / 1e6
 	}
 	r.Median, r.BaseMS, r.NewMS = compared((*Run).logMedian)
-	r.BaseMS, r.NewMS = r.BaseMS/1e6, r.NewMS/1e6
-	r.Mean, _, _ = compared((*Run).logMean)
+	r.Mean, r.meanMS[0], r.meanMS[1] = compared((*Run).logMean)
 	r.countSteps(base, next)
 }
 
@@ -258,18 +286,17 @@ func (r *Result) spreadOfPairs(base, next []*Run) {
 			ss += (v - m) * (v - m)
 		}
 		w := student.Quantile((1+level)/2, n-1) * math.Sqrt(ss/(n-1)/n)
-		return Interval{m, m - w, m + w}.exp(), math.Exp(stats.Mean(x)), math.Exp(stats.Mean(y))
+		return Interval{m, m - w, m + w}.exp(), math.Exp(stats.Mean(x)) / 1e6, math.Exp(stats.Mean(y)) / 1e6
 	}
 	r.Median, r.BaseMS, r.NewMS = compared((*Run).logMedian)
-	r.BaseMS, r.NewMS = r.BaseMS/1e6, r.NewMS/1e6
-	r.Mean, _, _ = compared((*Run).logMean)
+	r.Mean, r.meanMS[0], r.meanMS[1] = compared((*Run).logMean)
 	r.countSteps(base, next)
 }
 
 func (r *Result) countSteps(base, next []*Run) {
 	for k, side := range [...][]*Run{base, next} {
 		for _, b := range side {
-			r.Steps[k] += len(b.Periods)
+			r.Steps[k] += b.steps()
 			r.Correlation[k] += autocorrelation(logs(b.Periods)) / float64(len(side))
 		}
 	}

@@ -171,10 +171,102 @@ func TestEvidence(t *testing.T) {
 		{[]*compare.Run{on(a, 1, 250)}, []*compare.Run{on(nil, 2, 265)}, "unknown_hosts", "not on record"},
 		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250), on(a, 4, 250), on(a, 5, 250)}, []*compare.Run{on(b, 2, 265)}, "other_hosts", "These runs differ: "},
 		{[]*compare.Run{on(a, 1, 250), on(b, 3, 250)}, []*compare.Run{on(a, 2, 265), on([]string{"c"}, 4, 265)}, "two_runs_a_side", "2 runs of one and 2 of the other"},
+		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250)}, []*compare.Run{on(b, 2, 265), on(b, 4, 265)}, "other_hosts", "These runs differ: "},
+		{[]*compare.Run{on(a, 1, 250), on(a, 3, 250)}, []*compare.Run{on(nil, 2, 265), on(b, 4, 265)}, "two_runs_a_side", "2 runs of one and 2 of the other"},
 	} {
 		if r := compare.Sides(c.base, c.next, nil); r.Kind != compare.Slower || r.Evidence != c.want || !strings.Contains(r.Sentence, c.says) {
 			t.Errorf("%s, %s, want %s: %s", r.Kind, r.Evidence, c.want, r.Sentence)
 		}
+	}
+}
+
+// TestStepsOfUpdates checks that steps with the mean of their group count as one value per group.
+func TestStepsOfUpdates(t *testing.T) {
+	run := func(groups int, ms float64) *compare.Run {
+		r := &compare.Run{Name: "run", WorldSize: 8, Updates: true}
+		rng := rand.New(rand.NewPCG(uint64(groups), 1))
+		for range groups {
+			mean := ms * 1e6 * math.Exp(0.002*rng.NormFloat64())
+			for range 50 {
+				r.Periods = append(r.Periods, mean)
+			}
+		}
+		return r
+	}
+	for groups, want := range map[int]compare.Kind{1: compare.Inconclusive, 7: compare.Inconclusive, 40: compare.Slower} {
+		r := compareRuns(run(groups, 100), run(groups, 120), nil)
+		if r.Kind != want {
+			t.Errorf("%d groups: %s, want %s: %s", groups, r.Kind, want, r.Sentence)
+		}
+		if text := strings.Join(r.Notes, "; "); (want == compare.Inconclusive) != strings.Contains(text, fmt.Sprintf("%d group", groups)) {
+			t.Errorf("%d groups: notes %q", groups, text)
+		}
+	}
+	many := compare.Sides([]*compare.Run{run(1, 100), run(1, 100), run(1, 101)}, []*compare.Run{run(1, 120), run(1, 121), run(1, 120)}, nil)
+	if many.Kind != compare.Slower {
+		t.Errorf("three runs of each: %s, want slower: %s", many.Kind, many.Sentence)
+	}
+}
+
+// TestWindows checks that windows of steps are not called steps, and that their steps are counted.
+func TestWindows(t *testing.T) {
+	run := func(n int) *compare.Run {
+		r := steady("run", uint64(n), 250, n)
+		r.Unit, r.Steps = "windows of 100 steps", 100*n
+		return r
+	}
+	if r := compareRuns(run(30), run(50), nil); len(r.Reasons) != 1 || r.Reasons[0] != "run has 30 windows of 100 steps after its warm-up; at least 40 are needed" {
+		t.Errorf("reasons %q", r.Reasons)
+	}
+	if r := compareRuns(run(60), run(50), nil); r.Steps != [2]int{6000, 5000} {
+		t.Errorf("steps %v, want 6000 and 5000: %s", r.Steps, r.Sentence)
+	}
+}
+
+// TestRarePhases checks that a phase in few steps of one run does not make runs incomparable, and one of its usual steps
+// does.
+func TestRarePhases(t *testing.T) {
+	for name, c := range map[string]struct {
+		every int
+		want  compare.Kind
+	}{"one save": {150, compare.NoDifference}, "each step": {1, compare.NotComparable}} {
+		a, b := steady("base", 1, 250, 200), steady("new", 2, 250, 200)
+		saves := make([]float64, len(b.Periods))
+		for i := c.every - 1; i < len(saves); i += c.every {
+			saves[i] = 1e6
+		}
+		b.Phases["checkpoint"] = saves
+		for _, r := range []*compare.Result{compareRuns(a, b, nil), compareRuns(b, a, nil)} {
+			if r.Kind != c.want {
+				t.Errorf("%s: %s, want %s: %s", name, r.Kind, c.want, r.Sentence)
+			}
+		}
+	}
+}
+
+// TestDoubts checks that a comparison says which records are not complete.
+func TestDoubts(t *testing.T) {
+	a, b := steady("base", 1, 250, 200), steady("new", 2, 250, 200)
+	b.Doubts = "40 spans were dropped"
+	if r := compareRuns(a, b, nil); !slices.Contains(r.Notes, "new: 40 spans were dropped") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+// TestPhasesAddUp checks that the milliseconds of a change are those of the phase, also if the runs of a side differ.
+func TestPhasesAddUp(t *testing.T) {
+	base := []*compare.Run{steady("a", 1, 200, 200), steady("b", 2, 250, 200)}
+	next := []*compare.Run{steady("c", 3, 200, 200), steady("d", 4, 250, 200)}
+	for _, r := range next {
+		for i := range r.Phases["forward"] {
+			r.Phases["forward"][i] += 9e6
+		}
+	}
+	r := compare.Sides(base, next, nil)
+	i := slices.IndexFunc(r.Phases, func(p compare.PhaseChange) bool { return p.Phase == "forward" })
+	p := &r.Phases[i]
+	if change, _ := p.Of(); change != fmt.Sprintf("%+.2f ms", p.New-p.Base) {
+		t.Errorf("forward: %.2f to %.2f ms, change %s", p.Base, p.New, change)
 	}
 }
 

@@ -142,18 +142,6 @@ func (r *Result) Brief() string {
 	return ""
 }
 
-// byMean reports whether the change is that of the mean step, not of the median:
-// it is much larger, or the interval of the median includes no change.
-func (r *Result) byMean() bool {
-	switch r.Kind {
-	case Slower:
-		return r.Mean.Change > 2*max(r.Median.Change, 0) || r.Median.Low <= 0 && r.Mean.Low > 0
-	case Faster:
-		return r.Mean.Change < 2*min(r.Median.Change, 0) || r.Median.High >= 0 && r.Mean.High < 0
-	}
-	return false
-}
-
 // Markdown returns the result as a table for a pull request.
 func (r *Result) Markdown() string {
 	var b strings.Builder
@@ -253,8 +241,8 @@ func signedSeconds(s float64) string {
 }
 
 // Of returns the change of a phase and its interval in milliseconds of a step.
-func (p *PhaseChange) Of(baseMS float64) (change, interval string) {
-	ms := func(of float64) string { return signed(of*baseMS, 2) }
+func (p *PhaseChange) Of() (change, interval string) {
+	ms := func(of float64) string { return signed(of*p.stepMS, 2) }
 	return ms(p.Change.Change) + " ms", ms(p.Change.Low) + " … " + ms(p.Change.High) + " ms"
 }
 

@@ -249,7 +249,8 @@ type PhaseChange struct {
 	// (Holm).
 	Sure bool `json:"sure"`
 
-	p float64
+	p      float64
+	stepMS float64 // the step that Change is a share of
 }
 
 // comparePhases returns the change of each phase that both runs have.
@@ -264,7 +265,7 @@ func comparePhases(a, b *Run) []PhaseChange {
 		x := a.Phases[name]
 		rx, ry := correlations(x, y)
 		ex, ey := medianOf(x, rx), medianOf(y, ry)
-		p := PhaseChange{Phase: name, Base: ex.value / 1e6, New: ey.value / 1e6}
+		p := PhaseChange{Phase: name, Base: ex.value / 1e6, New: ey.value / 1e6, stepMS: typical / 1e6}
 		iv, chance := change(ex, ey)
 		p.Change, p.p = Interval{iv.Change / typical, iv.Low / typical, iv.High / typical}, chance
 		out = append(out, p)

@@ -70,6 +70,7 @@ type Result struct {
 	Paired bool `json:"paired,omitempty"`
 
 	failOver, floor float64
+	meanMS          [2]float64 // of base and new, as BaseMS and NewMS
 }
 
 // ExitCode returns 0 for no difference and for a faster run, 3 for a run that
@@ -88,5 +89,21 @@ func (r *Result) ExitCode() int {
 
 // fails reports whether a slower run is slow enough for a failure.
 func (r *Result) fails() bool {
-	return max(r.Median.Change, r.Mean.Change) >= r.failOver && max(r.NewMS-r.BaseMS, r.StepMS) >= r.floor
+	by, ms := r.Median, r.NewMS-r.BaseMS
+	if r.byMean() {
+		by, ms = r.Mean, r.meanMS[1]-r.meanMS[0]
+	}
+	return by.Change >= r.failOver && ms >= r.floor
+}
+
+// byMean reports whether the verdict is about the mean step, not the median: its change is significant, and that
+// of the median is not or is less than half.
+func (r *Result) byMean() bool {
+	switch r.Kind {
+	case Slower:
+		return r.Mean.Low > 0 && (r.Median.Low <= 0 || r.Mean.Change > 2*r.Median.Change)
+	case Faster:
+		return r.Mean.High < 0 && (r.Median.High >= 0 || r.Mean.Change < 2*r.Median.Change)
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,16 +17,22 @@ import (
 type Run struct {
 	Name      string
 	WorldSize int
-	Batch     int64     // samples of all ranks per step
 	Tokens    int64     // tokens of all ranks per step
-	Model     string    // a tag
-	Missing   []int     // ranks without data
+	Missing   []int     // ranks whose steps are not compared
 	Periods   []float64 // nanoseconds of each step after the slow start of its attempt, in order; the period of package straggler
+	// Unit names what a period is the mean of, if it is not one step: "windows of 100 steps". Steps is then the
+	// number of steps.
+	Unit  string
+	Steps int
+	// Updates is set if single steps are not on record: each has the mean of those since the last update of the
+	// metrics.
+	Updates bool
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases map[string][]float64
 	// HostWork names what most of the time of the phase host was, such as an evaluation or a custom span; empty if
 	// it was in no span.
 	HostWork string
+	Doubts   string   // why the records are not complete; empty if they are
 	Goodput  float64  // share of the rank time in steps, 0 … 1
 	Account  []Share  // its goodput shares, as in the report
 	Hosts    []string // each once, sorted; empty if one is unknown
@@ -77,19 +84,19 @@ func differences(a, b *Run) []string {
 		}
 	}
 	differ("world size", a.WorldSize, b.WorldSize, a.WorldSize != 0 && b.WorldSize != 0)
-	differ("batch", a.Batch, b.Batch, a.Batch != 0 && b.Batch != 0)
-	differ("model", a.Model, b.Model, a.Model != "" && b.Model != "")
-	differ("ranks without data", fmt.Sprint(a.Missing), fmt.Sprint(b.Missing), true)
+	differ("ranks without compared steps", fmt.Sprint(a.Missing), fmt.Sprint(b.Missing), true)
 	// Tokens of a step vary with the data; 1 % is the size of the effects to find.
 	if a.Tokens != 0 && b.Tokens != 0 && 100*max(a.Tokens-b.Tokens, b.Tokens-a.Tokens) > min(a.Tokens, b.Tokens) {
 		out = append(out, fmt.Sprintf("tokens per step: %d and %d", a.Tokens, b.Tokens))
 	}
 	if len(a.Phases) > 0 && len(b.Phases) > 0 && !(a.profiled() && b.profiled()) {
-		differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
+		if a.lacks(b) || b.lacks(a) {
+			differ("phases", strings.Join(a.phases(), " "), strings.Join(b.phases(), " "), true)
+		}
 	}
 	for _, r := range []*Run{a, b} {
 		if n := len(r.Periods); n < minSteps && !r.profiled() {
-			out = append(out, fmt.Sprintf("%s has %d steps after its warm-up; at least %d are needed", r.Name, n, minSteps))
+			out = append(out, fmt.Sprintf("%s has %d %s after its warm-up; at least %d are needed", r.Name, n, r.unit(), minSteps))
 		}
 		for p, x := range r.Phases {
 			if len(x) != len(r.Periods) {
@@ -103,16 +110,54 @@ func differences(a, b *Run) []string {
 	return out
 }
 
-// phases returns the phases with any time.
+// steps returns the number of steps that the periods cover.
+func (r *Run) steps() int { return cmp.Or(r.Steps, len(r.Periods)) }
+
+// values returns how many values the periods are.
+func (r *Run) values() int {
+	if !r.Updates {
+		return len(r.Periods)
+	}
+	const equal = 2e3 // nanoseconds; times are rounded to microseconds
+	n, same := 0, false
+	for i := 1; i < len(r.Periods); i++ {
+		was := same
+		if same = math.Abs(r.Periods[i]-r.Periods[i-1]) < equal; same && !was {
+			n++
+		}
+	}
+	return n
+}
+
+// unit returns what the periods are of.
+func (r *Run) unit() string { return cmp.Or(r.Unit, "steps") }
+
+// rarePhase is the fraction of the steps up to which a phase, such as a save, says nothing about what a step is.
+const rarePhase = 0.1
+
+// phases returns the phases of usual steps.
 func (r *Run) phases() []string {
 	var out []string
 	for p, x := range r.Phases {
-		if slices.ContainsFunc(x, func(v float64) bool { return v > 0 }) {
+		n := 0
+		for _, v := range x {
+			if v > 0 {
+				n++
+			}
+		}
+		if float64(n) > rarePhase*float64(len(x)) {
 			out = append(out, p)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// lacks reports whether r never has a phase of the usual steps of other.
+func (r *Run) lacks(other *Run) bool {
+	return slices.ContainsFunc(other.phases(), func(p string) bool {
+		return !slices.ContainsFunc(r.Phases[p], func(v float64) bool { return v > 0 })
+	})
 }
 
 // workOf returns the name of what most of the time of a phase was in two runs, empty if the phase says it.

@@ -59,6 +59,9 @@ func (t *Table) Has(p Phase) bool {
 	return p == Host || t.j.row[rowOf(false, p)] != nil || t.j.row[rowOf(true, p)] != nil || t.j.hides == p
 }
 
+// Hides returns the phase that hides the collectives of all ranks, if no span shows any and a phase does.
+func (t *Table) Hides() (Phase, bool) { return t.j.hides, t.j.hides != Host }
+
 // Own returns the compute time of a rank: the time in which it neither waited nor transferred. Rank and step
 // are indexes.
 func (t *Table) Own(rank, step int) float64 {
