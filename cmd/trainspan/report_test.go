@@ -153,6 +153,7 @@ func TestCompare(t *testing.T) {
 		{[]string{"compare", base, other}, 4, "world size", ""},
 		{[]string{"compare", base}, 2, "", "name two, such as latest~1 latest"},
 		{[]string{"compare", base, same, "--fail-over", "much"}, 2, "", "3%"},
+		{[]string{"compare", base, same, "--fail-over", "3"}, 2, "", "3%"},
 		{[]string{"compare", base, same, "--margin", "0"}, 2, "", "margin"},
 		{[]string{"compare", base, same, "--json", "--markdown"}, 2, "", "choose one"},
 		{[]string{"compare", base, filepath.Join(dir, "none")}, 2, "", "none"},

@@ -361,6 +361,11 @@ func TestComparable(t *testing.T) {
 	if base.WorldSize != 4 || base.Tokens != 4*2048 || len(base.Periods) < 140 || len(base.Phases["input"]) != len(base.Periods) || base.Goodput < 0.5 {
 		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v; want 4, 8192, 140 or more, 0.5 or more", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
 	}
+	for _, s := range base.Account {
+		if start := base.Spent.StartUp / 1e9; s.Name == report.PartName("start") && math.Abs(s.Seconds-start) > 1e-6 {
+			t.Errorf("the account has a start of %v s, the parts of the run %v s", s.Seconds, start)
+		}
+	}
 	for name, c := range map[string]struct {
 		a    simjob.Attempt
 		want compare.Kind

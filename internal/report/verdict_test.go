@@ -14,14 +14,18 @@ func TestExitCodes(t *testing.T) {
 		a    simjob.Attempt
 		want int
 	}{
-		"healthy": {simjob.Attempt{Ranks: 4, Steps: 80}, 0},
-		"slow":    {simjob.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 9}}, 3},
-		"hidden":  {simjob.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 0, 20}, NoComm: true}, 4},
-		"short":   {simjob.Attempt{Ranks: 4, Steps: 8}, 4},
-		"missing": {simjob.Attempt{Ranks: 4, Steps: 80, Skip: map[int]bool{1: true}, Slow: 1, Extra: [4]float64{20}}, 4},
+		"healthy":      {simjob.Attempt{Ranks: 4, Steps: 80}, 0},
+		"slow":         {simjob.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 9}}, 3},
+		"hidden":       {simjob.Attempt{Ranks: 4, Steps: 80, Slow: 1, Extra: [4]float64{0, 0, 20}, NoComm: true}, 4},
+		"short":        {simjob.Attempt{Ranks: 4, Steps: 8}, 4},
+		"missing":      {simjob.Attempt{Ranks: 4, Steps: 80, Skip: map[int]bool{1: true}, Slow: 1, Extra: [4]float64{20}}, 4},
+		"a rank stops": {simjob.Attempt{Ranks: 2, Steps: 100, Skip: map[int]bool{1: true}}, 4},
 	} {
 		dir := t.TempDir()
 		write(t, dir, c.a)
+		if name == "a rank stops" {
+			write(t, dir, simjob.Attempt{Ranks: 2, Steps: 60, Skip: map[int]bool{0: true}})
+		}
 		r := report.Build(read(t, dir))
 		screen(t, r)
 		if have := r.ExitCode(); have != c.want {

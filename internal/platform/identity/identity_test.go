@@ -185,3 +185,12 @@ func TestVariablesAreDocumented(t *testing.T) {
 		t.Errorf("%d variables were asked for, want at least 10", asked)
 	}
 }
+
+// TestIsKnown checks that substitutes do not count as host names.
+func TestIsKnown(t *testing.T) {
+	for host, want := range map[string]bool{"": false, identity.UnknownHost: false, identity.HostOf(3): false, identity.HostOf(-1): false, "node-1": true} {
+		if got := identity.IsKnown(host); got != want {
+			t.Errorf("IsKnown(%q) = %v, want %v", host, got, want)
+		}
+	}
+}
