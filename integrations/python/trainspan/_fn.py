@@ -9,8 +9,10 @@ from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _number, _plain, _rela
 
 
 def _like(call, f):
-    """Gives call the names of f."""
-    for attr in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__"):
+    """Gives call the names of f. Since Python 3.14 annotations are evaluated when they are read,
+    which is up to the program: they may have names that do not exist yet."""
+    annotations = "__annotate__" if getattr(f, "__annotate__", None) else "__annotations__"
+    for attr in ("__module__", "__name__", "__qualname__", "__doc__", annotations, "__type_params__"):
         try:
             setattr(call, attr, getattr(f, attr))
         except AttributeError:
