@@ -294,3 +294,40 @@ type(ai).__enter__(ai.compute); type(ai).__exit__(ai.compute, KeyError, KeyError
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestSpansOfASpawnedProcess checks that a span and a decorated method that
+// another process gets keep their names: the ids of names are those of a process.
+func TestSpansOfASpawnedProcess(t *testing.T) {
+	rings := t.TempDir()
+	pyrun.Output(t, pyrun.Command(t, rings, `
+import multiprocessing
+import trainspan as ts
+from trainspan.dftracer import dft_fn
+class Data:
+    def __init__(self):
+        self.read, self.kept = ts.span("read", n=1), dft_fn("own", "kept")
+    def item(self):
+        with self.read, self.kept:
+            pass
+if __name__ == "__main__":
+    others = [ts.span(name) for name in "abc"]
+    data = Data()
+    with data.read, data.kept:
+        process = multiprocessing.get_context("spawn").Process(target=data.item)
+        process.start()
+        process.join()
+    assert process.exitcode == 0
+else:
+    ts.span("first of the child")
+`))
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+	if len(traces) != 2 || st.Bad != 0 {
+		t.Fatalf("traces %v, %d bad records, want two and none", traces, st.Bad)
+	}
+	want := []string{"own/kept", "span/read n=1"}
+	for _, path := range traces {
+		if got, _ := lines(t, path); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", filepath.Base(path), got, want)
+		}
+	}
+}

@@ -122,6 +122,50 @@ print("on")
 `, "on")
 }
 
+// TestAnnotationsAreNotEvaluated checks that a decorator accepts a function whose
+// annotations have a name that does not exist yet, or only for a type checker:
+// since Python 3.14 these are evaluated when they are read.
+func TestAnnotationsAreNotEvaluated(t *testing.T) {
+	everyPython(t, `
+import sys, typing
+import trainspan as ts
+from trainspan.dftracer import DFTracerAI, ai, dft_fn
+class Own(DFTracerAI):
+    def __enter__(self):
+        return super().__enter__()
+own, log = Own(cat="own", name="own"), dft_fn("own").log
+text = """
+class Node:
+    @ts.span("merge")
+    def merge(self, other: Node) -> Node: return other
+    @ts.step
+    def step(self, other: Node) -> Node: return other
+    @ts.span("rows")
+    def rows(self, other: Node) -> Node: yield other
+    @ts.span("wait")
+    async def wait(self, other: Node) -> Node: return other
+    @ai.compute.forward
+    def forward(self, other: Node) -> Node: return other
+    @own
+    def own(self, other: Node) -> Node: return other
+    @log
+    def log(self, other: Node) -> Node: return other
+@ai.compute.backward
+def checked(x: TypeChecked): return x
+"""
+if sys.version_info < (3, 14):
+    text = "from __future__ import annotations\n" + text
+exec(text)
+for f in (Node.merge, Node.step, Node.rows, Node.wait, Node.forward, Node.own, Node.log):
+    assert typing.get_type_hints(f, globals()) == {"other": Node, "return": Node}, f
+def given(): pass
+given.__annotations__ = {"x": int}
+assert ts.span("given")(given).__annotations__ == {"x": int}
+Node().merge(checked(1))
+print("on")
+`, "on")
+}
+
 // TestSignalStormIsCounted checks that records of signal handlers are in the
 // ring buffer or counted as lost, also while the ring buffer is created and
 // while the program switches to another region.

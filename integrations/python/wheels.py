@@ -20,8 +20,7 @@ import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-DASK = os.path.join(os.path.dirname(HERE), "dask")
-PACKAGES = ((HERE, "trainspan"), (HERE, "trainspan_torch"), (DASK, "trainspan_dask"))
+PACKAGES = ((HERE, "trainspan"), (HERE, "trainspan_torch"), (os.path.join(HERE, "dask"), "trainspan_dask"))
 # A static program runs with any C library: it is compatible with both families of Linux, from the
 # oldest that pip has a tag for.
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -43,6 +42,10 @@ Description-Content-Type: text/markdown
 def read(*path):
     with open(os.path.join(*path), "rb") as f:
         return f.read()
+
+
+def fail(error):
+    raise error
 
 
 def source_version():
@@ -73,7 +76,7 @@ def write(out, described, notices, command, machine):
     tags = [t.format(machine) for t in TAGS]
     files = {}  # in the order of the wheel: code, the command, metadata
     for root, package in PACKAGES:
-        for folder, _, names in sorted(os.walk(os.path.join(root, package))):
+        for folder, _, names in sorted(os.walk(os.path.join(root, package), onerror=fail)):
             below = os.path.relpath(folder, root).replace(os.sep, "/")
             for file in sorted(names):
                 if file.endswith((".py", ".pyi", "py.typed")):

@@ -1,7 +1,10 @@
 package python_test
 
 import (
+	"archive/zip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +37,35 @@ func TestWheelVersions(t *testing.T) {
 	for _, described := range []string{"", "devel", "1.2.3", "v1.2", "v1.2.3-final"} {
 		if got, err := version(described); err == nil || !strings.Contains(got, "is not a version of git describe") {
 			t.Errorf("version of %q = %s, %v; want that it is not a version of git describe", described, got, err)
+		}
+	}
+}
+
+// TestWheelPackages checks that a wheel has all packages, and the command.
+func TestWheelPackages(t *testing.T) {
+	dir := t.TempDir()
+	command := filepath.Join(dir, "trainspan")
+	if err := os.WriteFile(command, []byte("command"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(pyrun.Interpreter(t), "-c", "import sys, wheels; print(wheels.write(sys.argv[1], 'v1.2.3', None, sys.argv[2], 'x86_64'))", dir, command).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	z, err := zip.OpenReader(filepath.Join(dir, strings.TrimSpace(string(out))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	has := make(map[string]bool)
+	for _, f := range z.File {
+		has[f.Name] = true
+	}
+	for _, name := range []string{
+		"trainspan/__init__.py", "trainspan/py.typed", "trainspan_torch/__init__.py", "trainspan_dask/__init__.py", "trainspan-1.2.3.data/scripts/trainspan",
+	} {
+		if !has[name] {
+			t.Errorf("the wheel lacks %s", name)
 		}
 	}
 }

@@ -5,7 +5,10 @@ import ast
 import asyncio
 import contextlib
 import copy
+import importlib
 import inspect
+import io
+import marshal
 import os
 import pickle
 import random
@@ -283,6 +286,38 @@ def simulate(seed, together):
     return written, truth, c.made
 
 
+def by_value(value):
+    """Pickles as cloudpickle does: functions that cannot be imported with their code, the
+    globals that it uses, and what it encloses."""
+
+    class Pickler(pickle.Pickler):
+        def reducer_override(self, value):
+            if isinstance(value, types.ModuleType):
+                return importlib.import_module, (value.__name__,)
+            if not isinstance(value, types.FunctionType) or imported(value):
+                return NotImplemented
+            used = {name: value.__globals__[name] for name in names(value.__code__) if name in value.__globals__}
+            enclosed = tuple(cell.cell_contents for cell in value.__closure__ or ())
+            return made, (marshal.dumps(value.__code__), used, value.__defaults__, enclosed, value.__dict__)
+
+    def names(code):
+        inner = (names(c) for c in code.co_consts if isinstance(c, types.CodeType))
+        return set(code.co_names).union(*inner)
+
+    def imported(f):
+        return getattr(sys.modules.get(f.__module__), f.__qualname__, None) is f
+
+    out = io.BytesIO()
+    Pickler(out).dump(value)
+    return out.getvalue()
+
+
+def made(code, used, defaults, enclosed, attributes):
+    f = types.FunctionType(marshal.loads(code), dict(used, __builtins__=__builtins__), "f", defaults, tuple(map(types.CellType, enclosed)))
+    f.__dict__.update(attributes)
+    return f
+
+
 class Syntax(unittest.TestCase):
     def test_of_the_oldest_version(self):
         for folder, _, files in os.walk(HERE):
@@ -517,6 +552,51 @@ class On(unittest.TestCase):
             self.assertIs(copy.deepcopy(node), node)
         detached = pickle.loads(pickle.dumps(ai.comm.send(epoch=3, args={"a": 1})))
         self.assertEqual((detached.name, detached._extra), ("send", {"epoch": 3, "a": 1}))
+
+    def test_decorated_functions_are_pickled_by_value(self):
+        """cloudpickle does so with the functions of a script: Ray, Dask and joblib use it."""
+        import trainspan as ts
+        from trainspan.dftracer import DFTracerAI, ai, dft_fn
+
+        log = dft_fn("own").log
+
+        def plain(x, step=1):
+            return x + step
+
+        async def waits(x, step=1):
+            return x + step
+
+        def rows(x, step=1):
+            yield x + step
+
+        span = ts.span("tokenize")
+        decorators = (
+            span, ts.span("tokenize", n=1), ts.step, ts.step(7), ai.compute.forward, ai.compute.forward(args={"n": 1}), lambda f: ai.compute.forward(f, args={"n": 1}),
+            ai.comm.derive("own"), DFTracerAI(cat="own", name="own"), log,
+        )  # fmt: skip
+        with span:  # its use is not pickled
+            for decorate in decorators:
+                for f in (plain, waits, rows):
+                    with self.subTest(decorator=decorate, f=f.__name__):
+                        again = pickle.loads(by_value(decorate(f)))(4)
+                        if f is plain:
+                            self.assertEqual(again, 5)
+                        elif f is rows:
+                            self.assertEqual(list(again), [5])
+                        else:
+                            self.assertEqual(asyncio.run(again), 5)
+
+    def test_open_spans_are_copied(self):
+        import trainspan as ts
+        from trainspan.dftracer import dft_fn
+
+        own = dft_fn("own", "name", epoch=3)
+        with ts.span("read", n=1) as span, ts.step(7) as step, own:
+            for kept in (span, step):
+                for again in (copy.copy(kept), copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):
+                    self.assertEqual((type(again), again._n, again._args, again._open), (type(kept), kept._n, kept._args, {}))
+            again = pickle.loads(pickle.dumps(own))
+            self.assertEqual((again._cat, again._name, again._arguments, again._open, again.off), ("own", "name", {"epoch": 3}, {}, False))
 
     def test_arguments_of_a_node_are_encoded_once(self):
         node = self.dft.ai.compute.forward(step=3, args={"bytes": 4096})

@@ -13,6 +13,7 @@ import time
 import traceback
 import unittest
 from pathlib import Path
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -548,6 +549,40 @@ class Exporting(Case):
             for name in names:
                 self.assertEqual(len((path.parent / name).read_text().splitlines()), 4)
 
+    def test_files_without_links(self):
+        """A file system may have no hard links, and another rank may rename the file at any time."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, size = Path(folder, "t.json"), os.path.getsize
+            path.write_text("kept\n")
+            with mock.patch.object(os, "link", side_effect=PermissionError()), mock.patch.object(os.path, "getsize", side_effect=[FileNotFoundError(), size(str(path))]):
+                exporter = log.FileExporter(path)
+                exporter.initialize()
+            exporter.close()
+            kept = [p for p in Path(folder).iterdir() if p != path]
+            self.assertEqual([p.read_text() for p in kept], ["kept\n"])
+
+    def test_ranks_that_share_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, together = Path(folder, "t.json"), threading.Barrier(8)
+
+            def rank(number):
+                exporter = log.FileExporter(path)
+                together.wait()
+                exporter.initialize()
+                together.wait()
+                for i in range(20):
+                    exporter._write({"rank": number, "i": i, "text": "x" * 20 * number})
+                exporter.close()
+
+            for turn in range(3):
+                ranks = [threading.Thread(target=rank, args=(number,)) for number in range(8)]
+                for thread in ranks:
+                    thread.start()
+                for thread in ranks:
+                    thread.join()
+                found = [json.loads(line) for p in Path(folder).iterdir() for line in p.read_text().splitlines()]
+                self.assertEqual(len(found), 160 * (turn + 1))
+
     def test_logger_exporter(self):
         class Records(logging.Handler):
             def __init__(self):
@@ -616,6 +651,7 @@ print(sorted(n for n in os.listdir(".") if "one_logger-" not in n))
         code, out = program("""
 import atexit, sys
 from pathlib import Path
+from unittest import mock
 atexit.register(lambda: print(len(Path("t.json").read_text().splitlines())))
 from trainspan.onelogger import *
 TrainingTelemetryProvider.instance().with_base_config(OneLoggerConfig(application_name="a", session_tag_or_fn="s", world_size_or_fn=1)) \\

@@ -4,7 +4,7 @@ import contextvars
 import itertools
 
 from . import _ring, passing, quiet
-from ._fn import _resumed, _within, _wrap, _yields
+from ._fn import _Id, _resumed, _within, _wrap, _yields
 
 _on = _ring.wanted  # in a program that is not recorded, spans do nothing
 
@@ -31,6 +31,9 @@ class Span:
 
     def __init__(self, n, args):
         self._n, self._args, self._open = n, args, {}
+
+    def __reduce__(self):
+        return _copied, (type(self), _Id(self._n), self._args)
 
     def __enter__(self):
         token = _ring.start(self._n)
@@ -106,6 +109,9 @@ class Step(Span):
         super().__init__(n, args)
         self._number = number
 
+    def __reduce__(self):
+        return _copied, (Step, _Id(self._n), self._args, self._number)
+
     def __enter__(self):
         number, self._number = self._number, None  # a decorator continues from it
         try:
@@ -122,6 +128,7 @@ class Off:
     """A span of a program that is not recorded."""
 
     __slots__ = ()
+    off = True  # of _wrap
 
     def __enter__(self):
         return self
@@ -148,6 +155,13 @@ class Off:
 
 
 _off = Off()
+
+
+def _copied(kind, *args):
+    """Returns the copy of a span, which may be in another process. Its uses are not copied."""
+    return kind(*args) if _on else _off
+
+
 _numbers = itertools.count()
 
 

@@ -8,9 +8,25 @@ from . import _ring, passing, quiet, unframed
 from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _number, _plain, _relate, dftracer
 
 
+class _Id(int):
+    """The id of a name. It is pickled as the name, because another process has other ids."""
+
+    def __reduce__(self):
+        if self not in _ring.named:  # the id that stands for names without one
+            return _Id, (int(self),)
+        name, cat, variant, above, args = _ring.named[self]
+        return _id, (name, cat, variant, above and _Id(above), args)
+
+
+def _id(*key):
+    return _Id(_ring.name(*key))
+
+
 def _like(call, f):
-    """Gives call the names of f."""
-    for attr in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__", "__type_params__"):
+    """Gives call the names of f. Since Python 3.14 annotations are evaluated when they are read,
+    which is up to the program: they may have names that do not exist yet."""
+    annotations = "__annotate__" if getattr(f, "__annotate__", None) else "__annotations__"
+    for attr in ("__module__", "__name__", "__qualname__", "__doc__", annotations, "__type_params__"):
         try:
             setattr(call, attr, getattr(f, attr))
         except AttributeError:
@@ -21,9 +37,12 @@ def _like(call, f):
 
 
 def _wrap(n, f, node, arguments=None):
-    """Wraps f in spans n, with the result of arguments for the arguments of a call."""
+    """Wraps f in spans n, with the result of arguments for the arguments of a call. The wrapper
+    can be pickled by value, as cloudpickle does with the functions of a script: what it holds is
+    pickled by name."""
     if isinstance(f, (staticmethod, classmethod)):
         return type(f)(_wrap(n, f.__func__, node, arguments))
+    n = _Id(n)
     if _awaited(f):
 
         async def call(*args, **kwargs):
@@ -37,19 +56,21 @@ def _wrap(n, f, node, arguments=None):
             _finish(n, node, span)
             return value
 
-    elif arguments is None:
-        call = _ring.wrap(n, f, node)
     else:
 
-        def call(*args, **kwargs):
-            span = _begin(n, node, arguments, args, kwargs)
+        def call(*args, **kwargs):  # without the calls of _begin and _finish, which take as long as a span
+            token = given = None
             try:
+                if not node.off:
+                    given = arguments(args, kwargs) or None if arguments is not None else None
+                    token = _ring.start(n, None, None, True)
                 value = f(*args, **kwargs)
             except BaseException as e:
-                _finish(n, node, span, True)
+                _finish(n, node, (token, given), True)
                 unframed(e)
                 raise
-            _finish(n, node, span)
+            if token is not None:
+                _ring.drop(token) if node.off else _ring.end(token, given)
             return value
 
     call = _like(call, f)
@@ -273,6 +294,13 @@ class dft_fn:
     @_enable.setter
     def _enable(self, on):
         self._wanted, self.off = bool(on), not (on and DFTRACER_ENABLE)
+
+    def __getstate__(self):
+        return dict(self.__dict__, _open={})
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self._enable = self._wanted  # another process may not be recorded
 
     _flush = False
 

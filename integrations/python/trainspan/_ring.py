@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from . import deep, environ, passing, plain, quiet, unframed
+from . import deep, environ, passing, plain, quiet
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
@@ -151,7 +151,7 @@ def _build():
     pages = []  # mappings of the file, and their offsets in it
     lanes = {}  # thread ids from the program
     fetching = []  # name and category of waits that the program writes at their end
-    known, named = {}, {}  # ids by name, category and variant, and the reverse
+    known, named = {}, {}  # ids by name, category, variant and arguments; the arguments of name by id
     hooked, theirs = set(), set()  # name and category of the hooks' spans, and of the program's
     lines = []  # of the side file, written again for the ring buffer of a forked process
     short, lasting = itertools.count(1).__next__, itertools.count(LASTING).__next__
@@ -569,7 +569,7 @@ def _build():
                 if type(variant) is tuple and variant[0] == "numbers":
                     line["numbers"] = variant[1]
                 add_line(dict(line, calls=1) if variant == CALLED else line, True)
-                known[key], named[n] = n, key
+                known[key], named[n] = n, (name, cat, variant, above, args)
                 mine, others = (theirs, hooked) if variant != "torch" else (hooked, theirs)
                 mine.add((name, cat))
                 slots.shared = slots.shared or (name, cat) in others
@@ -592,16 +592,17 @@ def _build():
             passing(e, drop, token)
         return token
 
-    def start(n, at=None, args=None):
+    def start(n, at=None, args=None, nested=False):
         """Starts a span of this thread, now or at an earlier time; returns the argument of end.
-        Arguments are kept for spans that have a begin slot."""
+        Arguments are kept for spans that have a begin slot. nested: it ends before the spans
+        around it do."""
         if not on:
             return None
         try:
             if at is None and args is None:
                 s = local.s
                 s[1][n] = t = clock()
-                token = (t, n, s, False)
+                token = (t, n, s, nested)
                 s.append(token)
                 return token
         except deep:
@@ -867,35 +868,6 @@ def _build():
         first = CELLS // 8 + n
         return local is None or n < NAMES and not no_cells[n] and not any(words[first : first + THREADS * NAMES : NAMES])
 
-    def wrap(n, f, node):
-        """Wraps f in a span n, unless the node is off."""
-
-        def call(*args, **kwargs):
-            token = None
-            try:
-                if not node.off:
-                    try:
-                        s = local.s
-                        s[1][n] = t = clock()
-                        token = (t, n, s, True)
-                        s.append(token)
-                    except deep:
-                        pass
-                    except Exception as e:
-                        passing(e)
-                        token = start(n)
-                value = f(*args, **kwargs)
-            except BaseException as e:
-                if token is not None:
-                    drop(token) if node.off else stop(n, None, True, token)
-                unframed(e)
-                raise
-            if token is not None:
-                drop(token) if node.off else end(token)
-            return value
-
-        return call
-
     @quiet
     def event(n, start_ns, end_ns, args=None, tid=None, lag=0):
         """Records a finished span. It is nested in the open spans of this thread; with tid, a
@@ -1089,10 +1061,11 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused wrap event counted path_of file_of
+for _name in """enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock wanted""".split():
     globals()[_name] = _made[_name]
+named = _made["named"]
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
 del _made, _name

@@ -1,5 +1,6 @@
 """Records as lines of a file."""
 
+import itertools
 import json
 import os
 
@@ -8,6 +9,11 @@ from .base_json_exporter import BaseJsonExporter
 from .exporter import ExportError
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=plain).encode
+
+
+def _append(path, flags):
+    """Opens a file to which another rank may append too."""
+    return os.open(path, flags | os.O_APPEND, 0o666)
 
 
 class FileExporter(BaseJsonExporter):
@@ -32,20 +38,23 @@ class FileExporter(BaseJsonExporter):
     def _open_file(self):
         path = os.fspath(self._filepath)
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        number = 0
-        while True:
+        stem, ext = os.path.splitext(path)
+        for number in itertools.count(1):
             try:
-                return open(path, "x", encoding="ascii")
+                return open(path, "x", encoding="ascii", opener=_append)
             except FileExistsError:
+                pass
+            try:
                 if not os.path.isfile(path) or not os.path.getsize(path):
                     return open(path, "a", encoding="ascii")  # a pipe or a device, or an empty file
-            number += 1
-            stem, ext = os.path.splitext(path)
-            try:
-                os.link(path, "%s.run%d%s" % (stem, number, ext))
-                os.unlink(path)
+                kept = "%s.run%d%s" % (stem, number, ext)
+                os.close(os.open(kept, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))  # another rank cannot take the name
             except (FileExistsError, FileNotFoundError):
-                pass  # the name is in use, or another rank was faster
+                continue  # the name is in use, or another rank was faster
+            try:
+                os.replace(path, kept)
+            except FileNotFoundError:  # another rank was faster
+                os.unlink(kept)
 
     def _write(self, json_dict):
         if self._file is None:
