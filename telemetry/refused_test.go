@@ -100,3 +100,35 @@ func TestScopesAfterARefusedEnd(t *testing.T) {
 		t.Errorf("%d scopes are recorded, want 2", n)
 	}
 }
+
+// A refused span cannot be a parent: the span is where it would be without one.
+func TestRefusedParent(t *testing.T) {
+	forStrategies(t, func(t *testing.T, j *job) {
+		for _, path := range []struct {
+			name string
+			in   context.Context
+		}{{"background", context.Background()}, {"context", func() context.Context {
+			ctx, _ := j.tel.StartSpan(j.ctx, "around")
+			return ctx
+		}()}} {
+			_, unknown := j.tel.Start(path.in, "no such span")
+			_, late := j.tel.StartSpanWith(path.in, "late", telemetry.SpanStart{Time: tooFar})
+			_, byHand, _ := j.tel.Recorder().Start(path.in, "by hand", telemetry.SpanStart{Time: tooFar})
+			for _, parent := range []*telemetry.Span{unknown, late, byHand} {
+				want := telemetry.FromContext(path.in)
+				if !j.tel.Enabled() {
+					want = nil
+				}
+				_, s := j.tel.StartSpanWith(path.in, "below", telemetry.SpanStart{Parent: parent})
+				if got := s.Parent(); got != want {
+					t.Errorf("%s: the parent is %v, want %v", path.name, got.Name(), want.Name())
+				}
+				_, b, err := j.tel.Recorder().Start(path.in, "below", telemetry.SpanStart{Parent: parent})
+				check(t, err)
+				check(t, j.tel.Recorder().Stop(b, telemetry.End{}))
+				s.End()
+			}
+		}
+		check(t, j.tel.Shutdown(context.Background()))
+	})
+}

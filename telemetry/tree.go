@@ -312,14 +312,14 @@ func (t *tree) list(name string) (open []*Span) {
 	return open
 }
 
-// parentOf applies the rule of parents. An explicit parent has priority. A scope is a
-// child of the span of its context; without one, of the latest ambient span. A
-// callback is a child of the latest ambient span if that is below the span of
+// parentOf applies the rule of parents. An explicit parent has priority, unless its
+// start was refused. A scope is a child of the span of its context; without one, of the
+// latest ambient span. A callback is a child of the latest ambient span if that is below the span of
 // its context, because programs that call callbacks often hold a single
 // context. If the span of the context has ended, its nearest open ancestor
 // replaces it, and the ended span is returned too.
 func (t *tree) parentOf(rec *Recorder, carried trace.Span, p *startParams) (parent, ended *Span) {
-	if p.parent != nil {
+	if p.parent.started() {
 		return p.parent, nil
 	}
 	if p.index == phase.Finalization && t.isOpen(phase.Application) { // it outlives its save, and often the loop

@@ -120,6 +120,8 @@ func (f *Exporter) Write(records []outputs.Record) error {
 		switch r := &records[i]; r.Kind {
 		case outputs.KindStart:
 			f.onStart(r.Context, r.Snapshot.(sdktrace.ReadWriteSpan))
+		case outputs.KindEvent:
+			f.onEvent(r.Snapshot.SpanContext().SpanID())
 		case outputs.KindStop:
 			f.onEnd(r.Snapshot)
 		}
