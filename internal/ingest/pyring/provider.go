@@ -59,6 +59,9 @@ func (p *source) provider(cfg, code config.Config, ending *atomic.Bool, clock fu
 	}
 }
 
+// sending bounds how long the last spans of a process are sent. The context of [Drain.Close] may end it earlier.
+const sending = time.Minute
+
 // configured makes a provider from a configuration.
 func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func() time.Time, add func(*telemetry.TrainingTelemetryBuilder)) (*telemetry.Provider, error) {
 	id := p.id
@@ -86,7 +89,7 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 	if err != nil {
 		return nil, err
 	}
-	b.WithParent(p.o.Parent).WithClock(clock)
+	b.WithParent(p.o.Parent).WithClock(clock).WithShutdownTimeout(sending)
 	add(b)
 	tel, err := b.ConfigureProvider(ctx)
 	if err != nil {
