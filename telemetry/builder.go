@@ -196,9 +196,10 @@ func (b *TrainingTelemetryBuilder) WithSampler(s sdktrace.Sampler) *TrainingTele
 
 // WithSegment sets how long a long span (application, training loop, epoch,
 // validation and testing loop) may stay open before span exporters get a
-// finished segment of it; the default is ten minutes. Zero or less delivers
-// such spans in one piece, at their end, unless a new trace begins meanwhile.
-// Trace files and native records always have one span.
+// finished segment of it; the default is ten minutes. A segment is also finished
+// when it has 100 events. Zero or less delivers such spans in one piece, at their
+// end, with at most 128 events, unless a new trace begins meanwhile. Trace files
+// and native records always have one span.
 func (b *TrainingTelemetryBuilder) WithSegment(d time.Duration) *TrainingTelemetryBuilder {
 	if b.fits("WithSegment", false) {
 		b.segment = d

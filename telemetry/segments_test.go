@@ -10,6 +10,7 @@ import (
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -156,5 +157,59 @@ func TestShortRunsAreNotCut(t *testing.T) {
 		if _, cut := keyed(s.Attributes)["segment.index"]; cut || len(s.Links) > 0 {
 			t.Errorf("%s was cut into segments or has links, want neither", s.Name)
 		}
+	}
+}
+
+// A long span has more events than the SDK keeps of a span: each is in one segment, in
+// order, and each segment is below the open one of its parent.
+func TestSegmentsHaveAllEvents(t *testing.T) {
+	const events = 1234
+	sent := tracetest.NewInMemoryExporter()
+	j := newJob(t, segmented(sent, 10*time.Minute))
+	startTraining(t, j)
+	app, loop := j.tel.Recorder().ActiveSpans(spans.Application)[0], j.tel.Recorder().ActiveSpans(spans.TrainingLoop)[0]
+	for i := range events {
+		loop.AddEvent("mine", attribute.Int("i", i))
+		if i%10 == 0 {
+			j.clock.pass(time.Second)
+		}
+		if i%3 == 0 {
+			app.AddEvent("mine", attribute.Int("i", i))
+		}
+	}
+	check(t, j.cb.OnTrainEnd(j.ctx))
+	check(t, j.cb.OnAppEnd(j.ctx))
+	check(t, j.tel.ForceFlush(j.ctx))
+	seen := map[string]int64{}
+	open := map[trace.SpanID]tracetest.SpanStub{}
+	for _, s := range sent.GetSpans() {
+		open[s.SpanContext.SpanID()] = s
+	}
+	for _, s := range sent.GetSpans() {
+		for _, e := range s.Events {
+			if e.Name != "mine" {
+				continue
+			}
+			step := int64(1)
+			if s.Name == spans.Application {
+				step = 3
+			}
+			if got := keyed(e.Attributes)["i"]; got != seen[s.Name] {
+				t.Fatalf("an event of %s is %v, want %d", s.Name, got, seen[s.Name])
+			}
+			seen[s.Name] += step
+			if e.Time.Before(s.StartTime) || e.Time.After(s.EndTime) {
+				t.Errorf("an event at %s is in a segment from %s to %s, want it inside", e.Time, s.StartTime, s.EndTime)
+			}
+		}
+		if s.DroppedEvents != 0 {
+			t.Errorf("a segment of %s lost %d events, want none", s.Name, s.DroppedEvents)
+		}
+		if up := open[s.Parent.SpanID()]; s.Name == spans.TrainingLoop && (s.StartTime.Before(up.StartTime) || s.StartTime.After(up.EndTime)) {
+			t.Errorf("a segment begins at %s, its parent is from %s to %s", s.StartTime, up.StartTime, up.EndTime)
+		}
+	}
+	if seen[spans.TrainingLoop] != events || seen[spans.Application] < events {
+		t.Errorf("events %v, want all %d", seen, events)
 	}
 }

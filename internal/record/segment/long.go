@@ -16,6 +16,10 @@ import (
 // to backends.
 const DefaultSegment = 10 * time.Minute
 
+// maxEvents is the number of events after which the open segment of a long span is
+// finished: the SDK keeps the last 128 events of a span.
+const maxEvents = 100
+
 func linkTo(sc trace.SpanContext, kind string) sdktrace.Link {
 	return sdktrace.Link{SpanContext: sc, Attributes: []attribute.KeyValue{attribute.String(otlpform.LinkKind, kind)}}
 }
@@ -49,6 +53,8 @@ type longSpan struct {
 	place   place             // of the open segment
 	from    time.Time
 	index   int
+	events  int // of the open segment
+	past    int // number of events before the open segment
 	ended   bool
 }
 
@@ -59,6 +65,7 @@ type segment struct {
 	start, end      time.Time
 	attrs           []attribute.KeyValue
 	events          []sdktrace.Event
+	dropped         int // events
 	links           []sdktrace.Link
 }
 
@@ -68,6 +75,7 @@ func (s *segment) StartTime() time.Time             { return s.start }
 func (s *segment) EndTime() time.Time               { return s.end }
 func (s *segment) Attributes() []attribute.KeyValue { return s.attrs }
 func (s *segment) Events() []sdktrace.Event         { return s.events }
+func (s *segment) DroppedEvents() int               { return s.dropped }
 func (s *segment) Links() []sdktrace.Link           { return s.links }
 
 // cut returns the open segment, finished at end.
@@ -95,11 +103,11 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 	if final {
 		s.attrs = append(s.attrs, attribute.Bool(otlpform.SegmentFinal, true))
 	}
-	for _, e := range l.span.Events() {
-		if (l.index == 0 || !e.Time.Before(l.from)) && (final || e.Time.Before(end)) {
-			s.events = append(s.events, e)
-		}
-	}
+	// An event is in the segment in which it was recorded, whatever its time.
+	dropped, kept := l.span.DroppedEvents(), l.span.Events()
+	s.dropped = max(dropped-l.past, 0)
+	s.events = kept[min(max(l.past-dropped, 0), len(kept)):]
+	l.past, l.events = dropped+len(kept), 0
 	return s
 }
 
@@ -198,22 +206,56 @@ func (f *Exporter) Rotate(now time.Time) {
 	f.mu.Lock()
 	defer f.unlock()
 	for _, l := range f.long {
-		if now.Sub(l.from) < f.segment {
-			continue
+		if now.Sub(l.from) >= f.segment {
+			f.renew(l, part, now)
 		}
-		if before := l.index; part != nil {
-			if f.enter(l, part, now); l.index > before {
-				continue
-			}
+	}
+	// The segments were cut in any order.
+	for _, l := range f.long {
+		if l.from.Equal(now) {
+			l.hang()
 		}
+	}
+}
+
+// renew finishes the open segment of a long span. The next one is in the part, unless that
+// is nil. f.mu must be held.
+func (f *Exporter) renew(l *longSpan, part *part, now time.Time) {
+	before := l.index
+	if f.enter(l, part, now); l.index == before {
 		f.advance(l, now, nil)
 	}
-	// Put each new segment under the current segment of its parent, in whichever order
-	// they were cut.
-	for _, l := range f.long {
-		if up := l.above; l.direct && l.from.Equal(now) && up.current.TraceID() == l.current.TraceID() {
-			l.place.parent = up.current
-		}
+}
+
+// hang puts the open segment under that of its parent.
+func (l *longSpan) hang() {
+	if up := l.above; l.direct && up.current.TraceID() == l.current.TraceID() {
+		l.place.parent = up.current
+	}
+}
+
+// onEvent counts an event of a long span, and finishes the open segment before the SDK
+// drops events.
+func (f *Exporter) onEvent(id trace.SpanID) {
+	if f.segment <= 0 {
+		return
+	}
+	f.mu.Lock()
+	l := f.long[id]
+	full := l != nil && l.events+1 >= maxEvents
+	if l != nil {
+		l.events++
+	}
+	f.mu.Unlock()
+	if !full {
+		return
+	}
+	now, part := f.clock(), f.run.rotated() // may call the program
+	f.mu.Lock()
+	defer f.unlock()
+	if !l.ended && l.events >= maxEvents { // nobody else did it
+		f.renew(l, part, now)
+		l.hang()
 	}
 }
 
