@@ -76,6 +76,7 @@ func (p *source) configured(cfg config.Config, ending *atomic.Bool, clock func()
 	cfg.ApplicationName = cmp.Or(cfg.ApplicationName, tag, "python")
 	// Errors here are the program's, which were not refused there.
 	cfg.ErrorStrategy = config.PropagateErrors
+	cfg.ExplicitTimeWindow = -1 // the client has checked the times that it checks
 	cfg.Outputs.File = config.File{}
 	cfg.Warnings = nil // already logged for the configuration
 	cfg.Ranks = id.Ranks
