@@ -100,7 +100,12 @@ func WithLogger(l *slog.Logger) Option { return func(s *choices) { s.logger = l 
 //
 // On an error the provider is nil, and every method of a nil Provider is a no-op: a job
 // can log the error and train without telemetry.
-func Start(ctx context.Context, options ...Option) (*telemetry.Provider, error) {
+func Start(ctx context.Context, options ...Option) (_ *telemetry.Provider, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = failed(fmt.Errorf("a configuration function panicked: %v", p))
+		}
+	}()
 	var s choices
 	for _, o := range options {
 		o(&s)

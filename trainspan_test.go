@@ -80,6 +80,24 @@ func TestDirectoryOfTheRun(t *testing.T) {
 	}
 }
 
+// A function of the configuration that panics is an error of Start, whenever it is called.
+func TestConfigurationFunctionsThatPanic(t *testing.T) {
+	for name, cfg := range map[string]config.Config{
+		"session tag": {Base: config.Base{SessionTag: config.Func(func() string { panic("not yet") })}},
+		"world size":  {Base: config.Base{WorldSize: config.Func(func() int { panic("not yet") })}},
+		"enabled":     {Base: config.Base{EnableForCurrentRank: config.Func(func() bool { panic("not yet") })}},
+		"tag":         {Base: config.Base{Training: &config.Training{PerfTag: config.Func(func() string { panic("not yet") })}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			tel, err := trainspan.Start(t.Context(), trainspan.WithConfig(cfg), trainspan.WithLogger(slog.New(slog.DiscardHandler)))
+			if tel != nil || err == nil || !strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "not yet") {
+				t.Errorf("Start() = %v, %v; want the panic as its error", tel, err)
+			}
+		})
+	}
+}
+
 func TestEnvironmentChooses(t *testing.T) {
 	t.Setenv("TRAINSPAN_FILE_PATH", "only.jsonl")
 	if files := job(t); len(files) != 1 || files[0] != "only.jsonl" {

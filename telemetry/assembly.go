@@ -31,7 +31,12 @@ import (
 // ConfigureProvider returns the provider. On an error everything is stopped
 // again, and the builder can be corrected and reused. The context bounds the
 // start of the exporters.
-func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Provider, error) {
+func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (_ *Provider, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("telemetry: a configuration function panicked: %v", p)
+		}
+	}()
 	if b.spent {
 		return nil, errors.New("telemetry: ConfigureProvider was already called: create a new builder for another provider")
 	}
@@ -52,11 +57,6 @@ func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (*Prov
 
 // config returns the whole, validated configuration.
 func (b *TrainingTelemetryBuilder) config() (base config.Base, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("a configuration function panicked: %v", p)
-		}
-	}()
 	if b.base == nil && len(b.overrides) == 0 {
 		return base, errors.New("no configuration was provided: call WithBaseConfig or WithConfigOverride")
 	}
@@ -93,6 +93,7 @@ type assembly struct {
 	*TrainingTelemetryBuilder
 	p      *Provider
 	id     Identity
+	tags   []string // of performance
 	clock  clock
 	ids    sdktrace.IDGenerator
 	run    *segment.Run // nil without a span exporter
@@ -111,6 +112,9 @@ func assemble(ctx context.Context, b *TrainingTelemetryBuilder, base config.Base
 	}
 	base = base.WithDefaults(ranks)
 	a := &assembly{TrainingTelemetryBuilder: b, id: settings.Identity(b.identity, &base, ranks), clock: clockOf(b.clock)}
+	if t := base.Training; t != nil {
+		a.tags, _ = settings.Tags(t) // before the outputs are open: it may call the program
+	}
 	if b.export != nil {
 		a.export = *b.export
 	}
@@ -305,11 +309,7 @@ func (a *assembly) traceRun() *segment.Run {
 // processors, for which the SDK makes a copy of each ended span: the recorder itself
 // passes its spans on.
 func (a *assembly) sdk(ctx context.Context) {
-	var tags []string
-	if t := a.p.rec.training.Load(); t != nil {
-		tags, _ = settings.Tags(t)
-	}
-	res, err := settings.Resource(ctx, a.id, tags, a.resource)
+	res, err := settings.Resource(ctx, a.id, a.tags, a.resource)
 	if err != nil {
 		a.p.rec.out.log.Warn("telemetry could not detect all resource attributes", "error", err, "see", helptopic.Undescribed)
 	}

@@ -69,11 +69,18 @@ func TestBuilderReportsMisuse(t *testing.T) {
 }
 
 func TestConfigurationFunctionThatPanics(t *testing.T) {
-	cfg := base()
-	cfg.WorldSize = config.Func(func() int { panic("not yet") })
-	_, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).ConfigureProvider(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf(`late configuration that panics: %v, want its error "not yet"`, err)
+	for name, change := range map[string]func(*config.Base){
+		"world size":      func(c *config.Base) { c.WorldSize = config.Func(func() int { panic("not yet") }) },
+		"session tag":     func(c *config.Base) { c.SessionTag = config.Func(func() string { panic("not yet") }) },
+		"performance tag": func(c *config.Base) { c.Training.PerfTag = config.Func(func() string { panic("not yet") }) },
+	} {
+		cfg := base()
+		change(&cfg)
+		m := &memory{}
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(cfg).WithExporter(m).ConfigureProvider(context.Background())
+		if tel != nil || err == nil || !strings.Contains(err.Error(), "not yet") || m.started != m.shutdown {
+			t.Errorf(`%s that panics: %v, %d of %d outputs shut down; want its error "not yet" and all`, name, err, m.shutdown, m.started)
+		}
 	}
 	j := newJob(t, func(c *config.Base, _ *telemetry.TrainingTelemetryBuilder) {
 		calm := true
