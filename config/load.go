@@ -75,6 +75,7 @@ func Load(opts LoadOptions) (Config, error) {
 	name, _ := attribute.(string)
 	l.cfg.ApplicationName = cmp.Or(l.cfg.ApplicationName, l.cfg.OTel.ServiceName, name)
 	l.checkTLS()
+	l.checkSampler(lookup)
 	l.ignoreUnused()
 	if !opts.Partial || len(l.found) > 0 {
 		l.addViolations(opts.Partial)
@@ -186,6 +187,16 @@ func (l *loader) checkTLS() {
 			l.cfg.Warnings = append(l.cfg.Warnings, Problem{Field: f.key, Value: f.path, Message: "has no effect, because the endpoint uses http://", Where: at})
 		}
 	}
+}
+
+// checkSampler warns about a sampler of the environment if spans are sent.
+func (l *loader) checkSampler(lookup func(string) (string, bool)) {
+	const name = "OTEL_TRACES_SAMPLER"
+	o, text := &l.cfg.Outputs.OTLP, textOf(lookup, name)
+	if on := o.Enabled.Or(o.Endpoint != "" || o.TracesEndpoint != "") && !l.cfg.OTel.SDKDisabled.Or(false); !on || text == "" || text == "always_on" || text == "parentbased_always_on" {
+		return
+	}
+	l.warn(name, text, "has no effect: spans are not sampled but selected, see export.mode")
 }
 
 // origin is where a setting or a section was set, and the value there.

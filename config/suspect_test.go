@@ -100,3 +100,24 @@ func TestUnusableValuesOfOpenTelemetryAreIgnored(t *testing.T) {
 		t.Errorf("warnings of %q, want of %q", names, want)
 	}
 }
+
+// A sampler in the environment has no effect, which matters if spans are sent.
+func TestSamplersAreWarnedOf(t *testing.T) {
+	const send = "OTEL_EXPORTER_OTLP_ENDPOINT=http://h"
+	for _, tc := range []struct {
+		env  []string
+		want int
+	}{
+		{[]string{send, "OTEL_TRACES_SAMPLER=always_off"}, 1},
+		{[]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://h/v1/traces", "OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.01"}, 1},
+		{[]string{send, "OTEL_TRACES_SAMPLER=parentbased_always_on"}, 0},
+		{[]string{send, "OTEL_TRACES_EXPORTER=none", "OTEL_TRACES_SAMPLER=always_off"}, 0},
+		{[]string{send, "OTEL_SDK_DISABLED=true", "OTEL_TRACES_SAMPLER=always_off"}, 0},
+		{[]string{"OTEL_TRACES_SAMPLER=always_off"}, 0},
+	} {
+		cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: config.Environ(tc.env)})
+		if err != nil || len(cfg.Warnings) != tc.want {
+			t.Errorf("%q: warnings %v, error %v; want %d warnings", tc.env, cfg.Warnings, err, tc.want)
+		}
+	}
+}

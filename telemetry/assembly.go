@@ -154,7 +154,7 @@ func (a *assembly) recorder(log *slog.Logger, base config.Base) *Recorder {
 	r := &Recorder{
 		base: base, id: a.id,
 		strategy: base.ErrorStrategy,
-		time:     times{now: a.clock.nano, window: max(base.ExplicitTimeWindow, 0)},
+		time:     times{now: a.clock.nano, of: a.clock.of, wall: a.clock.wall, window: max(base.ExplicitTimeWindow, 0)},
 	}
 	r.progress, r.out.hub, r.out.log = a.p.progress, a.p.hub, log
 	r.time.made = r.time.now()

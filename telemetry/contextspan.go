@@ -64,10 +64,13 @@ func (c *contextSpan) SpanContext() trace.SpanContext { return c.otel.SpanContex
 // SetStatus implements trace.Span. An error status becomes an error in the
 // records unless one was recorded before.
 func (c *contextSpan) SetStatus(code codes.Code, description string) {
-	c.otel.SetStatus(code, description)
-	if code == codes.Error {
-		c.owner().statusError(description)
+	if code != codes.Error {
+		c.otel.SetStatus(code, description)
+		return
 	}
+	description = failure.Clean(description)
+	c.otel.SetStatus(code, description)
+	c.owner().statusError(description)
 }
 
 // SetName implements trace.Span. It does not make a custom span a standard one.

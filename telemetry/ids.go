@@ -97,6 +97,8 @@ type clock struct {
 	now  func() time.Time
 	nano func() int64          // the same in nanoseconds since the Unix epoch
 	time func(int64) time.Time // the time of a recent result of nano
+	of   func(time.Time) int64 // a time of the program in nanoseconds
+	wall func() int64          // the wall clock, which may have been set since the start; nil for the program's own clock
 }
 
 // clockOf returns the program's own clock, or the current wall clock continued
@@ -104,18 +106,32 @@ type clock struct {
 // program's clock panics, the system's is used.
 func clockOf(own func() time.Time) clock {
 	base := time.Now()
-	wall := base.UnixNano()
-	system := func() time.Time { return base.Add(time.Since(base)) }
+	system := systemClock(base, base.UnixNano())
 	if own == nil {
-		return clock{system, func() int64 { return wall + int64(time.Since(base)) }, func(ns int64) time.Time { return base.Add(time.Duration(ns - wall)) }}
+		return system
 	}
 	calm := func() (now time.Time) {
 		defer func() {
 			if recover() != nil {
-				now = system()
+				now = system.now()
 			}
 		}()
 		return own()
 	}
-	return clock{calm, func() int64 { return calm().UnixNano() }, func(ns int64) time.Time { return time.Unix(0, ns) }}
+	return clock{
+		now: calm, nano: func() int64 { return calm().UnixNano() },
+		time: func(ns int64) time.Time { return time.Unix(0, ns) }, of: time.Time.UnixNano,
+	}
+}
+
+// systemClock returns the clock that was at wall at the time base. A time with a monotonic
+// reading is converted by that.
+func systemClock(base time.Time, wall int64) clock {
+	return clock{
+		now:  func() time.Time { return base.Add(time.Since(base)) },
+		nano: func() int64 { return wall + int64(time.Since(base)) },
+		time: func(ns int64) time.Time { return base.Add(time.Duration(ns - wall)) },
+		of:   func(at time.Time) int64 { return wall + int64(at.Sub(base)) },
+		wall: func() int64 { return time.Now().UnixNano() },
+	}
 }

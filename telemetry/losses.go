@@ -46,11 +46,16 @@ type losses struct {
 	reported tally
 }
 
-// countLoss is called when an output loses something. Every loss is logged; the
-// first one is also reported to the other outputs at once, and the rest at the
-// end.
+// countLoss is called when an output loses something. The first one is reported to the
+// other outputs at once, and the rest at the end.
 func (l *losses) countLoss(what, cause string, n int64, err error) {
-	l.rec.out.warn(0, "data was not delivered to an OpenTelemetry backend", what, n, "cause", cause, "error", err, "see", helptopic.Delivery)
+	if times, ok := l.rec.out.logged.allow(what + " " + cause); ok {
+		args := []any{what, n, "cause", cause, "error", err, "see", helptopic.Delivery}
+		if times > 1 {
+			args = append(args, "times", times)
+		}
+		l.rec.out.warn(0, "data was not delivered to an OpenTelemetry backend", args...)
+	}
 	l.mu.Lock()
 	first := l.reported == nil && l.rec.why() == nil
 	if first {
@@ -160,8 +165,8 @@ func section(kind uint32) string {
 	return ""
 }
 
-// logLimit keeps misuse in a loop from filling the log: the first, the tenth,
-// the hundredth and so on are logged.
+// logLimit keeps misuse in a loop, and losses, from filling the log: the first, the
+// tenth, the hundredth and so on are logged.
 type logLimit struct {
 	kinds atomic.Uint32
 

@@ -342,3 +342,32 @@ func TestMetricsCountLosses(t *testing.T) {
 		}
 	}
 }
+
+// losing is an output that keeps what reports its losses.
+type losing struct {
+	outputs.None
+	lost func(what, cause string, n int64, err error)
+}
+
+func (o *losing) Open(_ context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
+	o.lost = t.Lost
+	return outputs.Traits{}, nil
+}
+
+// A backend that refuses every batch does not fill the log.
+func TestLossesDoNotFillTheLog(t *testing.T) {
+	out := &losing{}
+	_, log := logged(t, func(_ *config.Base, b *telemetry.TrainingTelemetryBuilder) { b.WithExporter(out) })
+	for range 1000 {
+		out.lost("spans", "refused by the backend", 3, errGone)
+	}
+	out.lost("spans", "queue full", 1, nil)
+	var times []string
+	for line := range strings.Lines(log.String()) {
+		_, n, _ := strings.Cut(line, "times=")
+		times = append(times, strings.TrimSpace(n))
+	}
+	if got := strings.Join(times, " "); got != " 10 100 1000 " {
+		t.Errorf("warnings of the losses %q, want the first of each kind, 10, 100 and 1000:\n%s", got, log)
+	}
+}

@@ -359,3 +359,26 @@ func TestCallbacksFromManyGoroutines(t *testing.T) {
 		t.Errorf("%d spans are open at the end, want 0", s.SpansOpen)
 	}
 }
+
+// The text of an error status has no secret, with an error that was recorded before, as in
+// most instrumentation, and without.
+func TestStatusHasNoSecret(t *testing.T) {
+	err := errors.New("no answer of https://u:hunter2@host")
+	for name, before := range map[string]func(trace.Span){"alone": func(trace.Span) {}, "after the error": func(s trace.Span) { s.RecordError(err) }} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t)
+			_, s := j.tel.Tracer("t").Start(j.ctx, "request")
+			before(s)
+			s.SetStatus(codes.Error, err.Error())
+			s.End()
+			want := "no answer of https://REDACTED@host"
+			if got := j.stub(t, "request").Status.Description; got != want {
+				t.Errorf("the status is %q, want %q", got, want)
+			}
+			records := j.mem.events(spans.EventError)
+			if len(records) != 1 || attr(records[0], "error_message") != want {
+				t.Errorf("records %v, want one with %q", records, want)
+			}
+		})
+	}
+}

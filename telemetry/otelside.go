@@ -70,11 +70,7 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 	case p.tracer != nil:
 		_, s.otel = p.tracer.Start(ctx, s.data.Name, withTime(p.options, s.data.Start)...)
 	default:
-		at := p.at
-		if at.IsZero() {
-			at = o.time(s.data.Start)
-		}
-		options := append(s.startOptions[:0], trace.WithTimestamp(at))
+		options := append(s.startOptions[:0], trace.WithTimestamp(o.time(s.data.Start)))
 		kvs := o.attributes(s)
 		if o.ids == nil {
 			options = append(options, trace.WithAttributes(kvs.all()...))

@@ -64,7 +64,9 @@ func (r *Recorder) Recording() bool { return r != nil && !r.off.Load() }
 
 // times reads the clock and checks explicit times.
 type times struct {
-	now    func() int64  // nanoseconds since the Unix epoch
+	now    func() int64 // nanoseconds since the Unix epoch
+	of     func(time.Time) int64
+	wall   func() int64  // the wall clock, or nil
 	made   int64         // when the recorder was made
 	window time.Duration // of explicit times; zero means no window
 }
@@ -78,17 +80,18 @@ func (c *times) instant(at time.Time, now int64, anyTime bool) (int64, error) {
 	if s := at.Unix(); s > farthest || s < -farthest {
 		return 0, fmt.Errorf("timestamp %s is out of range", at)
 	}
-	t := at.UnixNano()
-	if c.window > 0 && !anyTime {
-		if t < now-int64(c.window) {
-			return 0, errors.New("timestamp is too old. This is meant to be the time in seconds since epoch.")
-		}
-		if t > now+int64(c.window) {
-			return 0, errors.New("timestamp is in the future. This is meant to be the time in seconds since epoch.")
-		}
+	t := c.of(at)
+	switch {
+	case c.window <= 0 || anyTime || c.near(t, now) || c.wall != nil && c.near(t, c.wall()):
+		return t, nil
+	case t < now:
+		return 0, errors.New("timestamp is too old. This is meant to be the time in seconds since epoch.")
 	}
-	return t, nil
+	return 0, errors.New("timestamp is in the future. This is meant to be the time in seconds since epoch.")
 }
+
+// near reports whether a time is in the window around another.
+func (c *times) near(t, now int64) bool { return t >= now-int64(c.window) && t <= now+int64(c.window) }
 
 // fail applies the error strategy to a problem of a call: the outputs get their
 // telemetry data error, and either the problem is returned or telemetry ends

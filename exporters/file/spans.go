@@ -10,7 +10,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/internal/platform/attrvalue"
-	"github.com/trainspan/trainspan/internal/platform/redact"
+	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/tracefile/onelogger"
 	"github.com/trainspan/trainspan/spans"
@@ -109,7 +109,7 @@ func appendRecords(dst []outputs.Record, s sdktrace.ReadOnlySpan) (records []out
 	}
 	if st := s.Status(); st.Code == codes.Error && !failed {
 		dst = append(dst, outputs.Record{Kind: outputs.KindError, Span: open, Event: outputs.Event{
-			Name: spans.EventError, Time: ended.Stop, Attributes: []attributes.Attr{attrvalue.String(onelogger.ErrorMessage, st.Description)},
+			Name: spans.EventError, Time: ended.Stop, Attributes: []attributes.Attr{attrvalue.String(onelogger.ErrorMessage, failure.Clean(st.Description))},
 		}})
 	}
 	return dst, outputs.Record{Kind: outputs.KindStop, Span: &ended, Event: outputs.Event{Name: spans.EventSpanStop, Time: ended.Stop}}
@@ -124,10 +124,10 @@ func exception(kvs []attribute.KeyValue) (attrs []attributes.Attr) {
 		case "exception.type":
 			kv.Key = onelogger.ExceptionType
 		case "exception.message":
-			message = redact.Text(kv.Value.String())
+			message = failure.Clean(kv.Value.String())
 			kv.Key, kv.Value = onelogger.ExceptionMessage, attribute.StringValue(message)
 		case "exception.stacktrace":
-			kv.Key = onelogger.ExceptionTraceback
+			kv.Key, kv.Value = onelogger.ExceptionTraceback, attribute.StringValue(failure.Clean(kv.Value.String()))
 		}
 		attrs = append(attrs, attributes.From(kv)...)
 	}

@@ -32,10 +32,10 @@ func program(t *testing.T, e *file.Exporter) (root, query trace.SpanID) {
 	ctx, r := tracer.Start(context.Background(), "request", at(0), trace.WithAttributes(attribute.Int("n", 1)))
 	_, q := tracer.Start(ctx, "query", at(0))
 	q.AddEvent("row", at(1).(trace.EventOption), trace.WithAttributes(attribute.String("key", "k")))
-	q.RecordError(errors.New("lost password=hunter2"), at(2).(trace.EventOption))
+	q.RecordError(errors.New("lost password=hunter2"), at(2).(trace.EventOption), trace.WithAttributes(attribute.String("exception.stacktrace", "in f(password=hunter2)")))
 	q.SetStatus(codes.Error, "lost")
 	q.End(at(3).(trace.SpanEndOption))
-	r.SetStatus(codes.Error, "no answer")
+	r.SetStatus(codes.Error, "no answer of https://u:hunter2@host")
 	r.End(at(3).(trace.SpanEndOption))
 	if err := tp.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
@@ -51,6 +51,9 @@ func TestExportSpans(t *testing.T) {
 	data, err := os.ReadFile(e.Path())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if bytes.Contains(data, []byte("hunter2")) {
+		t.Errorf("the password is in the records:\n%s", data)
 	}
 	type event struct {
 		Name       string
@@ -87,7 +90,7 @@ func TestExportSpans(t *testing.T) {
 		case "application_error error":
 			want := "lost password=" + redact.Hidden
 			if r.SpanID == root.String() {
-				want = "no answer"
+				want = "no answer of https://" + redact.Hidden + "@host"
 			}
 			if got := r.Event.Attributes["error_message"]; got != want {
 				t.Errorf("error_message = %v, want %s", got, want)

@@ -146,3 +146,40 @@ func TestMetricsWithoutABackend(t *testing.T) {
 		}
 	})
 }
+
+// Logs of a provider that is shutting down can be given to another one, which waits for the
+// end of the first.
+func TestLogsOpenDuringTheirShutdown(t *testing.T) {
+	s := &signals{protocol: config.OTLPHTTP, script: func(int, int) reply { return hang }}
+	cfg := s.start(t, nil).config()
+	cfg.BatchDelay = time.Millisecond
+	l := startLogs(t, cfg, &notes{})
+	_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "e")})
+	until.True(t, "a request", func() bool { return s.seen() > 0 })
+	ctx, cut := context.WithCancel(t.Context())
+	ended, opened := make(chan error, 1), make(chan error, 1)
+	go func() { ended <- l.Shutdown(ctx) }()
+	go func() {
+		err := attach(t.Context(), l, identity)
+		for err != nil && strings.Contains(err.Error(), "already started") { // Shutdown has not begun
+			err = attach(t.Context(), l, identity)
+		}
+		opened <- err
+	}()
+	within(t, func() {
+		for range 10 { // not blocked
+			_ = l.Write([]outputs.Record{*event(loop(), outputs.KindEvent, "late")})
+			_ = l.Stats()
+		}
+		cut()
+		if err := <-ended; err == nil {
+			t.Error("Shutdown() = nil, want an error about the record")
+		}
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	})
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = l.Shutdown(stopped)
+}

@@ -115,13 +115,16 @@ func (l *Logs) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, 
 func (l *Logs) start(ctx context.Context, t *outputs.Telemetry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.segment = t.Segment
+	for l.ending != nil && !l.ending.over() { // of an earlier provider, or a builder that failed
+		done := l.ending.done
+		l.mu.Unlock()
+		<-done
+		l.mu.Lock()
+	}
 	if l.queue != nil && l.ending == nil {
 		return fmt.Errorf("otlp: logs: already started")
 	}
-	if l.ending != nil {
-		<-l.ending.done // of a builder that failed
-	}
+	l.segment = t.Segment
 	res, err := settings.Resource(ctx, t.Identity, l.o.PerfTags, l.o.Resource)
 	if err != nil {
 		l.o.Logger.Warn("telemetry could not detect all resource attributes of its logs", "error", err, "see", helptopic.Undescribed)
@@ -230,6 +233,16 @@ func (e *ending) wait(ctx context.Context) error {
 		<-e.done // soon: nothing is sent any more
 	}
 	return e.err
+}
+
+// over reports whether the shutdown has ended.
+func (e *ending) over() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // finish runs a shutdown on its own goroutine.

@@ -3,6 +3,7 @@ package pfw
 import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/jsontext"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
@@ -122,6 +123,15 @@ func appendArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
 	return append(dst, dftracer.Raw(key, tracefile.JSON(kv.Value.AsInterface())))
 }
 
+// appendEventArg is appendArg for an event of the program: the texts of an exception may
+// have secrets.
+func appendEventArg(dst []dftracer.Arg, kv *attribute.KeyValue) []dftracer.Arg {
+	if kv.Key == "exception.message" || kv.Key == "exception.stacktrace" {
+		return append(dst, dftracer.String(string(kv.Key), failure.Clean(kv.Value.String())))
+	}
+	return appendArg(dst, kv)
+}
+
 // appendProgress appends epoch and step unless they are unknown or attrs contains them.
 func appendProgress(dst []dftracer.Arg, epoch, step int64, attrs []attribute.KeyValue) []dftracer.Arg {
 	epoch, step = missingProgress(epoch, step, attrs)
@@ -156,7 +166,11 @@ func appendAttrs(dst []dftracer.Arg, attrs []attribute.KeyValue) []dftracer.Arg 
 
 // appendStatus appends the status if the program has set one.
 func appendStatus(dst []dftracer.Arg, st sdktrace.Status) []dftracer.Arg {
-	return place.AppendStatus(dst, st.Code == codes.Error, st.Code == codes.Ok, st.Description)
+	failed := st.Code == codes.Error
+	if failed {
+		st.Description = failure.Clean(st.Description)
+	}
+	return place.AppendStatus(dst, failed, st.Code == codes.Ok, st.Description)
 }
 
 // appendLinks appends at most maxLinks links.

@@ -85,7 +85,7 @@ func (e *endedSpans) convert(d *traceWriter, dst *place.Span, s sdktrace.ReadOnl
 		ev := &events[i]
 		first := len(e.args)
 		for j := range ev.Attributes {
-			e.args = appendArg(e.args, &ev.Attributes[j])
+			e.args = appendEventArg(e.args, &ev.Attributes[j])
 		}
 		e.events = append(e.events, place.Event{Name: ev.Name, Time: ev.Time.UnixNano(), Args: e.args[first:len(e.args):len(e.args)]})
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -526,5 +528,33 @@ func TestChangedOnTheWay(t *testing.T) {
 		if _, got := ev.Arg("secret"); got != want {
 			t.Errorf("span %d: got the attribute: %v, want %v", i, got, want)
 		}
+	}
+}
+
+// The texts of exceptions and statuses of a program with an SDK of its own have no secrets.
+func TestErrorsHaveNoSecrets(t *testing.T) {
+	for name, processor := range map[string]func(e *pfw.Exporter) sdktrace.SpanProcessor{
+		"as they happen": func(e *pfw.Exporter) sdktrace.SpanProcessor { return e },
+		"in batches":     func(e *pfw.Exporter) sdktrace.SpanProcessor { return sdktrace.NewBatchSpanProcessor(e) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "trace.pfw")
+			tp := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(processor(pfw.New(path, nil))))
+			_, s := tp.Tracer("plain").Start(context.Background(), "request")
+			err := errors.New("no answer of https://u:hunter2@host")
+			s.RecordError(err, trace.WithAttributes(attribute.String("exception.stacktrace", "in f(password=hunter2)")))
+			s.SetStatus(codes.Error, err.Error())
+			s.End()
+			if err := tp.Shutdown(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(text), "REDACTED"); n != 3 || strings.Contains(string(text), "hunter2") {
+				t.Errorf("%d secrets are hidden, want 3:\n%s", n, text)
+			}
+		})
 	}
 }

@@ -232,7 +232,7 @@ func (d *traceWriter) remainingEvents(e *spanEntry, events []sdktrace.Event, dro
 		ev := &events[i]
 		args := eventArgs(stack[:0], e.id, ev.Name, ev.Time.UnixMicro())
 		for i := range ev.Attributes {
-			args = appendArg(args, &ev.Attributes[i])
+			args = appendEventArg(args, &ev.Attributes[i])
 		}
 		writeEvent(d.w, e.id, tid, level, args)
 	}

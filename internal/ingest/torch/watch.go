@@ -125,6 +125,15 @@ func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, 
 		return 0, nil, err
 	}
 	files, err := w.candidates()
+	if err == nil {
+		there := make(map[string]sighting, len(w.seen)) // others were renamed or deleted
+		for _, f := range files {
+			if last, ok := w.seen[f.name]; ok {
+				there[f.name] = last
+			}
+		}
+		w.seen = there
+	}
 	for _, f := range files {
 		if err = ctx.Err(); err != nil {
 			break

@@ -95,6 +95,30 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 	}
 }
 
+// A file that was renamed or deleted is not unfinished: PyTorch writes a profile with
+// another name.
+func TestWatcherForgetsFilesThatAreGone(t *testing.T) {
+	dir := t.TempDir()
+	w, done := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: filepath.Join(t.TempDir(), "state.json")})
+	const name = "w.1778000000000000001.pt.trace.json"
+	a := read(t, "era_absolute_int.json")
+	put(t, dir, name+".tmp", a[:len(a)/2])
+	put(t, dir, "old.pt.trace.json", a[:len(a)/2])
+	scan(t, w, 0)
+	put(t, dir, name+".tmp", a)
+	if err := os.Rename(filepath.Join(dir, name+".tmp"), filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "old.pt.trace.json")); err != nil {
+		t.Fatal(err)
+	}
+	scan(t, w, 0)
+	scan(t, w, 1)
+	if _, unfinished, err := w.Scan(t.Context()); len(unfinished) > 0 || err != nil || !slices.Equal(*done, []string{name}) {
+		t.Errorf("imported %q, unfinished %q, %v; want %s and none", *done, unfinished, err, name)
+	}
+}
+
 func TestWatcherRefusedFileIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	w, done := watch(t, dir, &capture{}, torch.WatchOptions{})

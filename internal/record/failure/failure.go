@@ -55,7 +55,7 @@ func Describe(err error, skip int) *Failure {
 	f.Attrs = []attributes.Attr{
 		attrvalue.String(onelogger.ExceptionType, typeOf(err)),
 		attrvalue.String(onelogger.ExceptionMessage, f.Text),
-		attrvalue.String(onelogger.ExceptionTraceback, cmp.Or(redact.Text(traceback(err)), stack(skip+1))),
+		attrvalue.String(onelogger.ExceptionTraceback, cmp.Or(Clean(traceback(err)), stack(skip+1))),
 	}
 	return f
 }
@@ -127,7 +127,17 @@ func Text(err error) (text string) {
 			text = fmt.Sprintf("%T", err)
 		}
 	}()
-	return redact.Text(err.Error())
+	return Clean(err.Error())
+}
+
+// Clean returns a text of an error without what looks like a secret. Of a long text, whose
+// search takes long, it returns the beginning, still longer than an attribute may be.
+func Clean(text string) string {
+	const most = 2 * attrvalue.MaxValueBytes
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return redact.Text(text)
 }
 
 // stack returns the call stack above skip callers, innermost first.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/trainspan/trainspan/internal/platform/attrvalue"
 	"github.com/trainspan/trainspan/internal/record/failure"
 )
 
@@ -25,6 +27,19 @@ func TestDescribeHidesSecrets(t *testing.T) {
 			if text := a.Value.AsString(); strings.Contains(text, "hunter2") {
 				t.Errorf("%s is %q, want it without the password", a.Key, text)
 			}
+		}
+	}
+}
+
+// TestLongTexts checks that a long text is cut before it is searched for secrets, which
+// takes long.
+func TestLongTexts(t *testing.T) {
+	const most = 2 * attrvalue.MaxValueBytes
+	long := strings.Repeat("é", 4<<20)
+	f := failure.Describe(traced{errors.New(long)}, 0)
+	for _, text := range []string{f.Text, f.Attrs[len(f.Attrs)-1].Value.AsString(), failure.Clean("x" + long)} {
+		if len(text) < most-1 || len(text) > most || !utf8.ValidString(text) {
+			t.Errorf("%d bytes, valid UTF-8: %v; want %d", len(text), utf8.ValidString(text), most)
 		}
 	}
 }

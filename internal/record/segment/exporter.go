@@ -41,6 +41,7 @@ type Exporter struct {
 	// moved holds the place of an open span in the export, if it is not below the span's
 	// own parent.
 	moved map[trace.SpanID]place
+	spare []movedSpan // for ended spans
 }
 
 var _ outputs.Output = (*Exporter)(nil)
@@ -247,9 +248,21 @@ func (f *Exporter) end(s sdktrace.ReadOnlySpan, id trace.SpanID) sdktrace.ReadOn
 	}
 	if at, moved := f.moved[id]; moved {
 		delete(f.moved, id)
-		return movedSpan{s, at}
+		return f.move(s, at)
 	}
 	return s
+}
+
+// move returns a span with another parent. Most spans of a long loop are moved: they are
+// allocated in groups. f.mu must be held.
+func (f *Exporter) move(s sdktrace.ReadOnlySpan, at place) sdktrace.ReadOnlySpan {
+	if len(f.spare) == 0 {
+		f.spare = make([]movedSpan, 64)
+	}
+	m := &f.spare[0]
+	f.spare = f.spare[1:]
+	*m = movedSpan{s, at}
+	return m
 }
 
 // movedSpan is a span with another parent.
