@@ -155,16 +155,29 @@ func (s *Server) Set(j *report.Job, r *report.Report) {
 	})
 }
 
-// resourceOf is the job: a receiver may get the metrics of several.
+// resourceOf describes the job. A receiver may get the metrics of several, and Prometheus
+// distinguishes them by service.name and service.instance.id alone: they are the name of the run,
+// and that with the launcher's id, because two users may have a run of the same name. Those of the
+// environment take precedence.
 func resourceOf(j *job.Job) *resource.Resource {
-	of := []attribute.KeyValue{attribute.String(identity.Service.Attribute(), "trainspan")}
+	instance := j.Label
+	if j.ID != "" {
+		instance += "/" + j.ID
+	}
+	of := []attribute.KeyValue{
+		attribute.String(identity.Service.Attribute(), cmp.Or(j.Label, "trainspan")), attribute.String(identity.Instance.Attribute(), instance),
+	}
 	if j.ID != "" {
 		of = append(of, attribute.String(identity.Job.Attribute(), j.ID))
 	}
 	if j.SessionTag != "" {
 		of = append(of, attribute.String(identity.Session.Attribute(), j.SessionTag))
 	}
-	return resource.NewSchemaless(of...)
+	own := resource.NewSchemaless(of...)
+	if all, err := resource.Merge(own, resource.Environment()); err == nil {
+		return all
+	}
+	return own
 }
 
 // family is the metrics of one reading.

@@ -185,9 +185,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestMetricsOverOTLP checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
-// they are of.
-func TestMetricsOverOTLP(t *testing.T) {
+// send sends the metrics of a simulated job with an id to an OTLP receiver and returns what it gets.
+func send(t *testing.T, id string) (sent map[string]bool, of map[string]string) {
+	t.Helper()
 	requests := make(chan *metricspb.ExportMetricsServiceRequest, 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -214,7 +214,7 @@ func TestMetricsOverOTLP(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := state.Jobs()[0]
-	j.Job.ID = "4711"
+	j.Job.ID, j.Job.Label = id, "train.3"
 	s, err := jobmetrics.Serve(t.Context(), receiver.URL, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -223,15 +223,34 @@ func TestMetricsOverOTLP(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := <-requests
-	got, sent := m.GetResourceMetrics()[0], map[string]bool{}
-	for _, of := range got.GetScopeMetrics()[0].GetMetrics() {
-		sent[of.GetName()] = true
+	got := (<-requests).GetResourceMetrics()[0]
+	sent, of = make(map[string]bool), make(map[string]string)
+	for _, m := range got.GetScopeMetrics()[0].GetMetrics() {
+		sent[m.GetName()] = true
 	}
+	for _, kv := range got.GetResource().GetAttributes() {
+		of[kv.GetKey()] = kv.GetValue().GetStringValue()
+	}
+	return sent, of
+}
+
+// TestMetricsOverOTLP checks that an OTLP receiver gets the metrics that Prometheus gets, with a resource by
+// which Prometheus distinguishes jobs: it takes service.name and service.instance.id for the labels job and
+// instance.
+func TestMetricsOverOTLP(t *testing.T) {
+	sent, of := send(t, "4711")
 	if !sent[metrics.Iterations.Name] || !sent[metrics.Diagnosis.Name] {
 		t.Errorf("receiver got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
 	}
-	if text := got.GetResource().String(); !strings.Contains(text, "4711") || !strings.Contains(text, "trainspan") {
-		t.Errorf("the resource is %s, want the job 4711", text)
+	if of["service.name"] != "train.3" || of["service.instance.id"] != "train.3/4711" || of["training.job"] != "4711" {
+		t.Errorf("the resource is %v, want the run train.3 of the job 4711", of)
+	}
+	if _, other := send(t, "4712"); other["service.instance.id"] == of["service.instance.id"] {
+		t.Errorf("two jobs have the instance %s", of["service.instance.id"])
+	}
+	t.Setenv("OTEL_SERVICE_NAME", "team")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=seven,service.name=x")
+	if _, of := send(t, ""); of["service.name"] != "team" || of["service.instance.id"] != "seven" {
+		t.Errorf("the resource is %v, want that of the environment", of)
 	}
 }
