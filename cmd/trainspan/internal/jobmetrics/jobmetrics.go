@@ -300,7 +300,7 @@ func (f *family) steps(l *account.Ledger, r *report.Report) {
 	f.add(metrics.LoopTime, one(seconds(r.Ledger.To-first)))
 	f.add(metrics.StartupTime, one(seconds(firstEnd-r.Ledger.From)))
 	open := 0.0
-	if k := len(r.Attempts); k > 0 && r.Attempts[k-1].Running && lengths.count > 0 {
+	if k := len(r.Attempts); k > 0 && r.Attempts[k-1].Running { // also before its first step, where a job may hang too
 		open = 1
 	}
 	f.add(metrics.LoopsOpen, one(open))

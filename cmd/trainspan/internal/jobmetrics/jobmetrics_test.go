@@ -171,6 +171,17 @@ func TestManyRanks(t *testing.T) {
 	}
 }
 
+// TestBeforeTheFirstStep checks that a running job has an open loop from its start on, because it may hang in
+// its first collective; the time since the loop began is 0 until it has finished a step.
+func TestBeforeTheFirstStep(t *testing.T) {
+	for running, want := range map[bool]float64{true: 1, false: 0} {
+		_, got := fetch(t, simjob.Attempt{Ranks: 2}, running)
+		if open, _ := sum(got, metrics.LoopsOpen, ""); open != want || got[promname.Of(metrics.LoopTime)] != 0 || got[promname.Of(metrics.IterationDuration)+"_count"] != 0 {
+			t.Errorf("running %v: %v open loops, want %v and no steps: %v", running, open, want, got)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:9477": true, "[::1]:9477": true, "0.0.0.0:9477": false, ":9477": false, "example.org:1": false, "9477": false, "": false,
