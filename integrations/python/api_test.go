@@ -115,6 +115,52 @@ func TestPlainTrace(t *testing.T) {
 	}
 }
 
+// TestRecordsElsewhere checks that a program without trainspan run, whose log is on a network file system, prints
+// once where its records are, with a command that imports them, and that it prints why nothing is recorded.
+func TestRecordsElsewhere(t *testing.T) {
+	dir, temp := t.TempDir(), t.TempDir()
+	run := func(local string) string {
+		cmd := pyrun.Command(t, "", `
+import multiprocessing, os, sys
+from trainspan import _ring
+real = _ring._filesystem
+_ring._filesystem = lambda path: real(path) if path == os.environ["LOCAL"] else "nfs4"
+from trainspan.dftracer import ai, dftracer
+log = dftracer.initialize_log(os.environ["LOG"])
+def work():
+    with ai.compute.forward: pass
+if __name__ == "__main__":
+    work()
+    for method in "fork", "spawn":
+        process = multiprocessing.get_context(method).Process(target=work)
+        process.start()
+        process.join()
+`)
+		cmd.Env = append(cmd.Env, "DFTRACER_ENABLE=1", "LOG="+filepath.Join(dir, "run 1.pfw"), "TMPDIR="+temp, "LOCAL="+local, "LOCAL_RANK=0")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	got := run(temp)
+	want := fmt.Sprintf("%s: unsupported file system type nfs4; /dev/shm: unsupported file system type nfs4; the records are in %s: import them on this node with "+
+		"trainspan trace import '%s'-*.ring -o %s, then delete them; TRAINSPAN_RING chooses another folder\n", dir, temp, filepath.Join(temp, "run 1"), dir)
+	if _, text, _ := strings.Cut(got, "]: "); text != want {
+		t.Errorf("the program prints %q, want once %q", got, want)
+	}
+	rings, err := filepath.Glob(filepath.Join(temp, "run 1-*.ring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, traces := importRings(t, pyring.Options{Attempt: -1, Out: dir}, rings...); len(traces) != 3 || st.Spans != 3 {
+		t.Errorf("traces %v with %d spans, want three with one each", traces, st.Spans)
+	}
+	if got := run(""); strings.Count(got, "\n") != 1 || !strings.Contains(got, "nothing is recorded: "+dir+": unsupported file system type nfs4; ") {
+		t.Errorf("without a folder the program prints %q, want once that nothing is recorded", got)
+	}
+}
+
 // TestDFTracerSwitches checks that each call reads whether a node is enabled,
 // also in methods that a program has stored and in iterators and spans that
 // have begun.

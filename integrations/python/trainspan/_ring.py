@@ -99,7 +99,7 @@ def _within(what, size):
 
 
 def _folders(log):
-    """Yields the folders in which a ring buffer may be, and the prefix of its name: the folders
+    """Returns the folders in which a ring buffer may be, and the prefix of its name: the folders
     of `trainspan run`, or beside the program's log file, or the folder of temporary files."""
     if _GIVEN:
         return [f for f in _GIVEN.split(os.pathsep) if f], "py"
@@ -109,6 +109,15 @@ def _folders(log):
     log = log[:-7] if log.endswith(".pfw.gz") else log[:-4] if log.endswith(".pfw") else log
     os.makedirs(os.path.dirname(log), exist_ok=True)
     return [os.path.dirname(log), "/dev/shm", tempfile.gettempdir()], os.path.basename(log)
+
+
+@quiet
+def _announces(folder, stem):
+    """Returns whether this process tells where the records of the program are: of those that a
+    launcher started on this node the first one, and none whose parent records there too."""
+    parent = "%s-%d-" % (stem, _parent() or os.getppid())
+    first = all(os.environ.get(key, "0") == "0" for key in _PLACE if "LOCAL" in key and "SIZE" not in key)
+    return first and not any(name.startswith(parent) for name in os.listdir(folder))
 
 
 @quiet
@@ -143,6 +152,7 @@ def _build():
     offset = time.time_ns() - clock()  # the wall clock is read once
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
+    beside = False  # the ring buffer is beside the program's log file
     closed = [True]  # until it is open: the thread that removes the element (atomically) opens it
     growing = False
     losses = itertools.count()  # its next number is the number of lost records of this process
@@ -264,7 +274,7 @@ def _build():
         stat = os.fstatvfs(fd)
         small = stat.f_blocks * stat.f_frsize < 1 << 30
         used = at
-        if _GIVEN or small:
+        if small or not beside:
             used = 0
             with os.scandir(os.path.dirname(path)) as folder:
                 for e in folder:
@@ -336,12 +346,13 @@ def _build():
         pages.clear()
 
     def open_ring():
-        nonlocal on, offset, local, threads, told
-        why = ""
+        nonlocal on, offset, local, threads, told, beside
+        why, said = "", environ.get("TRAINSPAN_VERBOSE") == "1"
         try:
             offset = time.time_ns() - clock()
             folders, stem = _folders(log)
             for folder in folders:
+                beside = not _GIVEN and folder is folders[0]
                 try:
                     create(folder, stem)
                     break
@@ -360,7 +371,14 @@ def _build():
             local = threading.local()  # a subclass would be slower to read
             register()
             publish()
-            why = "recording to " + path
+            if beside or _GIVEN:
+                why = "recording to " + path
+            else:
+                from shlex import quote
+
+                said = said or _announces(folder, stem)
+                rings, out = quote(os.path.join(folder, stem)) + "-*.ring", quote(folders[0])
+                why += "the records are in %s: import them on this node with trainspan trace import %s -o %s, then delete them; TRAINSPAN_RING chooses another folder" % (folder, rings, out)
         except BaseException as e:
             local = None
             forget()
@@ -371,7 +389,8 @@ def _build():
             why = str(e).rstrip("; ")
             _refused(why)
             why = "nothing is recorded: %s; see trainspan help a-python-process-is-not-recorded" % why
-        if environ.get("TRAINSPAN_VERBOSE") == "1":
+            said = said or not _GIVEN and not _parent()
+        if said:
             sys.stderr.write("trainspan[%d]: %s\n" % (os.getpid(), why))
 
     def slots_of(region):

@@ -155,16 +155,29 @@ func (s *Server) Set(j *report.Job, r *report.Report) {
 	})
 }
 
-// resourceOf is the job: a receiver may get the metrics of several.
+// resourceOf describes the job. A receiver may get the metrics of several, and Prometheus
+// distinguishes them by service.name and service.instance.id alone: they are the name of the run,
+// and that with the launcher's id, because two users may have a run of the same name. Those of the
+// environment take precedence.
 func resourceOf(j *job.Job) *resource.Resource {
-	of := []attribute.KeyValue{attribute.String(identity.Service.Attribute(), "trainspan")}
+	instance := j.Label
+	if j.ID != "" {
+		instance += "/" + j.ID
+	}
+	of := []attribute.KeyValue{
+		attribute.String(identity.Service.Attribute(), cmp.Or(j.Label, "trainspan")), attribute.String(identity.Instance.Attribute(), instance),
+	}
 	if j.ID != "" {
 		of = append(of, attribute.String(identity.Job.Attribute(), j.ID))
 	}
 	if j.SessionTag != "" {
 		of = append(of, attribute.String(identity.Session.Attribute(), j.SessionTag))
 	}
-	return resource.NewSchemaless(of...)
+	own := resource.NewSchemaless(of...)
+	if all, err := resource.Merge(own, resource.Environment()); err == nil {
+		return all
+	}
+	return own
 }
 
 // family is the metrics of one reading.
@@ -287,7 +300,7 @@ func (f *family) steps(l *account.Ledger, r *report.Report) {
 	f.add(metrics.LoopTime, one(seconds(r.Ledger.To-first)))
 	f.add(metrics.StartupTime, one(seconds(firstEnd-r.Ledger.From)))
 	open := 0.0
-	if k := len(r.Attempts); k > 0 && r.Attempts[k-1].Running && lengths.count > 0 {
+	if k := len(r.Attempts); k > 0 && r.Attempts[k-1].Running { // also before its first step, where a job may hang too
 		open = 1
 	}
 	f.add(metrics.LoopsOpen, one(open))

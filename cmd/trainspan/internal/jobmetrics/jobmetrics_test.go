@@ -171,6 +171,17 @@ func TestManyRanks(t *testing.T) {
 	}
 }
 
+// TestBeforeTheFirstStep checks that a running job has an open loop from its start on, because it may hang in
+// its first collective; the time since the loop began is 0 until it has finished a step.
+func TestBeforeTheFirstStep(t *testing.T) {
+	for running, want := range map[bool]float64{true: 1, false: 0} {
+		_, got := fetch(t, simjob.Attempt{Ranks: 2}, running)
+		if open, _ := sum(got, metrics.LoopsOpen, ""); open != want || got[promname.Of(metrics.LoopTime)] != 0 || got[promname.Of(metrics.IterationDuration)+"_count"] != 0 {
+			t.Errorf("running %v: %v open loops, want %v and no steps: %v", running, open, want, got)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"127.0.0.1:0": true, "localhost:9477": true, "[::1]:9477": true, "0.0.0.0:9477": false, ":9477": false, "example.org:1": false, "9477": false, "": false,
@@ -185,9 +196,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestMetricsOverOTLP checks that an OTLP receiver gets the metrics that Prometheus gets, with the job that
-// they are of.
-func TestMetricsOverOTLP(t *testing.T) {
+// send sends the metrics of a simulated job with an id to an OTLP receiver and returns what it gets.
+func send(t *testing.T, id string) (sent map[string]bool, of map[string]string) {
+	t.Helper()
 	requests := make(chan *metricspb.ExportMetricsServiceRequest, 8)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -214,7 +225,7 @@ func TestMetricsOverOTLP(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := state.Jobs()[0]
-	j.Job.ID = "4711"
+	j.Job.ID, j.Job.Label = id, "train.3"
 	s, err := jobmetrics.Serve(t.Context(), receiver.URL, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -223,15 +234,34 @@ func TestMetricsOverOTLP(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m := <-requests
-	got, sent := m.GetResourceMetrics()[0], map[string]bool{}
-	for _, of := range got.GetScopeMetrics()[0].GetMetrics() {
-		sent[of.GetName()] = true
+	got := (<-requests).GetResourceMetrics()[0]
+	sent, of = make(map[string]bool), make(map[string]string)
+	for _, m := range got.GetScopeMetrics()[0].GetMetrics() {
+		sent[m.GetName()] = true
 	}
+	for _, kv := range got.GetResource().GetAttributes() {
+		of[kv.GetKey()] = kv.GetValue().GetStringValue()
+	}
+	return sent, of
+}
+
+// TestMetricsOverOTLP checks that an OTLP receiver gets the metrics that Prometheus gets, with a resource by
+// which Prometheus distinguishes jobs: it takes service.name and service.instance.id for the labels job and
+// instance.
+func TestMetricsOverOTLP(t *testing.T) {
+	sent, of := send(t, "4711")
 	if !sent[metrics.Iterations.Name] || !sent[metrics.Diagnosis.Name] {
 		t.Errorf("receiver got %v, want %s and %s", sent, metrics.Iterations.Name, metrics.Diagnosis.Name)
 	}
-	if text := got.GetResource().String(); !strings.Contains(text, "4711") || !strings.Contains(text, "trainspan") {
-		t.Errorf("the resource is %s, want the job 4711", text)
+	if of["service.name"] != "train.3" || of["service.instance.id"] != "train.3/4711" || of["training.job"] != "4711" {
+		t.Errorf("the resource is %v, want the run train.3 of the job 4711", of)
+	}
+	if _, other := send(t, "4712"); other["service.instance.id"] == of["service.instance.id"] {
+		t.Errorf("two jobs have the instance %s", of["service.instance.id"])
+	}
+	t.Setenv("OTEL_SERVICE_NAME", "team")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.instance.id=seven,service.name=x")
+	if _, of := send(t, ""); of["service.name"] != "team" || of["service.instance.id"] != "seven" {
+		t.Errorf("the resource is %v, want that of the environment", of)
 	}
 }
