@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -301,6 +302,38 @@ func TestRunForwards(t *testing.T) {
 		if r.OTLP == nil || r.OTLP.Spans != 6 {
 			t.Errorf("%s: run.json has OTLP %+v, want 6 spans", endpoint, r.OTLP)
 		}
+	}
+}
+
+// TestRunSendsTheOutcome checks that a receiver gets the metrics of the ended
+// job, when the files are complete.
+func TestRunSendsTheOutcome(t *testing.T) {
+	dir := t.TempDir()
+	outcome, state := "", ""
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var req metricspb.ExportMetricsServiceRequest
+		body, err := io.ReadAll(r.Body)
+		if err != nil || proto.Unmarshal(body, &req) != nil {
+			t.Errorf("%s: not a request with metrics", r.URL.Path)
+		}
+		for _, rm := range req.GetResourceMetrics() {
+			for _, m := range rm.GetScopeMetrics()[0].GetMetrics() {
+				if m.GetName() == "training.outcome" {
+					outcome = m.GetGauge().GetDataPoints()[0].GetAttributes()[0].GetValue().GetStringValue()
+				}
+			}
+		}
+		run, at := theRun(t, dir)
+		state = string(run.State)
+		dftest.Check(t, filepath.Join(at, "resources.pfw.gz"))
+	}))
+	defer backend.Close()
+	s := prepare(t, dir, "--quiet", "--metrics", backend.URL, "--", "runjob", "train", "3", "0", "fail")
+	if status := s.finish(); status != 1 || s.err.Len() != 0 {
+		t.Fatalf("status %d, want 1 and no message: %s", status, s.err.String())
+	}
+	if outcome != "failed" || state != string(rundir.Ended) {
+		t.Errorf("the last request has the outcome %q in the state %q, want failed, ended", outcome, state)
 	}
 }
 

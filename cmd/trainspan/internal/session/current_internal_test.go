@@ -5,11 +5,14 @@ package session
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/jobmetrics"
 	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
@@ -42,9 +45,9 @@ func attempt(t *testing.T, job string, n int, a simjob.Attempt, run rundir.Run) 
 	return dir
 }
 
-// TestRunOfThisStart checks that the report is of the run of this start,
-// whichever other runs its folder has: those of earlier starts, also with
-// another session tag and more ranks.
+// TestRunOfThisStart checks that the report and the metrics are of the run of
+// this start, whichever other runs its folder has: those of earlier starts,
+// also with another session tag and more ranks.
 func TestRunOfThisStart(t *testing.T) {
 	failed, ok := 1, 0
 	morning := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
@@ -78,6 +81,28 @@ func TestRunOfThisStart(t *testing.T) {
 			}
 			if got != c.want || s.runID != c.runID {
 				t.Errorf("the report is of %q, run %q, want %q, %q", got, s.runID, c.want, c.runID)
+			}
+
+			server, err := jobmetrics.Serve(t.Context(), "127.0.0.1:0", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close(t.Context()) //nolint:errcheck // the test is over
+			m := &jobMetrics{start: s.start, server: server}
+			if err := m.read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.Get(server.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			page, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ranks := strings.Count(string(page), "\ntraining_ranks{"); ranks != c.now.Ranks {
+				t.Errorf("metrics of %d ranks, want %d:\n%s", ranks, c.now.Ranks, page)
 			}
 		})
 	}
