@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // rewriter writes the events of one trace to another: ids are increased by a
@@ -124,11 +125,14 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 	r.args = append(r.args[:0], ev.Args...)
 	for i := range r.args {
 		arg := &r.args[i]
-		if !isHashKey(arg.Key) {
-			continue
-		}
-		if h, ok := r.rehash(arg.Text()); ok {
-			*arg = tracefile.HashArg(arg.Key, h)
+		if isHashKey(arg.Key) {
+			if h, ok := r.rehash(arg.Text()); ok {
+				*arg = tracefile.HashArg(arg.Key, h)
+			}
+		} else if arg.Key == place.ArgSpan && ev.Phase == dftracer.PhaseMetadata && ev.Name == tracefile.NameCustom {
+			if id := tracefile.Uint64(*arg); id != 0 { // an event of a span
+				*arg = dftracer.Int(arg.Key, int64(id+r.base))
+			}
 		}
 	}
 	out.Args = r.args
