@@ -107,3 +107,13 @@ func TestRunOfThisStart(t *testing.T) {
 		})
 	}
 }
+
+// TestEndThatWasNotSeen checks that a command whose start was not reported is
+// not recorded as one that could not be started.
+func TestEndThatWasNotSeen(t *testing.T) {
+	s := &Session{start: &start{record: &record{out: display.NewWriter(io.Discard)}}}
+	s.outcome(nil)
+	if s.run.State != rundir.Ended || s.run.EndedBy != rundir.ByUnknown {
+		t.Errorf("%s by %s, want %s by %s", s.run.State, s.run.EndedBy, rundir.Ended, rundir.ByUnknown)
+	}
+}

@@ -241,9 +241,6 @@ func (s *Session) outcome(m *launch.Exited) {
 	r.State = rundir.Ended
 	if m == nil {
 		r.Seen, r.Ended, r.EndedBy = now, &now, rundir.ByUnknown
-		if r.CommandPID == 0 {
-			r.EndedBy = rundir.ByNotStarting
-		}
 		return
 	}
 	r.Seen, r.Ended = m.At, &m.At
