@@ -358,7 +358,7 @@ func TestRunImportsProfiles(t *testing.T) {
 	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // the clock of a file server may differ
 		t.Fatal("Chtimes failed")
 	}
-	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json; date > prof/events.out.tfevents.1")
 	if status := s.finish(); status != 0 || s.err.Len() != 0 {
 		t.Fatalf("status %d, want 0 and no message: %s", status, s.err.String())
 	}
@@ -372,6 +372,23 @@ func TestRunImportsProfiles(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
 		t.Errorf("%v were left in the directory of the profiler, want none", left)
+	}
+	// Of the ranks of a node, the first one imports.
+	const write = "mkdir -p prof; cat new > prof/$LOCAL_RANK.pt.trace.json"
+	for rank, n := range []int{1, 0} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "new"), fmt.Appendf(nil, profile, 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", write)
+		s.Env = append(s.Env, "WORLD_SIZE=2", fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank))
+		if status := s.finish(); status != 0 || s.err.Len() != 0 {
+			t.Fatalf("rank %d: status %d, want 0 and no message: %s", rank, status, s.err.String())
+		}
+		_, at := theRun(t, dir)
+		if paths, _ := filepath.Glob(filepath.Join(at, "profiles.pfw.gz")); len(paths) != n {
+			t.Errorf("local rank %d has %q, want %d", rank, paths, n)
+		}
 	}
 	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {
