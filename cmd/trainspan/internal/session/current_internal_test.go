@@ -57,20 +57,28 @@ func TestRunOfThisStart(t *testing.T) {
 		now     simjob.Attempt
 		want    string // the tag and the number of ranks of the report, empty for none
 		runID   string
+		shared  bool // both starts have the same folder
 	}{
-		"nothing recorded after a failure": {simjob.Attempt{Ranks: 2, Tag: "train"}, &failed, simjob.Attempt{Tag: "train"}, "", ""},
-		"nothing recorded after a success": {simjob.Attempt{Ranks: 2, Tag: "train"}, &ok, simjob.Attempt{Tag: "train"}, "", ""},
-		"the same tag":                     {simjob.Attempt{Ranks: 2, Tag: "train"}, &ok, simjob.Attempt{Ranks: 1, Tag: "train"}, "train 1", "train.2"},
-		"another tag":                      {simjob.Attempt{Ranks: 2, Tag: "first"}, &failed, simjob.Attempt{Ranks: 2, Tag: "second"}, "second 2", "second.2"},
-		"another tag with fewer ranks":     {simjob.Attempt{Ranks: 3, Tag: "first"}, &failed, simjob.Attempt{Ranks: 1, Tag: "second"}, "second 1", "second.2"},
+		"nothing recorded after a failure": {simjob.Attempt{Ranks: 2, Tag: "train"}, &failed, simjob.Attempt{Tag: "train"}, "", "", false},
+		"nothing recorded after a success": {simjob.Attempt{Ranks: 2, Tag: "train"}, &ok, simjob.Attempt{Tag: "train"}, "", "", false},
+		"the same tag":                     {simjob.Attempt{Ranks: 2, Tag: "train"}, &ok, simjob.Attempt{Ranks: 1, Tag: "train"}, "train 1", "train.2", false},
+		"another tag":                      {simjob.Attempt{Ranks: 2, Tag: "first"}, &failed, simjob.Attempt{Ranks: 2, Tag: "second"}, "second 2", "second.2", false},
+		"one folder, nothing recorded":     {simjob.Attempt{Ranks: 2, Tag: "first"}, &failed, simjob.Attempt{Tag: "second"}, "first 2", "", true},
+		"one folder, another tag":          {simjob.Attempt{Ranks: 2, Tag: "first"}, &failed, simjob.Attempt{Ranks: 1, Tag: "second"}, "second 1", "", true},
+		"another tag with fewer ranks":     {simjob.Attempt{Ranks: 3, Tag: "first"}, &failed, simjob.Attempt{Ranks: 1, Tag: "second"}, "second 1", "second.2", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := filepath.Join(t.TempDir(), "train")
 			c.earlier.Start, c.now.Start = morning, morning.Add(time.Hour)
-			attempt(t, job, 0, c.earlier, rundir.Run{State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: c.status})
+			first := attempt(t, job, 0, c.earlier, rundir.Run{State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: c.status})
 			dir := attempt(t, job, 1, c.now, rundir.Run{State: rundir.Running})
 			s := &Session{start: &start{record: &record{out: display.NewWriter(io.Discard)}, where: rundir.Place{Job: job, Dir: dir, Attempt: 1}}}
-			s.run.Started = c.now.Start
+			if s.run.Started = c.now.Start; c.shared {
+				if err := os.Rename(first, filepath.Join(dir, "first")); err != nil {
+					t.Fatal(err)
+				}
+				s.where.Job = dir
+			}
 			r, _, _, err := s.read()
 			if err != nil {
 				t.Fatal(err)

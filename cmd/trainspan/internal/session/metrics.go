@@ -97,11 +97,8 @@ func (m *jobMetrics) close() error {
 // is done.
 func (s *start) current(ctx context.Context) (*report.Job, error) {
 	paths := []string{s.where.Dir}
-	if s.where.Job != s.where.Dir {
-		s.mu.Lock()
-		began := s.run.Started
-		s.mu.Unlock()
-		paths, _ = rundir.SelectAttempts(s.where.Job, began, func(string) bool { return true })
+	if !s.sharesFolder() {
+		paths, _ = rundir.SelectAttempts(s.where.Job, s.began(), func(string) bool { return true })
 	}
 	state, err := report.Load(ctx.Err, paths...)
 	switch {

@@ -81,6 +81,9 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 		return nil, nil, nil, err
 	}
 	j := s.jobOf(found)
+	if j == nil && s.sharesFolder() && len(found[0].Job.Processes) > 0 {
+		j = found[0] // with times of another clock
+	}
 	if j == nil {
 		var procs []*job.Process
 		for _, j := range found {
@@ -88,7 +91,7 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 		}
 		return nil, nil, slices.DeleteFunc(procs, func(p *job.Process) bool { return !s.isOfAttempt(p) }), nil
 	}
-	if j.Name = s.where.Job; s.where.Job != s.where.Dir {
+	if j.Name = s.where.Job; !s.sharesFolder() {
 		s.runID = j.Job.Label
 	}
 	r := report.Build(j)
@@ -100,9 +103,11 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 
 // jobOf returns the job of this start among those in its folder, or nil if no
 // process of this attempt trains. The others are earlier runs, which may have
-// another session tag.
+// another session tag. If starts share a folder, the times decide.
 func (s *start) jobOf(found []*report.Job) *report.Job {
-	i := slices.IndexFunc(found, func(j *report.Job) bool { return slices.ContainsFunc(j.Job.Processes, s.isOfAttempt) })
+	began := s.began().UnixNano()
+	is := func(p *job.Process) bool { return s.isOfAttempt(p) && (!s.sharesFolder() || p.LastSeen >= began) }
+	i := slices.IndexFunc(found, func(j *report.Job) bool { return slices.ContainsFunc(j.Job.Processes, is) })
 	if i < 0 {
 		return nil
 	}
@@ -123,10 +128,20 @@ func earlier(found []*report.Job, j *report.Job) []*report.Job {
 	return list
 }
 
+// sharesFolder reports whether other starts may have the same folder.
+func (s *start) sharesFolder() bool { return s.where.Job == s.where.Dir }
+
+// began returns when the command was started.
+func (s *start) began() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run.Started
+}
+
 // isOfAttempt reports whether a process recorded something in the attempt of
 // this start. If starts share a folder, it is true for all processes.
 func (s *start) isOfAttempt(p *job.Process) bool {
-	if s.where.Job == s.where.Dir {
+	if s.sharesFolder() {
 		return true
 	}
 	attempt := filepath.Dir(s.where.Dir) + string(filepath.Separator)
