@@ -129,8 +129,8 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 			if h, ok := r.rehash(arg.Text()); ok {
 				*arg = tracefile.HashArg(arg.Key, h)
 			}
-		} else if arg.Key == place.ArgSpan && ev.Phase == dftracer.PhaseMetadata && ev.Name == tracefile.NameCustom {
-			if id := tracefile.Uint64(*arg); id != 0 { // an event of a span
+		} else if isIDOf(ev, arg.Key) {
+			if id := tracefile.Uint64(*arg); id != 0 {
 				*arg = dftracer.Int(arg.Key, int64(id+r.base))
 			}
 		}
@@ -142,6 +142,15 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 // hostHash returns the hash text for the events of a host.
 func (r *rewriter) hostHash(name string) string {
 	return tracefile.HashText(r.w.Hash(tracefile.NameHostHash, name), r.w.Dialect())
+}
+
+// isIDOf reports whether an argument of an event has the id of a span: the one
+// that the event happened in, or a profile's forward operator of a backward one.
+func isIDOf(ev *dftracer.Event, key string) bool {
+	if ev.Phase == dftracer.PhaseMetadata {
+		return key == place.ArgSpan && ev.Name == tracefile.NameCustom
+	}
+	return key == "fwd_id" && ev.Cat == "PP"
 }
 
 // isHashKey reports whether an argument refers to a hash record.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
@@ -83,6 +85,46 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	want(t, "trace", "merge", in, other, "-o", mixed)
 	if p := placeOf(t, mixed); p.Tag != "" {
 		t.Errorf("trace of two jobs: %+v, want no tag", p)
+	}
+}
+
+// TestRewritingKeepsTheForwardOperator checks that a backward operator of a
+// profile refers to the new id of its forward operator.
+func TestRewritingKeepsTheForwardOperator(t *testing.T) {
+	dir := t.TempDir()
+	path, out := filepath.Join(dir, "in.pfw.gz"), filepath.Join(dir, "out.pfw")
+	w, err := dftracer.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := w.NextID()
+	w.Write(&dftracer.Event{ID: forward, Name: "aten::mm", Cat: "PP", TS: 1_700_000_000_000_000, Dur: 10, Args: []dftracer.Arg{dftracer.Int("seq", 4)}})
+	w.Write(&dftracer.Event{ID: w.NextID(), Name: "MmBackward0", Cat: "PP", TS: 1_700_000_000_000_100, Dur: 10, Args: []dftracer.Arg{dftracer.Int("seq", 4), dftracer.Int("fwd_id", int64(forward))}})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(dir, "other.pfw.gz")
+	if err := os.WriteFile(other, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "trace", "merge", path, other, "-o", out)
+	forwards, refers := make(map[int64]bool), make(map[int64]bool)
+	if _, err := dftracer.Scan(out, nil, func(ev *dftracer.Event) error {
+		if arg, ok := ev.Arg("fwd_id"); ok {
+			refers[arg.Int64()] = true
+		} else if ev.Name == "aten::mm" {
+			forwards[int64(ev.ID)] = true
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(refers) != 2 || !maps.Equal(refers, forwards) {
+		t.Errorf("fwd_id %v, want the ids of the two forward operators %v", refers, forwards)
 	}
 }
 
