@@ -96,7 +96,7 @@ func judgeRings(a *ui.App, st *pyring.Stats) {
 		a.Problem("%s lost before they were read; see "+helptopic.Python, display.Plural(st.Lost, "record"))
 	}
 	if st.Waiting > 0 {
-		a.Problem("%s could not be written and are still in their rings: free disk space, then import them again; see "+helptopic.File, display.Plural(st.Waiting, "span"))
+		a.Problem("%s could not be written and are still in their rings: remove the cause, such as a full disk, then import them again; see "+helptopic.File, display.Plural(st.Waiting, "span"))
 	}
 	if st.Bad > 0 {
 		a.Problem("%s with impossible times or values dropped; see "+helptopic.Damaged, display.Plural(st.Bad, "record"))

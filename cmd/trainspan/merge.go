@@ -29,7 +29,7 @@ func newMerge(a *ui.App) *cobra.Command {
 		Short: "Merge several traces into one",
 		Long: `Writes the events of several traces, such as the ranks of a job or the parts of a
 rotated trace, into one. Ids are renumbered to be unique; processes on different hosts
-with the same pid too. The traces follow each other, each in its own order, which
+or in different attempts with the same pid too. The traces follow each other, each in its own order, which
 viewers and analyzers accept. A trace that cannot be read is reported and skipped.
 
 Without --dialect, the dialect is that of the first trace.`,
@@ -182,7 +182,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 	for _, s := range surveys {
 		r := newRewriter(out.Writer, s, base)
 		all = append(all, r)
-		r.pids = pids
+		r.pids = pids[s]
 		err = passThrough(ctx, s, bar, func(ev *dftracer.Event) error {
 			if ev.Cat != dftracer.CatDFTracer {
 				events++
@@ -201,16 +201,20 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 	return events, out.finish(err)
 }
 
-// distinctPIDs returns new ids for processes of different hosts that share one.
-func distinctPIDs(surveys []*survey) map[job.Key]int64 {
-	// Hosts are compared by name, because the dialects of the traces may differ.
+// distinctPIDs returns new ids for processes that share one: on different hosts,
+// or in different attempts, as in a container that restarts.
+func distinctPIDs(surveys []*survey) map[*survey]map[job.Key]int64 {
 	type owner struct {
 		host string
 		pid  int64
 	}
-	taken := make(map[int64]owner)
-	given := make(map[owner]int64)
-	pids := make(map[job.Key]int64)
+	type process struct {
+		attempt int // -1 is unknown, and may be any
+		pid     int64
+	}
+	taken := make(map[int64]bool)
+	known := make(map[owner][]process)
+	pids := make(map[*survey]map[job.Key]int64)
 	highest := int64(0)
 	for _, s := range surveys {
 		for key := range s.procs {
@@ -218,21 +222,26 @@ func distinctPIDs(surveys []*survey) map[job.Key]int64 {
 		}
 	}
 	for _, s := range surveys {
+		attempt := s.origin().attempt
+		pids[s] = make(map[job.Key]int64)
 		keys := slices.SortedFunc(maps.Keys(s.procs), func(a, b job.Key) int {
 			return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(s.hostName(a.Host), s.hostName(b.Host)))
 		})
 		for _, key := range keys {
 			who := owner{s.hostName(key.Host), key.PID}
-			pid, ok := given[who]
-			if !ok {
-				pid = key.PID
-				if _, used := taken[pid]; used {
+			i := slices.IndexFunc(known[who], func(p process) bool { return p.attempt == attempt || p.attempt < 0 || attempt < 0 })
+			if i < 0 {
+				pid := key.PID
+				if taken[pid] {
 					highest++
 					pid = highest
 				}
-				taken[pid], given[who] = who, pid
+				taken[pid] = true
+				i, known[who] = len(known[who]), append(known[who], process{attempt, pid})
 			}
-			pids[key] = pid
+			p := &known[who][i]
+			p.attempt = max(p.attempt, attempt)
+			pids[s][key] = p.pid
 		}
 	}
 	return pids

@@ -9,6 +9,9 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
+// ts is the time of the spans in microseconds.
+const ts = 1_700_000_000_000_000
+
 // TestConvertToOTLPKeepsStatusEventsAndLinks checks that OpenTelemetry's fields
 // are restored: the status of a span, links, and events from every place where
 // a trace can store them.
@@ -18,7 +21,6 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const ts = 1_700_000_000_000_000
 	event := func(span uint64, name, value string, args ...dftracer.Arg) {
 		w.Write(&dftracer.Event{Phase: dftracer.PhaseMetadata, Name: tracefile.NameCustom, Cat: dftracer.CatDFTracer, Parent: int64(span),
 			Args: append([]dftracer.Arg{dftracer.String("name", name), dftracer.String("value", value), dftracer.Int("span", int64(span))}, args...)})
@@ -35,17 +37,42 @@ func TestConvertToOTLPKeepsStatusEventsAndLinks(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
+	// Rewritten traces give spans other ids.
+	v2, all := filepath.Join(t.TempDir(), "v2.pfw.gz"), filepath.Join(t.TempDir(), "all.pfw.gz")
+	want(t, "trace", "convert", path, "--to", "v2", "-o", v2)
+	want(t, "trace", "merge", v2, path, "-o", all)
+	for _, path := range []string{path, v2} {
+		t.Run(filepath.Base(path), func(t *testing.T) { checkEvents(t, path) })
+	}
+	of := make(map[string]int)
+	for _, sp := range replayed(t, all) {
+		of[sp.GetName()] += len(sp.GetEvents())
+	}
+	if len(of) != 2 || of["forward"] != 4 || of["step"] != 0 {
+		t.Errorf("the merged traces have events %v, want 4 of forward, 0 of step", of)
+	}
+}
+
+// replayed returns the spans that a receiver gets.
+func replayed(t *testing.T, path string) []*tracepb.Span {
+	t.Helper()
 	back := newReceiver(t)
 	out := filepath.Join(t.TempDir(), "x.otlp.jsonl")
 	want(t, "trace", "convert", path, "--to", "otlp", "-o", out)
 	want(t, "trace", "replay", out, "--endpoint", back.URL)
+	return back.spans
+}
+
+func checkEvents(t *testing.T, path string) {
+	t.Helper()
+	spans := replayed(t, path)
 	byName := map[string]*tracepb.Span{}
-	for _, sp := range back.spans {
+	for _, sp := range spans {
 		byName[sp.GetName()] = sp
 	}
 	sp := byName["forward"]
-	if len(back.spans) != 2 || sp == nil || byName["step"].GetStatus().GetCode() != tracepb.Status_STATUS_CODE_OK {
-		t.Fatalf("receiver got %v, want 2 spans, the step with status OK", back.spans)
+	if len(spans) != 2 || sp == nil || byName["step"].GetStatus().GetCode() != tracepb.Status_STATUS_CODE_OK {
+		t.Fatalf("receiver got %v, want 2 spans, the step with status OK", spans)
 	}
 	if st := sp.GetStatus(); st.GetCode() != tracepb.Status_STATUS_CODE_ERROR || st.GetMessage() != "out of memory" {
 		t.Errorf(`status %v, want error "out of memory"`, st)

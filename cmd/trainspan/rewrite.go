@@ -9,6 +9,7 @@ import (
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // rewriter writes the events of one trace to another: ids are increased by a
@@ -124,11 +125,14 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 	r.args = append(r.args[:0], ev.Args...)
 	for i := range r.args {
 		arg := &r.args[i]
-		if !isHashKey(arg.Key) {
-			continue
-		}
-		if h, ok := r.rehash(arg.Text()); ok {
-			*arg = tracefile.HashArg(arg.Key, h)
+		if isHashKey(arg.Key) {
+			if h, ok := r.rehash(arg.Text()); ok {
+				*arg = tracefile.HashArg(arg.Key, h)
+			}
+		} else if isIDOf(ev, arg.Key) {
+			if id := tracefile.Uint64(*arg); id != 0 {
+				*arg = dftracer.Int(arg.Key, int64(id+r.base))
+			}
 		}
 	}
 	out.Args = r.args
@@ -138,6 +142,15 @@ func (r *rewriter) moved(ev *dftracer.Event) dftracer.Event {
 // hostHash returns the hash text for the events of a host.
 func (r *rewriter) hostHash(name string) string {
 	return tracefile.HashText(r.w.Hash(tracefile.NameHostHash, name), r.w.Dialect())
+}
+
+// isIDOf reports whether an argument of an event has the id of a span: the one
+// that the event happened in, or a profile's forward operator of a backward one.
+func isIDOf(ev *dftracer.Event, key string) bool {
+	if ev.Phase == dftracer.PhaseMetadata {
+		return key == place.ArgSpan && ev.Name == tracefile.NameCustom
+	}
+	return key == "fwd_id" && ev.Cat == "PP"
 }
 
 // isHashKey reports whether an argument refers to a hash record.

@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -304,6 +305,38 @@ func TestRunForwards(t *testing.T) {
 	}
 }
 
+// TestRunSendsTheOutcome checks that a receiver gets the metrics of the ended
+// job, when the files are complete.
+func TestRunSendsTheOutcome(t *testing.T) {
+	dir := t.TempDir()
+	outcome, state := "", ""
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var req metricspb.ExportMetricsServiceRequest
+		body, err := io.ReadAll(r.Body)
+		if err != nil || proto.Unmarshal(body, &req) != nil {
+			t.Errorf("%s: not a request with metrics", r.URL.Path)
+		}
+		for _, rm := range req.GetResourceMetrics() {
+			for _, m := range rm.GetScopeMetrics()[0].GetMetrics() {
+				if m.GetName() == "training.outcome" {
+					outcome = m.GetGauge().GetDataPoints()[0].GetAttributes()[0].GetValue().GetStringValue()
+				}
+			}
+		}
+		run, at := theRun(t, dir)
+		state = string(run.State)
+		dftest.Check(t, filepath.Join(at, "resources.pfw.gz"))
+	}))
+	defer backend.Close()
+	s := prepare(t, dir, "--quiet", "--metrics", backend.URL, "--", "runjob", "train", "3", "0", "fail")
+	if status := s.finish(); status != 1 || s.err.Len() != 0 {
+		t.Fatalf("status %d, want 1 and no message: %s", status, s.err.String())
+	}
+	if outcome != "failed" || state != string(rundir.Ended) {
+		t.Errorf("the last request has the outcome %q in the state %q, want failed, ended", outcome, state)
+	}
+}
+
 // TestRunImportsProfiles checks that profiles of this start are imported, those
 // of earlier ones are not.
 func TestRunImportsProfiles(t *testing.T) {
@@ -325,7 +358,7 @@ func TestRunImportsProfiles(t *testing.T) {
 	if other := time.Now().Add(time.Hour); os.Chtimes(old, other, other) != nil { // the clock of a file server may differ
 		t.Fatal("Chtimes failed")
 	}
-	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json")
+	s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "cat new > prof/new.pt.trace.json; head -c 200 new > prof/cut.pt.trace.json; date > prof/events.out.tfevents.1")
 	if status := s.finish(); status != 0 || s.err.Len() != 0 {
 		t.Fatalf("status %d, want 0 and no message: %s", status, s.err.String())
 	}
@@ -339,6 +372,23 @@ func TestRunImportsProfiles(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
 		t.Errorf("%v were left in the directory of the profiler, want none", left)
+	}
+	// Of the ranks of a node, the first one imports.
+	const write = "mkdir -p prof; cat new > prof/$LOCAL_RANK.pt.trace.json"
+	for rank, n := range []int{1, 0} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "new"), fmt.Appendf(nil, profile, 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", write)
+		s.Env = append(s.Env, "WORLD_SIZE=2", fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank))
+		if status := s.finish(); status != 0 || s.err.Len() != 0 {
+			t.Fatalf("rank %d: status %d, want 0 and no message: %s", rank, status, s.err.String())
+		}
+		_, at := theRun(t, dir)
+		if paths, _ := filepath.Glob(filepath.Join(at, "profiles.pfw.gz")); len(paths) != n {
+			t.Errorf("local rank %d has %q, want %d", rank, paths, n)
+		}
 	}
 	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {

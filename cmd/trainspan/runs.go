@@ -199,7 +199,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	unit := map[byte]time.Duration{'w': 7 * 24 * time.Hour, 'd': 24 * time.Hour, 'h': time.Hour, 'm': time.Minute, 's': time.Second}[text[len(text)-1]]
-	n, err := strconv.ParseUint(text[:len(text)-1], 10, 16)
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 63)
 	if err != nil || unit == 0 || time.Duration(n) > maxSince/unit {
 		return time.Time{}, ui.Usage("--since %s: give a length of time such as 90m, 12h, 3d or 4w, or a time in UTC such as 2026-11-01", text)
 	}

@@ -68,6 +68,7 @@ func TestRunsSelected(t *testing.T) {
 	}{
 		{"", "last.1 eval.1 train.2 train.1", ""},
 		{"--since 330m", "last.1 eval.1", ""},
+		{"--since 70000m", "last.1 eval.1 train.2 train.1", ""},
 		{"--since 5w", "last.1 eval.1 train.2 train.1", ""},
 		{"--since 2020-01-01", "last.1 eval.1 train.2 train.1", ""},
 		{"--job train", "train.2 train.1", ""},

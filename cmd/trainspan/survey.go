@@ -16,6 +16,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 )
 
 // noFlush keeps the writer of a conversion from writing small members, because
@@ -42,6 +43,7 @@ type survey struct {
 	aside       int64   // events with impossible times
 	framing     []int64 // times of the first framing records
 	ended       bool    // by the program itself
+	continued   bool    // in another file
 	damaged     bool    // records are missing
 }
 
@@ -74,8 +76,14 @@ func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *
 		s.filter = q
 	}
 	st, hashes, err := read.Scan(ctx, a, path, bar, func(ev *dftracer.Event) error {
-		if ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameEnd {
-			s.end(ev)
+		if ev.Cat == dftracer.CatDFTracer { // whatever is selected, because the part keeps its process and its end
+			switch {
+			case ev.Name == tracefile.NameStart && s.start.Name == "":
+				s.start = *ev
+				s.start.Args = slices.Clone(ev.Args)
+			case ev.Name == tracefile.NameEnd:
+				s.end(ev)
+			}
 		}
 		if s.filter != nil && !q.Has(path, ev) {
 			return nil
@@ -94,16 +102,28 @@ func surveyBy(ctx context.Context, a *ui.App, path string, q *read.Filter, bar *
 
 // end notes whether the program itself ended the trace.
 func (s *survey) end(ev *dftracer.Event) {
-	s.ended = s.ended || !slices.ContainsFunc(ev.Args, func(a dftracer.Arg) bool {
-		return a.Key == "recovered" || a.Key == "continued" || a.Key == tracefile.ArgEndUnknown
-	})
+	has := func(key string) bool {
+		return slices.ContainsFunc(ev.Args, func(a dftracer.Arg) bool { return a.Key == key })
+	}
+	switch {
+	case has("recovered") || has(tracefile.ArgEndUnknown):
+	case has("continued"):
+		s.continued = true
+	default:
+		s.ended = true
+	}
 }
 
 // sayEnd marks a trace made from others that do not show how the program ended,
-// because its own end would look as if the program had ended well.
+// because its own end would look as if the program had ended well. Of a rotated
+// trace, the last part decides.
 func sayEnd(w *dftracer.Writer, from ...*rewriter) {
+	ended := make(map[origin]bool)
 	for _, r := range from {
-		if r.from.ended {
+		ended[r.from.origin()] = ended[r.from.origin()] || r.from.ended
+	}
+	for _, r := range from {
+		if r.from.ended || r.from.continued && ended[r.from.origin()] {
 			continue
 		}
 		w.SetEnd(time.Time{}, dftracer.Int(tracefile.ArgEndUnknown, 1))
@@ -121,6 +141,9 @@ func (s *survey) note(ev *dftracer.Event) {
 	s.who.Of(ev)
 	s.maxID = max(s.maxID, ev.ID)
 	if ev.Phase == dftracer.PhaseMetadata {
+		if open, ok := tracefile.BeginOf(ev); ok {
+			s.maxID = max(s.maxID, open.ID)
+		}
 		s.metadata++
 		if id, _, _, ok := eventOf(ev); ok && (len(s.eventCounts) < maxEventSpans || s.eventCounts[id] > 0) {
 			if s.eventCounts == nil {
@@ -131,10 +154,6 @@ func (s *survey) note(ev *dftracer.Event) {
 		return
 	}
 	s.events++
-	if ev.Cat == dftracer.CatDFTracer && ev.Name == tracefile.NameStart && s.start.Name == "" {
-		s.start = *ev
-		s.start.Args = slices.Clone(ev.Args)
-	}
 	if ev.Cat != dftracer.CatDFTracer {
 		s.procs[s.who.Key(ev)] = true
 	}
@@ -161,6 +180,24 @@ func (s *survey) time(start, end int64) {
 // with the others.
 func (s *survey) has(t int64) bool {
 	return len(s.procs) == 0 || read.JudgeBy(s.times.Median(), true).Near(t)
+}
+
+// origin is the program that wrote a trace. Process ids repeat on other hosts and, in
+// containers, in other attempts.
+type origin struct {
+	host    string // by name, because the dialects of two traces may differ
+	pid     int64
+	attempt int // -1 is unknown
+}
+
+// origin returns the program that wrote the trace.
+func (s *survey) origin() origin {
+	p := s.process()
+	out := origin{p.Host, int64(p.PID), -1}
+	if p.Attempt != nil {
+		out.attempt = *p.Attempt
+	}
+	return out
 }
 
 // hostName returns the name for the hash of a host.
@@ -220,7 +257,7 @@ func eventOf(ev *dftracer.Event) (span uint64, name string, value int64, ok bool
 	if ev.Phase != dftracer.PhaseMetadata || ev.Name != tracefile.NameCustom {
 		return 0, "", 0, false
 	}
-	arg, ok := ev.Arg("span")
+	arg, ok := ev.Arg(place.ArgSpan)
 	if !ok || tracefile.Uint64(arg) == 0 {
 		return 0, "", 0, false
 	}

@@ -109,7 +109,11 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 				n += k
 			}
 		}
-		a.Printf("%s: %s\n", path, display.Plural(n, "event"))
+		to := a.Stdout
+		if o.output == "-" {
+			to = a.Stderr
+		}
+		_, _ = display.Fprintf(to, "%s: %s\n", path, display.Plural(n, "event")) // to remembers its error
 	}
 	w, err := torch.NewWatcher(dir, nil, &wo)
 	if err != nil {

@@ -69,6 +69,7 @@ type sighting struct {
 	// unfinished means that the contents had no proper end, so that the file of a
 	// dead job is not read again and again.
 	unfinished bool
+	foreign    bool // not a profile; it is not read again either
 }
 
 // NewWatcher returns a watcher of dir and reads its state file. Imports in
@@ -117,23 +118,23 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Scan imports what is finished: a file whose size and date have not changed
 // since the last Scan and whose contents are complete. It returns how many
-// files were imported, and which were not, in order and without their folder:
-// they were still changing, or are incomplete, for example because the job was
-// killed while it wrote them.
+// files were imported, and which profiles were not, in order and without their
+// folder: they were still changing, or are incomplete, for example because the
+// job was killed while it wrote them.
 func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, err error) {
 	if err := w.interrupted(); err != nil {
 		return 0, nil, err
 	}
 	files, err := w.candidates()
-	if err == nil {
-		there := make(map[string]sighting, len(w.seen)) // others were renamed or deleted
-		for _, f := range files {
-			if last, ok := w.seen[f.name]; ok {
-				there[f.name] = last
-			}
-		}
-		w.seen = there
+	if err != nil {
+		return 0, nil, err
 	}
+	exists := make(map[string]bool, len(files))
+	for _, f := range files {
+		exists[f.name] = true
+	}
+	// PyTorch writes to a temporary file and renames it.
+	maps.DeleteFunc(w.seen, func(name string, _ sighting) bool { return !exists[name] })
 	for _, f := range files {
 		if err = ctx.Err(); err != nil {
 			break
@@ -146,7 +147,13 @@ func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, 
 			imported++
 		}
 	}
-	return imported, slices.Sorted(maps.Keys(w.seen)), err
+	for name, s := range w.seen {
+		if !s.foreign {
+			unfinished = append(unfinished, name)
+		}
+	}
+	slices.Sort(unfinished)
+	return imported, unfinished, err
 }
 
 // interrupted reports imports that an earlier process did not finish. With Retry it forgets these and failed ones
@@ -218,11 +225,11 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		w.seen[c.name] = sighting{size: c.size, modTime: c.modTime}
 		return false, nil
 	}
-	if last.unfinished {
+	if last.unfinished || last.foreign { // not until the file changes
 		return false, nil
 	}
 	if kind, ok := profile(c.path); kind == fsread.CompileLog || !ok {
-		last.unfinished = true // not until the file changes
+		last.foreign = true
 		w.seen[c.name] = last
 		return false, nil
 	}

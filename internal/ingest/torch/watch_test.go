@@ -95,27 +95,28 @@ func TestWatcherImportsFinishedFilesOnceInOrder(t *testing.T) {
 	}
 }
 
-// A file that was renamed or deleted is not unfinished: PyTorch writes a profile with
-// another name.
-func TestWatcherForgetsFilesThatAreGone(t *testing.T) {
+// TestWatcherListsUnfinishedProfiles checks that the list of a scan has only
+// profiles that exist: not other files, and not the temporary file that PyTorch
+// has renamed.
+func TestWatcherListsUnfinishedProfiles(t *testing.T) {
 	dir := t.TempDir()
-	w, done := watch(t, dir, &capture{}, torch.WatchOptions{StateFile: filepath.Join(t.TempDir(), "state.json")})
-	const name = "w.1778000000000000001.pt.trace.json"
-	a := read(t, "era_absolute_int.json")
-	put(t, dir, name+".tmp", a[:len(a)/2])
-	put(t, dir, "old.pt.trace.json", a[:len(a)/2])
+	w, _ := watch(t, dir, &capture{}, torch.WatchOptions{})
+	whole := read(t, "era_absolute_int.json")
+	put(t, dir, "events.out.tfevents.1778000000.node", []byte("\x18\x00\x00\x00\x00\x00\x00\x00records"))
+	put(t, dir, "dedicated_log_torch_trace_rank_0.log", []byte("V1105 12:00:00.000000 100 torch/_logging/structured.py:22] {\"str\": [\"a.py\", 0]}\n"))
+	put(t, dir, ".hidden.json", whole[:100])
+	put(t, dir, "cut.pt.trace.json", whole[:len(whole)/2])
+	put(t, dir, "empty.pt.trace.json", nil)
+	put(t, dir, "new.pt.trace.json.tmp", whole[:len(whole)/2])
 	scan(t, w, 0)
-	put(t, dir, name+".tmp", a)
-	if err := os.Rename(filepath.Join(dir, name+".tmp"), filepath.Join(dir, name)); err != nil {
+	if err := os.Rename(filepath.Join(dir, "new.pt.trace.json.tmp"), filepath.Join(dir, "new.pt.trace.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "old.pt.trace.json")); err != nil {
-		t.Fatal(err)
-	}
+	put(t, dir, "new.pt.trace.json", whole)
 	scan(t, w, 0)
-	scan(t, w, 1)
-	if _, unfinished, err := w.Scan(t.Context()); len(unfinished) > 0 || err != nil || !slices.Equal(*done, []string{name}) {
-		t.Errorf("imported %q, unfinished %q, %v; want %s and none", *done, unfinished, err, name)
+	n, left, err := w.Scan(t.Context())
+	if want := []string{"cut.pt.trace.json", "empty.pt.trace.json"}; n != 1 || err != nil || !slices.Equal(left, want) {
+		t.Errorf("Scan() = %d, %q, %v, want 1, %q and no error", n, left, err, want)
 	}
 }
 

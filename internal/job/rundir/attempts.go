@@ -89,23 +89,27 @@ func Select(root string, since time.Time, wanted func(job string) bool) (paths [
 		return []string{root}, false // errors are reported when it is read
 	}
 	for _, e := range entries {
-		dir := filepath.Join(root, e.Name())
-		dirs, _ := filepath.Glob(filepath.Join(dir, attemptPrefix+"*"))
-		drop := leaveOut(dirs, since, func(job string) bool { return wanted(e.Name()) || wanted(job) })
-		if len(drop) == 0 {
-			paths = append(paths, dir)
-			continue
-		}
-		less = true
-		inside, _ := os.ReadDir(dir)
-		for _, f := range inside {
-			if path := filepath.Join(dir, f.Name()); !drop[path] && (len(drop) < len(dirs) || f.IsDir()) {
-				paths = append(paths, path)
-			}
-		}
+		inside, some := SelectAttempts(filepath.Join(root, e.Name()), since, func(job string) bool { return wanted(e.Name()) || wanted(job) })
+		paths, less = append(paths, inside...), less || some
 	}
 	if !less {
 		return []string{root}, false
+	}
+	return paths, true
+}
+
+// SelectAttempts is like [Select] for the folder of one job.
+func SelectAttempts(dir string, since time.Time, wanted func(job string) bool) (paths []string, less bool) {
+	dirs, _ := filepath.Glob(filepath.Join(dir, attemptPrefix+"*"))
+	drop := leaveOut(dirs, since, wanted)
+	if len(drop) == 0 {
+		return []string{dir}, false
+	}
+	inside, _ := os.ReadDir(dir)
+	for _, f := range inside {
+		if path := filepath.Join(dir, f.Name()); !drop[path] && (len(drop) < len(dirs) || f.IsDir()) {
+			paths = append(paths, path)
+		}
 	}
 	return paths, true
 }

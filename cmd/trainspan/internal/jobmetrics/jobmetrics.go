@@ -125,6 +125,9 @@ func (s *sender) Export(ctx context.Context, m *metricdata.ResourceMetrics) erro
 // URL returns the address of the metrics, or of the receiver that gets them.
 func (s *Server) URL() string { return s.url }
 
+// Sends reports whether the metrics are sent to a receiver.
+func (s *Server) Sends() bool { return s.http == nil }
+
 // Close ends the server and waits for requests until ctx is done. Metrics that are sent are sent once more.
 func (s *Server) Close(ctx context.Context) error {
 	if s.http == nil {

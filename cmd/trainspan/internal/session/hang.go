@@ -4,7 +4,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,27 +82,14 @@ func (h *hangs) due(now time.Time, spans int64) bool {
 // look reads the records of the job and, if they show a hang, stores the
 // stacks.
 func (h *hangs) look(ctx context.Context) error {
-	state, err := report.Load(func() error {
-		if ctx.Err() != nil {
-			return errStopped
-		}
-		return nil
-	}, h.where.Job)
-	switch {
-	case errors.Is(err, job.ErrNoTelemetry), errors.Is(err, errStopped):
-		return nil
-	case err != nil:
+	j, err := h.current(ctx)
+	if j == nil {
 		return err
 	}
-	for _, j := range state.Jobs() {
-		if len(j.Job.Processes) > 0 {
-			for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
-				h.taken = true // even without stacks: a second attempt would not help
-				if err := h.take(ctx, p); err != nil {
-					return err
-				}
-			}
-			return nil
+	for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
+		h.taken = true // even without stacks: a second attempt would not help
+		if err := h.take(ctx, p); err != nil {
+			return err
 		}
 	}
 	return nil

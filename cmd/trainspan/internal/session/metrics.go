@@ -8,14 +8,17 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/jobmetrics"
+	"github.com/trainspan/trainspan/internal/export/delivery"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/report"
 )
 
-// jobMetrics serves metrics from the files of the job while the command runs.
+// jobMetrics serves metrics from the files of the run while the command runs.
 type jobMetrics struct {
+	*start
 	server *jobmetrics.Server
-	stop   chan struct{}
+	cancel context.CancelFunc
 	done   chan struct{}
 }
 
@@ -40,58 +43,69 @@ func startMetrics(s *start) (*jobMetrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &jobMetrics{server: server, stop: make(chan struct{}), done: make(chan struct{})}
-	go m.follow(s)
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &jobMetrics{start: s, server: server, cancel: cancel, done: make(chan struct{})}
+	go m.follow(ctx)
 	return m, nil
 }
 
-// follow reads the files of all starts of the job from time to time.
-func (m *jobMetrics) follow(s *start) {
+// follow reads the files of the run from time to time.
+func (m *jobMetrics) follow(ctx context.Context) {
 	defer close(m.done)
 	rest := readEvery
 	for {
 		select {
-		case <-m.stop:
+		case <-ctx.Done():
 			return
 		case <-time.After(rest):
 		}
 		begun := time.Now()
-		s.try("the metrics of the job", func() error { return m.read(s.where.Job) })
+		m.try("the metrics of the job", func() error { return m.read(ctx) })
 		rest = max(readEvery, readShare*time.Since(begun))
 	}
 }
 
-var errStopped = errors.New("the command has ended")
-
 // read updates the metrics from the current files.
-func (m *jobMetrics) read(dir string) error {
-	stopped := func() error {
-		select {
-		case <-m.stop:
-			return errStopped
-		default:
-			return nil
-		}
+func (m *jobMetrics) read(ctx context.Context) error {
+	j, err := m.current(ctx)
+	if j != nil {
+		m.server.Set(j, report.Live(j, time.Now().UnixNano()))
 	}
-	state, err := report.Load(stopped, dir)
-	switch {
-	case errors.Is(err, job.ErrNoTelemetry), errors.Is(err, errStopped):
-		return nil // there is no telemetry yet, or the serving ends
-	case err != nil:
-		return err
-	}
-	for _, j := range state.Jobs() {
-		if len(j.Job.Processes) > 0 {
-			m.server.Set(j, report.Live(j, time.Now().UnixNano()))
-			break
-		}
-	}
-	return nil
+	return err
 }
 
-// close ends the serving.
-func (m *jobMetrics) close(ctx context.Context) error {
-	close(m.stop)
+// close ends the serving. A receiver gets the metrics once more, as they are
+// when the job has ended. A receiver that does not answer delays the end a
+// little, and no file depends on it.
+func (m *jobMetrics) close() error {
+	m.cancel()
 	<-m.done
-	return m.server.Close(ctx)
+	bounded := func(f func(context.Context) error) error {
+		ctx, cancel := context.WithTimeout(context.Background(), delivery.DefaultShutdownTimeout)
+		defer cancel()
+		return f(ctx)
+	}
+	var err error
+	if m.server.Sends() {
+		err = bounded(m.read)
+	}
+	return errors.Join(err, bounded(m.server.Close))
+}
+
+// current reads the run of this start, without the records of earlier runs in
+// its folder. It returns nil if nothing of this start is recorded yet, or if ctx
+// is done.
+func (s *start) current(ctx context.Context) (*report.Job, error) {
+	paths := []string{s.where.Dir}
+	if !s.sharesFolder() {
+		paths, _ = rundir.SelectAttempts(s.where.Job, s.began(), func(string) bool { return true })
+	}
+	state, err := report.Load(ctx.Err, paths...)
+	switch {
+	case errors.Is(err, job.ErrNoTelemetry), ctx.Err() != nil:
+		return nil, nil //nolint:nilnil // documented
+	case err != nil:
+		return nil, err
+	}
+	return s.jobOf(state.Jobs()), nil
 }

@@ -259,7 +259,7 @@ func (p *pythonSide) missing(dir string) string {
 	st := p.drain.Stats()
 	var parts []string
 	if st.Waiting > 0 {
-		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and are still in shared memory: free disk space, then run trainspan trace import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
+		parts = append(parts, fmt.Sprintf("%s of Python processes could not be written and are still in shared memory: remove the cause, such as a full disk, then run trainspan trace import %s; see "+helptopic.File, display.Plural(st.Waiting, "span"), dir))
 	}
 	if st.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%s of Python processes lost; see "+helptopic.Python, display.Plural(st.Lost, "record")))

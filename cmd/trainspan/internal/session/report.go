@@ -5,6 +5,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,44 +80,85 @@ func (s *Session) read() (*report.Report, *compare.Result, []*job.Process, error
 	if err != nil || len(found) == 0 {
 		return nil, nil, nil, err
 	}
-	if !slices.ContainsFunc(found[0].Job.Processes, s.isOfAttempt) { // the latest run may be one of an earlier start
+	j := s.jobOf(found)
+	if j == nil && s.sharesFolder() && len(found[0].Job.Processes) > 0 {
+		j = found[0] // with times of another clock
+	}
+	if j == nil {
 		var procs []*job.Process
 		for _, j := range found {
 			procs = append(procs, j.Job.Helpers...)
 		}
 		return nil, nil, slices.DeleteFunc(procs, func(p *job.Process) bool { return !s.isOfAttempt(p) }), nil
 	}
-	if found[0].Name = s.where.Job; s.where.Job != s.where.Dir {
-		s.runID = found[0].Job.Label
+	if j.Name = s.where.Job; !s.sharesFolder() {
+		s.runID = j.Job.Label
 	}
-	r := report.Build(found[0])
+	r := report.Build(j)
 	if time.Since(began) > reading/4 {
 		return r, nil, nil, nil // comparing would double the time, and the user waits for the screen
 	}
-	return r, withEarlier(r, found), nil, nil
+	return r, withEarlier(r, j, earlier(found, j)), nil, nil
+}
+
+// jobOf returns the job of this start among those in its folder, or nil if no
+// process of this attempt trains. The others are earlier runs, which may have
+// another session tag. If starts share a folder, the times decide.
+func (s *start) jobOf(found []*report.Job) *report.Job {
+	began := s.began().UnixNano()
+	is := func(p *job.Process) bool { return s.isOfAttempt(p) && (!s.sharesFolder() || p.LastSeen >= began) }
+	i := slices.IndexFunc(found, func(j *report.Job) bool { return slices.ContainsFunc(j.Job.Processes, is) })
+	if i < 0 {
+		return nil
+	}
+	return found[i]
+}
+
+// earlier returns the jobs that began before j, the latest first.
+func earlier(found []*report.Job, j *report.Job) []*report.Job {
+	began := func(j *report.Job) int64 {
+		first := int64(math.MaxInt64) // without processes it is not earlier
+		for _, p := range j.Job.Processes {
+			first = min(first, p.Start)
+		}
+		return first
+	}
+	list := slices.DeleteFunc(slices.Clone(found), func(o *report.Job) bool { return o == j || began(o) > began(j) })
+	slices.SortStableFunc(list, func(a, b *report.Job) int { return cmp.Compare(began(b), began(a)) })
+	return list
+}
+
+// sharesFolder reports whether other starts may have the same folder.
+func (s *start) sharesFolder() bool { return s.where.Job == s.where.Dir }
+
+// began returns when the command was started.
+func (s *start) began() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run.Started
 }
 
 // isOfAttempt reports whether a process recorded something in the attempt of
 // this start. If starts share a folder, it is true for all processes.
-func (s *Session) isOfAttempt(p *job.Process) bool {
-	if s.where.Job == s.where.Dir {
+func (s *start) isOfAttempt(p *job.Process) bool {
+	if s.sharesFolder() {
 		return true
 	}
 	attempt := filepath.Dir(s.where.Dir) + string(filepath.Separator)
 	return slices.ContainsFunc(p.Sources, func(path string) bool { return strings.HasPrefix(filepath.Clean(path), attempt) })
 }
 
-// withEarlier compares the first run, r, with the latest earlier one of its
-// name, if both completed. Runs with injected delays are not compared: they are
-// slower on purpose.
-func withEarlier(r *report.Report, runs []*report.Job) *compare.Result {
+// withEarlier compares the run of j and r with the latest earlier one of its
+// name, if both completed. Runs with injected delays are not
+// compared: they are slower on purpose.
+func withEarlier(r *report.Report, j *report.Job, before []*report.Job) *compare.Result {
 	usual := func(r *report.Report) bool { return r.Verdict.Outcome == report.Completed && len(r.Injected) == 0 }
 	if !usual(r) {
 		return nil
 	}
-	for _, j := range runs[1:] {
-		if len(j.Job.Processes) > 0 && usual(report.Build(j)) {
-			return compare.Sides([]*compare.Run{report.Comparable(j, j.Job.Label)}, []*compare.Run{report.Comparable(runs[0], runs[0].Job.Label)}, nil)
+	for _, o := range before {
+		if usual(report.Build(o)) {
+			return compare.Sides([]*compare.Run{report.Comparable(o, o.Job.Label)}, []*compare.Run{report.Comparable(j, j.Job.Label)}, nil)
 		}
 	}
 	return nil

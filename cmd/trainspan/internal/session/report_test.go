@@ -56,7 +56,7 @@ func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 				runs = append([]*report.Job{j}, runs...)
 			}
 			r := report.Build(runs[0])
-			before := withEarlier(r, runs)
+			before := withEarlier(r, runs[0], runs[1:])
 			got := ""
 			if before != nil {
 				got = before.Brief()
@@ -75,5 +75,25 @@ func TestRunIsComparedWithTheEarlierOne(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEarlierRuns checks that runs with other session tags are ordered by time
+// too.
+func TestEarlierRuns(t *testing.T) {
+	run := func(name string, at ...int64) *report.Job {
+		j := &report.Job{Name: name, Job: &job.Job{}}
+		for _, start := range at {
+			j.Job.Processes = append(j.Job.Processes, &job.Process{Start: start})
+		}
+		return j
+	}
+	mine := run("mine", 70, 72)
+	got := ""
+	for _, j := range earlier([]*report.Job{run("a", 10, 80), run("b", 50), mine, run("later", 71), run("empty"), run("c", 60)}, mine) {
+		got += j.Name + " "
+	}
+	if want := "c b a "; got != want {
+		t.Errorf("earlier() = %q, want %q", got, want)
 	}
 }

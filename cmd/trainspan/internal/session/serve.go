@@ -179,7 +179,7 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 	}
 }
 
-// closing bounds the time for each part to end.
+// closing bounds the time for each part to complete its files.
 const closing = 20 * time.Second
 
 // finish completes the files and reports. It calls reported when it has nothing
@@ -190,19 +190,21 @@ func (s *Session) finish(m *launch.Exited, reported func()) {
 	close(s.stopBeat)
 	s.beating.Wait()
 	s.hangs.close()
-	ctx, cancel := context.WithTimeout(context.Background(), closing)
-	defer cancel()
-	if s.metrics != nil {
-		s.try("the metrics of the job", func() error { return s.metrics.close(ctx) })
+	end := func(part string, end func(context.Context) error) {
+		s.try(part, func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), closing)
+			defer cancel()
+			return end(ctx)
+		})
 	}
 	if s.usage != nil {
-		s.try("the sampling of resources", func() error { return s.usage.close(ctx) })
+		end("the sampling of resources", s.usage.close)
 	}
 	if s.otlp != nil {
-		s.try("the OTLP receiver", func() error { return s.otlp.close(ctx) })
+		end("the OTLP receiver", s.otlp.close)
 	}
 	if s.python != nil {
-		s.try("the rings of Python processes", func() error { return s.python.close(ctx) })
+		end("the rings of Python processes", s.python.close)
 		if s.python.other != "" {
 			s.problem("the program's environment has another version of the client (%s); the client of this command was used: install both from one wheel; see "+helptopic.Python, s.python.other)
 		}
@@ -217,9 +219,12 @@ func (s *Session) finish(m *launch.Exited, reported func()) {
 		}
 	}
 	if s.profiles != nil {
-		s.try("the import of profiles", func() error { return s.profiles.close(ctx) })
+		end("the import of profiles", s.profiles.close)
 	}
 	s.write()
+	if s.metrics != nil { // when all files are complete
+		s.try("the metrics of the job", s.metrics.close)
+	}
 	if m != nil && m.Failed == "" && !s.set.Quiet {
 		s.report(m.Terminal, reported)
 	}
@@ -236,9 +241,6 @@ func (s *Session) outcome(m *launch.Exited) {
 	r.State = rundir.Ended
 	if m == nil {
 		r.Seen, r.Ended, r.EndedBy = now, &now, rundir.ByUnknown
-		if r.CommandPID == 0 {
-			r.EndedBy = rundir.ByNotStarting
-		}
 		return
 	}
 	r.Seen, r.Ended = m.At, &m.At
