@@ -43,14 +43,14 @@ type Options struct {
 	Terminal func() Terminal
 
 	// Prepare is the maximum time of the telemetry process before the command
-	// starts, Finish that after the end of the command. 0 means 10 s for Prepare
+	// starts, Finish that after the end of the command. 0 means 30 s for Prepare
 	// and 60 s for Finish.
 	Prepare, Finish time.Duration
 }
 
 // Defaults of Options.
 const (
-	defaultPrepare = 10 * time.Second
+	defaultPrepare = 30 * time.Second // it is ready in 0.1 s unless the node is very busy
 	defaultFinish  = time.Minute
 )
 
