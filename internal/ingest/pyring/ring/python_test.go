@@ -34,11 +34,7 @@ a = r.start(n); c = r.start(b); r.end(a); r.end(c)
 a = r.start(n); r.drop(a)
 r.event(n, r.now() - 2000, r.now() - 1000, {"x": 1}, tid=1000)
 r.point(b)
-f = r.wrap(n, lambda: 1 / 0, type("node", (), {"off": False}))
-try:
-    f()
-except ZeroDivisionError:
-    pass
+k = r.start(n); r.stop(n, failed=True, token=k)
 r.call("on_app_start", {"start_time_msec": 1.5})
 r.meta("rank", 3)
 r.end(t, n=b)
