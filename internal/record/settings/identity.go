@@ -99,7 +99,9 @@ func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra
 	if len(perfTags) > 0 {
 		attrs = append(attrs, attribute.String(resourcePerfTag, strings.Join(perfTags, ",")))
 	}
-	found, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(attrs...), resource.WithFromEnv())
+	given, ignored := fromEnv()
+	found, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(append(attrs, given.Attributes()...)...))
+	err = errors.Join(err, ignored)
 	if extra != nil {
 		merged, mergeErr := resource.Merge(found, extra)
 		if mergeErr == nil || errors.Is(mergeErr, resource.ErrSchemaURLConflict) {
@@ -111,6 +113,41 @@ func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra
 		return found, fmt.Errorf("telemetry: resource: %w", err)
 	}
 	return found, nil
+}
+
+// fromEnv returns the resource of the environment, read like a configuration: the SDK
+// itself would use parts of a value that Load ignores as a whole.
+func fromEnv() (*resource.Resource, error) {
+	cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: func(name string) (string, bool) {
+		if name != "OTEL_RESOURCE_ATTRIBUTES" && name != "OTEL_SERVICE_NAME" {
+			return "", false
+		}
+		return os.LookupEnv(name)
+	}})
+	for _, w := range cfg.Warnings {
+		err = errors.Join(err, errors.New(w.String()))
+	}
+	return OTelResource(&cfg.OTel), err
+}
+
+// OTelResource returns the resource of a configuration, or nil if it is empty.
+func OTelResource(o *config.OTel) *resource.Resource {
+	var attrs []attribute.KeyValue
+	for _, e := range o.ResourceAttributes {
+		switch v := e.Value.(type) {
+		case string:
+			attrs = append(attrs, attribute.String(e.Key, v))
+		default:
+			attrs = append(attrs, attribute.String(e.Key, fmt.Sprint(v)))
+		}
+	}
+	if o.ServiceName != "" { // the last value of a key takes precedence
+		attrs = append(attrs, attribute.String("service.name", o.ServiceName))
+	}
+	if len(attrs) == 0 {
+		return nil
+	}
+	return resource.NewSchemaless(attrs...)
 }
 
 // Validate checks one section of a configuration, such as "outputs.otlp."; other

@@ -227,3 +227,35 @@ func TestValidate(t *testing.T) {
 		t.Error("another section:", err)
 	}
 }
+
+// TestResourceOfTheEnvironment checks that a variable with an error in it is ignored as a
+// whole, as config.Load ignores it, and reported.
+func TestResourceOfTheEnvironment(t *testing.T) {
+	for _, tc := range []struct{ attributes, name, wantName, wantTeam string }{
+		{"service.name=foo,team=x", "", "foo", "x"},
+		{"service.name=foo,team=a%20b", "bar", "bar", "a b"},
+		{"service.name=foo,team=x,oops", "", "app", ""},
+		{"service.name=foo,team=x,team=y", "bar", "bar", ""},
+	} {
+		t.Setenv("OTEL_RESOURCE_ATTRIBUTES", tc.attributes)
+		t.Setenv("OTEL_SERVICE_NAME", tc.name)
+		cfg, err := config.Load(config.LoadOptions{Partial: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.ApplicationName == "" {
+			cfg.ApplicationName = "app"
+		}
+		id := outputs.Identity{ApplicationName: cfg.ApplicationName}
+		r, err := settings.Resource(t.Context(), id, nil, settings.OTelResource(&cfg.OTel))
+		if ignored := tc.wantTeam == ""; (err != nil) != ignored || (len(cfg.Warnings) > 0) != ignored {
+			t.Errorf("%s: error %v, warnings %v; want them: %v", tc.attributes, err, cfg.Warnings, ignored)
+		}
+		name, _ := r.Set().Value("service.name")
+		team, _ := r.Set().Value("team")
+		if name.AsString() != tc.wantName || team.AsString() != tc.wantTeam || cfg.ApplicationName != tc.wantName {
+			t.Errorf("%s: service.name %q, application %q, team %q; want %q, the same, %q",
+				tc.attributes, name.AsString(), cfg.ApplicationName, team.AsString(), tc.wantName, tc.wantTeam)
+		}
+	}
+}

@@ -32,7 +32,6 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 )
@@ -239,26 +238,6 @@ func stronger(a, b config.Var[bool]) config.Var[bool] {
 		return a
 	}
 	return b
-}
-
-// newResource returns the resource of the configuration, or nil if it is empty.
-func newResource(cfg *config.Config) *resource.Resource {
-	var attrs []attribute.KeyValue
-	for _, e := range cfg.OTel.ResourceAttributes {
-		switch v := e.Value.(type) {
-		case string:
-			attrs = append(attrs, attribute.String(e.Key, v))
-		default:
-			attrs = append(attrs, attribute.String(e.Key, fmt.Sprint(v)))
-		}
-	}
-	if cfg.OTel.ServiceName != "" { // the last value of a key takes precedence
-		attrs = append(attrs, attribute.String("service.name", cfg.OTel.ServiceName))
-	}
-	if len(attrs) == 0 {
-		return nil
-	}
-	return resource.NewSchemaless(attrs...)
 }
 
 // sentMeters is the meter provider of the telemetry as an output. The provider shuts it

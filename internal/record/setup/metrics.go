@@ -160,7 +160,7 @@ func perfTags(cfg *config.Config) []string {
 // resourceOf returns what the configuration and the program add to the resource, or nil
 // if nothing.
 func resourceOf(cfg *config.Config, o *Options) *resource.Resource {
-	r := newResource(cfg)
+	r := settings.OTelResource(&cfg.OTel)
 	if o == nil || o.Resource == nil {
 		return r
 	}
