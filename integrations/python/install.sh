@@ -25,6 +25,8 @@ if ! command -v "$python" >/dev/null; then
 	why="cannot find $python"
 elif [ "$(uname -s)" != Linux ]; then
 	why="the client runs on Linux only"
+elif ! "$python" -c 'import platform, sys; sys.exit(platform.machine() not in ("x86_64", "aarch64"))'; then
+	why="the client's wheels are for x86_64 and aarch64"
 elif ! "$python" -m pip --version >/dev/null 2>&1; then
 	why="$python has no pip"
 elif "$python" -c 'import os, sys, sysconfig; sys.exit(sys.prefix != sys.base_prefix or not os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")))'; then
@@ -32,7 +34,10 @@ elif "$python" -c 'import os, sys, sysconfig; sys.exit(sys.prefix != sys.base_pr
 fi
 if [ -z "$why" ]; then
 	echo "2/2 installing the command and the Python client into $("$python" -c 'import sys; print(sys.prefix)')"
-	"$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index ./integrations/python
+	wheel=$(mktemp -d)
+	trap 'rm -rf "$wheel"' EXIT
+	"$python" integrations/python/wheels.py "$wheel" bin/trainspan >/dev/null
+	"$python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps --no-index "$wheel"/*.whl
 	bin=$("$python" -c 'import sysconfig; print(sysconfig.get_path("scripts"))')
 else
 	bin=${BIN:-$("$go" env GOBIN)}

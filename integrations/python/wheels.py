@@ -2,10 +2,11 @@
 no data of the machine, so that the same input gives the same bytes.
 
     python3 wheels.py OUT VERSION NOTICES COMMAND-amd64 [COMMAND-arm64]
+    python3 wheels.py OUT COMMAND
 
 VERSION is the output of git describe, NOTICES a file with the licenses of the modules that the
-commands link. `tools/release wheels` calls it this way. As a build backend of pip it builds the
-command of this machine, with Go and without NOTICES: `pip install ./integrations/python`.
+commands link. `tools/release wheels` calls it this way; install.sh with the command of this machine
+alone.
 """
 
 import base64
@@ -15,7 +16,6 @@ import platform
 import re
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -106,26 +106,25 @@ def write(out, described, notices, command, machine):
     return wheel
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    """Builds the wheel of this machine for pip, from a clone or a copy of the sources."""
-    if sys.platform != "linux" or platform.machine() not in MACHINES.values():
-        raise SystemExit("trainspan has wheels for Linux on x86_64 and aarch64; on other systems use `make install`")
-    describe = ["git", "-C", ROOT, "describe", "--tags", "--match", "v*", "--always", "--dirty"]
+def git(*args):
+    return os.fsdecode(subprocess.run(("git", "-C", ROOT) + args, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout).strip()
+
+
+def describe():
+    """Returns the output of git describe. None is a copy of the sources without their history,
+    which may be in another repository."""
     try:
-        described = subprocess.run(describe, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode().strip()
+        if os.path.realpath(git("rev-parse", "--show-toplevel")) == os.path.realpath(ROOT):
+            return git("describe", "--tags", "--match", "v*", "--always", "--dirty")
     except (OSError, subprocess.CalledProcessError):
-        described = None  # a copy without its history
-    with tempfile.TemporaryDirectory() as at:
-        command = os.path.join(at, "trainspan")
-        subprocess.run([os.environ.get("GO") or "go", "build", "-o", command, "./cmd/trainspan"], cwd=ROOT, env=dict(os.environ, CGO_ENABLED="0"), check=True)
-        return write(wheel_directory, described, None, command, platform.machine())
-
-
-def build_sdist(sdist_directory, config_settings=None):
-    raise SystemExit("trainspan has no sdist: build the command from a clone of the repository")
+        pass
+    return None
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        print(write(sys.argv[1], describe(), None, sys.argv[2], platform.machine()))
+        sys.exit()
     folder, described, notices = sys.argv[1:4]
     for path in sys.argv[4:]:  # …/linux_ARCH/trainspan
         machine = MACHINES[os.path.basename(os.path.dirname(path)).split("_")[1]]

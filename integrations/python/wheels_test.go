@@ -41,6 +41,40 @@ func TestWheelVersions(t *testing.T) {
 	}
 }
 
+// TestWheelVersionOfACopy checks that the version is that of the sources' own repository, not of one that has a
+// copy of them.
+func TestWheelVersionOfACopy(t *testing.T) {
+	root := t.TempDir()
+	copied := filepath.Join(root, "copy", "integrations", "python")
+	if err := os.MkdirAll(copied, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("wheels.py")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(copied, "wheels.py"), text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	git := func(dir string, args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=e"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		}
+	}
+	for _, c := range [][2]string{{root, "None"}, {filepath.Join(root, "copy"), "v1.2.3"}} {
+		dir, want := c[0], c[1]
+		git(dir, "init", "-q")
+		git(dir, "commit", "-q", "--allow-empty", "-m", "m")
+		git(dir, "tag", "v1.2.3")
+		cmd := exec.Command(pyrun.Interpreter(t), "-c", "import wheels; print(wheels.describe())")
+		cmd.Dir = copied
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("in a repository at %s: %q, %v; want %s", dir, out, err, want)
+		}
+	}
+}
+
 // TestWheelPackages checks that a wheel has all packages, and the command.
 func TestWheelPackages(t *testing.T) {
 	dir := t.TempDir()
