@@ -35,7 +35,7 @@ const (
 	ClockMax                      // MHz
 	Slowed                        // 1 if heat or power lower the clock of a GPU
 	Busy                          // percent of the time in which a GPU ran a kernel
-	Memory                        // of a GPU, bytes in use
+	Memory                        // of a GPU, bytes in use; the largest of samples that were merged
 	Measures                      // the number of measures
 )
 
@@ -135,7 +135,7 @@ func setSample(rows []Sample, at int64, m Measure, v float64) []Sample {
 	}
 	if n := len(rows); n == 0 || rows[n-1].At != at {
 		if n >= maxSamples {
-			rows = halve(rows)
+			rows = thin(rows)
 		}
 		rows = append(rows, noSample(at))
 	}
@@ -151,29 +151,44 @@ func noSample(at int64) Sample {
 	return s
 }
 
-// halve merges each two neighbours into their mean, at the time of the later
-// one.
-func halve(rows []Sample) []Sample {
-	out := rows[:0]
-	for i := 0; i < len(rows); i += 2 {
-		if i+1 == len(rows) {
-			out = append(out, rows[i])
-			break
+// thin merges samples to at most half of maxSamples intervals of about the same length, so that the
+// samples cover the whole time evenly, however many follow. Lengths are powers of 2: those of a later
+// call are made of whole ones.
+func thin(rows []Sample) []Sample {
+	rows = settled(rows)
+	width := int64(1)
+	for (rows[len(rows)-1].At-rows[0].At)/width >= maxSamples/2-1 {
+		width *= 2
+	}
+	out := rows[:1] // the begin of the first interval
+	var took [Measures]float64
+	bucket := int64(math.MinInt64)
+	for i, at := 1, rows[0].At; i < len(rows); i++ {
+		s, d := rows[i], float64(rows[i].At-at)
+		at = s.At
+		if b := (s.At - 1) / width; b != bucket {
+			bucket, out = b, append(out, s)
+			for m, v := range s.Values {
+				if took[m] = 0; v == v {
+					took[m] = d
+				}
+			}
+			continue
 		}
-		a, b := &rows[i], &rows[i+1]
-		s := Sample{At: b.At}
-		for m := range s.Values {
-			x, y := a.Values[m], b.Values[m]
-			switch {
+		last := &out[len(out)-1]
+		last.At = s.At
+		for m, v := range s.Values {
+			switch x := last.Values[m]; {
+			case v != v:
 			case x != x:
-				s.Values[m] = y
-			case y != y:
-				s.Values[m] = x
+				last.Values[m], took[m] = v, d
+			case Measure(m) == Memory:
+				last.Values[m] = max(x, v)
 			default:
-				s.Values[m] = (x + y) / 2
+				last.Values[m] = float32((float64(x)*took[m] + float64(v)*d) / (took[m] + d))
+				took[m] += d
 			}
 		}
-		out = append(out, s)
 	}
 	return out
 }
@@ -217,8 +232,8 @@ func (s *Samples) With(o *Samples) *Samples {
 	}
 	join := func(a, b []Sample) []Sample {
 		rows := settled(slices.Concat(a, b))
-		for len(rows) > maxSamples {
-			rows = halve(rows)
+		if len(rows) > maxSamples {
+			rows = thin(rows)
 		}
 		return rows
 	}

@@ -41,7 +41,7 @@ func TestSamples(t *testing.T) {
 	}
 	for i := range many {
 		at := start.Add(time.Duration(i) * time.Millisecond)
-		count(11, at, "cpu", dftracer.Float("user_cores", 0.5))
+		count(11, at, "cpu", dftracer.Float("user_cores", float64(i)/many))
 		count(11, at, "sched", dftracer.Float("run_delay_share", 0.25), dftracer.Int("allowed_cores", 1))
 		if i < 2 {
 			count(10, at, "system", dftracer.Int("runnable", 9), dftracer.Int("cores", 2))
@@ -64,11 +64,19 @@ func TestSamples(t *testing.T) {
 		t.Fatalf("%d jobs, want one of one process: %v", len(jobs), err)
 	}
 	s := jobs[0].Processes[0].Samples
-	if s == nil || len(s.Rows) != 136 { // 128 after the last time that 256 became 128, then individual ones
-		t.Fatalf("samples of the process are %+v, want 136 rows", s)
+	if s == nil || len(s.Rows) > 256 {
+		t.Fatalf("samples of the process are %+v, want at most 256 rows", s)
+	}
+	// They cover the whole time evenly, and each is the mean since the one before.
+	for i := 1; i < len(s.Rows); i++ {
+		from, to := s.Rows[i-1].At-start.UnixNano(), s.Rows[i].At-start.UnixNano()
+		mean := float64(from+to) / 2 / float64(many*time.Millisecond)
+		if got := float64(s.Rows[i].Values[job.UserCores]); to-from > int64(many*time.Millisecond)/60 || math.Abs(got-mean) > 0.001 {
+			t.Errorf("sample %d is of %v to %v: %v, want %.4f of a 60th of the time or less", i, time.Duration(from), time.Duration(to), got, mean)
+		}
 	}
 	last := s.Rows[len(s.Rows)-1]
-	if last.Values[job.RunDelay] != 0.25 || last.Values[job.UserCores] != 0.5 || last.Values[job.AllowedCores] != 1 || !math.IsNaN(float64(last.Values[job.Steal])) {
+	if last.Values[job.RunDelay] != 0.25 || last.Values[job.AllowedCores] != 1 || !math.IsNaN(float64(last.Values[job.Steal])) {
 		t.Errorf("last sample %+v, want run delay 0.25, user cores 0.5, 1 allowed core, no steal", last)
 	}
 	if want := start.Add((many - 1) * time.Millisecond).UnixNano(); last.At != want {

@@ -78,7 +78,11 @@ func (r *Report) gpus(j *Job) {
 func gpuBetween(rows []job.Sample, from, to int64) *GPU {
 	g := &GPU{}
 	var busy, took float64
-	var memory []float64
+	type inUse struct {
+		at    int64
+		bytes float64
+	}
+	var memory []inUse
 	for i := 1; i < len(rows); i++ {
 		b, m := float64(rows[i].Values[job.Busy]), float64(rows[i].Values[job.Memory])
 		if rows[i-1].At < from || rows[i].At > to || b != b {
@@ -87,18 +91,26 @@ func gpuBetween(rows []job.Sample, from, to int64) *GPU {
 		d := float64(rows[i].At - rows[i-1].At)
 		busy, took = busy+d*b, took+d
 		if g.Samples++; m == m {
-			memory = append(memory, m)
+			memory = append(memory, inUse{rows[i].At, m})
+			g.Memory = max(g.Memory, int64(m))
 		}
 	}
 	if g.Samples < leastGPUSamples || took == 0 {
 		return nil
 	}
-	if g.Busy = busy / took; len(memory) > 0 {
-		g.Memory = int64(slices.Max(memory))
-	}
+	g.Busy = busy / took
 	if n := len(memory); n >= leastGrowthSamples {
-		if before := slices.Max(memory[n/2 : 3*n/4]); before > 0 {
-			growth := slices.Max(memory[3*n/4:])/before - 1
+		// The third quarter of the time and the last one.
+		first, end := memory[0].at, memory[n-1].at
+		var most [2]float64
+		for _, m := range memory {
+			if q := 4 * float64(m.at-first) / float64(end-first); q >= 2 {
+				k := min(int(q)-2, 1)
+				most[k] = max(most[k], m.bytes)
+			}
+		}
+		if most[0] > 0 {
+			growth := most[1]/most[0] - 1
 			g.Growth = &growth
 		}
 	}
