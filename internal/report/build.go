@@ -135,11 +135,10 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	return tables, s
 }
 
-// trainingKnown reports whether the productive time is known: steps were recorded, or the
-// records show that the training never began.
+// trainingKnown reports whether the productive time is known. Without a recorded step it is not: the program may
+// train in a way that no recorder sees.
 func trainingKnown(j *job.Job) bool {
-	begun := func(p *job.Process) bool { return !p.Heartbeats || p.Steps.Begun }
-	return slices.ContainsFunc(j.Processes, func(p *job.Process) bool { return p.Steps.Count > 0 }) || !slices.ContainsFunc(j.Processes, begun)
+	return slices.ContainsFunc(j.Processes, func(p *job.Process) bool { return p.Steps.Count > 0 })
 }
 
 // share returns the productive fraction of some time, or nil if the goodput of the job is

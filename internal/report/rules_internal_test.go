@@ -199,12 +199,11 @@ func TestTrainingIsKnown(t *testing.T) {
 		procs []job.Process
 		want  bool
 	}{
-		"steps":                           {[]job.Process{{Steps: steps}}, true},
-		"steps of another":                {[]job.Process{{Steps: begun, Heartbeats: true}, {Steps: steps}}, true},
-		"it began":                        {[]job.Process{{Steps: begun, Heartbeats: true}}, false},
-		"it is on record that it did not": {[]job.Process{{Steps: silent, Heartbeats: true}}, true},
-		"nothing says whether it did":     {[]job.Process{{Steps: silent}}, false},
-		"one may have":                    {[]job.Process{{Steps: silent, Heartbeats: true}, {Steps: silent}}, false},
+		"steps":                  {[]job.Process{{Steps: steps}}, true},
+		"steps of another":       {[]job.Process{{Steps: begun, Heartbeats: true}, {Steps: steps}}, true},
+		"it began":               {[]job.Process{{Steps: begun, Heartbeats: true}}, false},
+		"no step of a long run":  {[]job.Process{{Steps: silent, Heartbeats: true}}, false},
+		"no step of a short run": {[]job.Process{{Steps: silent}}, false},
 	} {
 		j := &job.Job{}
 		for i := range c.procs {
