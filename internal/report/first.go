@@ -441,7 +441,7 @@ func (s *screen) details(r *Report) {
 	case len(remarks) > 0:
 		note, remarks = sentence(display.Elide(display.Text(remarks[0]), 2*(s.columns-labelWidth))), remarks[1:]
 	}
-	if len(remarks) > 0 {
+	if len(remarks) > 0 && !s.all {
 		note += " " + display.Plural(len(remarks), "remark") + " on the data: --full."
 	}
 	d.labelled("Note", note)
@@ -454,14 +454,14 @@ func (s *screen) details(r *Report) {
 		room = max(screenLines-len(s.lines)-1, table)
 	}
 	steps := &screen{columns: s.columns}
-	if st := &r.Steps; st.Compared > 0 && v.kind != finding.Fine {
+	if st := &r.Steps; st.Compared > 0 && v.kind != finding.Fine && !s.all {
 		ms := display.Milliseconds
 		steps.labelled("Steps", fmt.Sprintf("%s, median %s, 99 %% below %s, longest %s (step %d)", display.Count(st.Count), ms(st.Median), ms(st.P99), ms(st.Max), st.MaxAt))
 	}
 	if len(d.lines)+len(steps.lines) <= room { // the least important lines
 		d.lines = append(d.lines, steps.lines...)
 	}
-	if len(d.lines) > room {
+	if len(d.lines) > room && !s.all {
 		d.lines = append(d.lines[:room-1], strings.Repeat(" ", labelWidth)+"… more with --full")
 	}
 	if len(d.lines) > 0 {

@@ -192,7 +192,8 @@ func TestScreen(t *testing.T) {
 			t.Errorf("%d columns: want the outcome, why and what to do next in full:\n%s", columns, text)
 		}
 		first := r.First(columns)
-		if !slices.Equal(first, lines[:len(first)]) || columns >= 72 && strings.Contains(strings.Join(first, ""), "…") || columns >= 80 && len(first) > 20 {
+		noted := slices.IndexFunc(first, func(l string) bool { return strings.HasPrefix(l, "Note") || strings.Contains(l, "--full") })
+		if noted < 0 || !slices.Equal(first[:noted], lines[:noted]) || columns >= 72 && strings.Contains(strings.Join(first, ""), "…") || columns >= 80 && len(first) > 20 {
 			t.Errorf("%d columns: want at most 20 lines of the first screen, uncut, as at the start of the full screen; got %d:\n%s", columns, len(first), strings.Join(first, "\n"))
 		}
 		if columns >= 72 && strings.Contains(text, "…") != strings.Contains(full, "…") {
@@ -445,6 +446,22 @@ func saving(t *testing.T, ranks, steps int, of func(rank, step int) (work, save 
 		}
 	}
 	return dir
+}
+
+// TestNothingIsCutFromAllTables checks that the screen with all tables has the lines that the first screen has no
+// room for.
+func TestNothingIsCutFromAllTables(t *testing.T) {
+	r := report.Build(read(t, faulty(t)))
+	for i := range 20 {
+		r.Verdict.NotKnown = append(r.Verdict.NotKnown, fmt.Sprintf("open question %d", i))
+	}
+	const more = "more with --full"
+	if first := strings.Join(r.First(80), "\n"); !strings.Contains(first, more) || strings.Contains(first, "open question 19") {
+		t.Errorf("the first screen is not cut:\n%s", first)
+	}
+	if all := strings.Join(r.Screen(80), "\n"); strings.Contains(all, "--full") || !strings.Contains(all, "open question 19") {
+		t.Errorf("the screen with all tables is cut:\n%s", all)
+	}
 }
 
 // TestRareSaves checks that steps without spans count like those with a save in them: most steps of a job

@@ -24,6 +24,7 @@ const (
 // screen collects the lines of a text report.
 type screen struct {
 	columns int
+	all     bool // the first screen is not cut: the tables follow, and they do not have its lines
 	lines   []string
 }
 

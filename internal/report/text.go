@@ -47,7 +47,7 @@ func (r *Report) First(columns int) []string {
 // many columns. columns is limited to the range 40 to 100. Words are not broken. On a narrow
 // terminal, sentences take more lines, and tables omit their least important columns.
 func (r *Report) Screen(columns int) []string {
-	s := &screen{columns: min(max(columns, minColumns), maxColumns)}
+	s := &screen{columns: min(max(columns, minColumns), maxColumns), all: true}
 	s.first(r)
 	if r.Profile != nil {
 		s.profile(r.Profile)
