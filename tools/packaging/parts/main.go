@@ -174,7 +174,7 @@ func linked(commands []string) ([]*part, error) {
 
 // ofThePage returns the chart library of the report's page.
 func ofThePage() (*part, error) {
-	const at = "report/third_party"
+	const at = "internal/report/third_party"
 	readme, err := os.ReadFile(at + "/README.md")
 	if err != nil {
 		return nil, err
