@@ -131,22 +131,34 @@ func waiting(v *straggler.Verdict, procs []*job.Process) int64 {
 	return seen - int64(v.Evidence.Waited*1e6)
 }
 
-// stackOf returns the newest stack of a rank and when it was taken, or nil. It finds the rank
-// by the ID of its process or by the name of the file.
+// stackOf returns the newest stack of a rank and when it was taken, or nil.
 func stackOf(rank int, procs []*job.Process, files []*hang.File) (out *hang.Stack, newest int64) {
 	for _, f := range files {
 		for i := range f.Stacks {
-			s := &f.Stacks[i]
-			is := f.Rank == rank && len(f.Stacks) == 1
-			for _, p := range procs {
-				is = is || p.Rank == rank && (s.PID != 0 && s.PID == p.PID || s.PID == 0 && f.Rank < 0 && slices.Contains(f.PIDs, p.PID))
-			}
-			if is && (out == nil || f.At > newest) {
+			if s := &f.Stacks[i]; rankOf(s, f, procs) == rank && (out == nil || f.At > newest) {
 				out, newest = s, f.At
 			}
 		}
 	}
 	return out, newest
+}
+
+// rankOf returns the rank of a stack, or -1 if unknown. The name of the file comes first: in
+// containers all ranks may have the same process id. Such an id alone shows no rank.
+func rankOf(s *hang.Stack, f *hang.File, procs []*job.Process) int {
+	if f.Rank >= 0 && len(f.Stacks) == 1 {
+		return f.Rank
+	}
+	rank := -1
+	for _, p := range procs {
+		if s.PID != 0 && s.PID == p.PID || s.PID == 0 && f.Rank < 0 && slices.Contains(f.PIDs, p.PID) {
+			if rank >= 0 && rank != p.Rank {
+				return -1
+			}
+			rank = p.Rank
+		}
+	}
+	return rank
 }
 
 // stackSentence describes where a hanging rank is, or was if the job has ended.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/hang"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
@@ -79,15 +80,14 @@ func TestWitness(t *testing.T) {
 		}
 		return dir, build(t, dir).Ledger.To
 	}
-	stack := func(t *testing.T, dir string) {
+	stack := func(t *testing.T, dir, name string, copied time.Duration) {
 		t.Helper()
 		text := "Current thread 0x1 (most recent call first):\n  File \"/a/b/train.py\", line 5 in load\n  File \"/a/b/train.py\", line 9 in main\n"
-		if err := os.WriteFile(filepath.Join(dir, "stacks-rank2.txt"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		at := build(t, dir).Ledger.To
-		when := time.Unix(0, at)
-		if err := os.Chtimes(filepath.Join(dir, "stacks-rank2.txt"), when, when); err != nil {
+		when := time.Unix(0, build(t, dir).Ledger.To).Add(copied)
+		if err := os.Chtimes(filepath.Join(dir, name), when, when); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestWitness(t *testing.T) {
 		for r := range 4 {
 			dumped(t, filepath.Join(dir, fmt.Sprint("comm_lib_trace_rank_", r)), end, map[bool]int64{true: 36, false: 37}[r == 2], r == 2)
 		}
-		stack(t, dir)
+		stack(t, dir, "stacks-rank2.txt", 0)
 		r := build(t, dir)
 		v := r.Verdict.Rank
 		if v.Kind != finding.Hang || !slices.Equal(v.Ranks, []int{2}) || v.Cause != "backward" || r.Outcome == nil || r.Outcome.How != job.Hung {
@@ -118,9 +118,16 @@ func TestWitness(t *testing.T) {
 			t.Errorf("Text() = %v, want the stack of rank 2, where to read, HUNG and HANG in\n%s", err, &screen)
 		}
 	})
+	t.Run("a copy of another day", func(t *testing.T) {
+		dir, end := hung(t, simjob.Backward)
+		stack(t, dir, hang.StackName(2, 7, time.Unix(0, end)), 48*time.Hour)
+		if s := build(t, dir).Verdict.Rank.Stacks; len(s) != 1 || s[0].Rank != 2 || s[0].At != end/1e6*1e6 {
+			t.Errorf("Stacks = %+v, want that of rank 2 at %d", s, end)
+		}
+	})
 	t.Run("on the page", func(t *testing.T) {
 		dir, _ := hung(t, simjob.Backward)
-		stack(t, dir)
+		stack(t, dir, "stacks-rank2.txt", 0)
 		var page bytes.Buffer
 		if err := report.HTML(&page, build(t, dir), ""); err != nil || !strings.Contains(page.String(), "<p>Rank 2 was in train.py:5 (load) after 30.0 s, by faulthandler.</p>") {
 			t.Errorf("HTML() = %v, want a page with the stack of rank 2", err)

@@ -37,6 +37,9 @@ type Op struct {
 	Where string // the line of the program that called it
 }
 
+// maxMembers limits the lists of members of all groups together, in bytes.
+const maxMembers = 4 << 20
+
 // maxOpen limits the open collectives of a group: the first shows what waits.
 const maxOpen = 16
 
@@ -52,19 +55,16 @@ func readDump(r io.Reader) (*Dump, error) {
 		return nil, errors.New("not a flight recorder dump: it has no entries")
 	}
 	d := &Dump{Rank: -1}
-	members := make(map[string][]int)
+	members := make(map[string]string)
 	for _, c := range dict(top["pg_config"]) {
 		of := dict(c)
-		members[text(of["name"])] = numbers(text(of["ranks"]))
+		members[text(of["name"])], _ = of["ranks"].(string)
 	}
 	of := make(map[[2]string]*Group)
 	for _, e := range entries {
 		d.entry(dict(e), of)
 	}
 	for _, g := range of {
-		if g.Ranks = members[g.Name]; g.Ranks == nil && g.Desc == "default_pg" {
-			g.Ranks = members[""] // gloo's name for it
-		}
 		slices.SortFunc(g.Open, func(a, b Op) int { return cmp.Compare(a.Seq, b.Seq) })
 		g.Open = g.Open[:min(len(g.Open), maxOpen)]
 		d.Groups = append(d.Groups, *g)
@@ -72,6 +72,17 @@ func readDump(r io.Reader) (*Dump, error) {
 	slices.SortFunc(d.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Desc, b.Desc))
 	})
+	left := maxMembers
+	for i := range d.Groups {
+		g := &d.Groups[i]
+		list := members[g.Name]
+		if list == "" && g.Desc == "default_pg" {
+			list = members[""] // gloo's name for it
+		}
+		if left -= len(list); left >= 0 { // a list is read whole or not at all
+			g.Ranks = numbers(list)
+		}
+	}
 	return d, nil
 }
 

@@ -12,13 +12,15 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
 
 // File is the content of one file. At is the time of a dump's newest entry, or
-// the modification time of a file with stacks; nanoseconds.
+// when stacks were taken: the time in a name by StackName, else the modification
+// time of the file; nanoseconds.
 type File struct {
 	Path   string
 	Rank   int     // from the name of the file, -1 without one
@@ -29,6 +31,12 @@ type File struct {
 }
 
 var digits = regexp.MustCompile(`\d+`)
+
+// StackName returns the name of a file with the stack of a process. It has the
+// time, because a copy of the file may have another modification time.
+func StackName(rank int, pid int64, at time.Time) string {
+	return fmt.Sprintf("stacks-rank%d-%d-%d.txt", rank, pid, at.UnixMilli())
+}
 
 // Read reads a file. It returns nil if the file has neither a dump nor stacks.
 func Read(path string) (*File, error) {
@@ -52,8 +60,12 @@ func Read(path string) (*File, error) {
 		}
 		out.At = info.ModTime().UnixNano()
 		for _, n := range digits.FindAllString(info.Name(), 8) {
-			if pid, err := strconv.ParseInt(n, 10, 64); err == nil && pid > 0 {
-				out.PIDs = append(out.PIDs, pid)
+			switch v, err := strconv.ParseInt(n, 10, 64); {
+			case err != nil || v <= 0:
+			case v >= 1e12 && v < 1e13: // milliseconds, from 2001 to 2286
+				out.At = v * 1e6
+			default:
+				out.PIDs = append(out.PIDs, v)
 			}
 		}
 	default:

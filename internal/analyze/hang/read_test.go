@@ -1,6 +1,7 @@
 package hang_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,6 +53,49 @@ func TestRealDumps(t *testing.T) {
 	}
 	if m := hang.Meet(nil); m != nil {
 		t.Errorf("Meet(nil) = %+v, want nil", m)
+	}
+}
+
+// TestLargeGroup checks that all members of a group are read: the rank that is missing is a late
+// one, and no number is cut.
+func TestLargeGroup(t *testing.T) {
+	text := func(s string) string { return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s }
+	dir := t.TempDir()
+	read := func(rank int, entry string, members []int) *hang.Dump {
+		list := "[" + strings.Trim(strings.ReplaceAll(fmt.Sprint(members), " ", ", "), "[]") + "]"
+		path := filepath.Join(dir, fmt.Sprint("comm_lib_trace_rank_", rank))
+		data := "\x80\x02}(" + text("pg_config") + "}" + text("0") + "}(" + text("name") + text("0") + text("ranks") + text(list) + "us" + text("entries") + "](" + entry + "eu."
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := hang.Read(path)
+		if err != nil || f == nil || f.Dump == nil {
+			t.Fatalf("Read(%s) = %v, %v; want a dump", path, f, err)
+		}
+		return f.Dump
+	}
+	waits := "}(" + text("process_group") + "](" + text("0") + text("tp") + "e" + text("collective_seq_id") + "K\x01" + text("profiling_name") + text("nccl:all_reduce") + "u"
+	var all, strided []int
+	for i := range 64 {
+		all, strided = append(all, i), append(strided, 5+8*i)
+	}
+	var dumps []*hang.Dump
+	for _, rank := range all {
+		entry := waits
+		if rank == 60 {
+			entry = ""
+		}
+		dumps = append(dumps, read(rank, entry, all))
+	}
+	if m := hang.Meet(dumps); m == nil || !slices.Equal(m.Ranks, []int{60}) {
+		t.Errorf("Meet() = %+v, want rank 60, which did not enter the collective", m)
+	}
+	dumps = []*hang.Dump{read(34, "", nil)}
+	for _, rank := range strided {
+		dumps = append(dumps, read(rank, waits, strided))
+	}
+	if m := hang.Meet(dumps); m == nil || len(m.Ranks) != 0 || !slices.Equal(dumps[1].Groups[0].Ranks, strided) {
+		t.Errorf("Meet() = %+v with the members %v, want no rank: 34 is not a member", m, dumps[1].Groups[0].Ranks)
 	}
 }
 

@@ -125,7 +125,7 @@ type Run struct {
 	Problems []string `json:"problems,omitempty"` // errors of telemetry
 }
 
-// CPU summarizes the samples of the processors of the command and its processes.
+// CPU summarizes the samples of the processors of the commands on a node and their processes.
 type CPU struct {
 	Allowed float64 `json:"allowed"`    // processors that they may use: of their affinity or the limit of the control group
 	Full    float64 `json:"full_share"` // share of the time in which they used at least nine tenths of these

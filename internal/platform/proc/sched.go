@@ -50,24 +50,32 @@ func RunDelays(root string, pid int) map[int]uint64 {
 	return out
 }
 
-// AllowedCores returns on how many CPU cores a process may run, or 0 if
-// unknown.
-func AllowedCores(root string, pid int) int {
-	text, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "status"))
-	if err != nil {
-		return 0
-	}
-	_, rest, ok := strings.Cut(string(text), "\nCpus_allowed:")
-	if !ok {
-		return 0
-	}
-	mask, _, _ := strings.Cut(rest, "\n")
-	n := 0
-	for word := range strings.SplitSeq(strings.TrimSpace(mask), ",") {
-		v, err := strconv.ParseUint(word, 16, 64)
+// AllowedCores returns on how many CPU cores the processes may run together, or
+// 0 if that of one of them is unknown.
+func AllowedCores(root string, pids ...int) (n int) {
+	var all []uint64 // masks of 32 cores each
+	for _, pid := range pids {
+		text, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "status"))
 		if err != nil {
 			return 0
 		}
+		_, rest, ok := strings.Cut(string(text), "\nCpus_allowed:")
+		if !ok {
+			return 0
+		}
+		mask, _, _ := strings.Cut(rest, "\n")
+		for i, word := range strings.Split(strings.TrimSpace(mask), ",") {
+			v, err := strconv.ParseUint(word, 16, 64)
+			if err != nil {
+				return 0
+			}
+			if i == len(all) {
+				all = append(all, 0)
+			}
+			all[i] |= v // masks of the same system have the same length
+		}
+	}
+	for _, v := range all {
 		n += bits.OnesCount64(v)
 	}
 	return n

@@ -35,6 +35,13 @@ func TestRunDelays(t *testing.T) {
 	if got := proc.AllowedCores(root, 7); got != 10 {
 		t.Errorf("AllowedCores() = %d, want 10", got)
 	}
+	put(t, root, "9/status", "Name:\tpython\nCpus_allowed:\t100,00000006\n")
+	if got := proc.AllowedCores(root, 7, 9); got != 12 {
+		t.Errorf("AllowedCores() of two processes = %d, want 12", got)
+	}
+	if got := proc.AllowedCores(root, 7, 8); got != 0 {
+		t.Errorf("AllowedCores() with an unknown process = %d, want 0", got)
+	}
 	if got := proc.AllowedCores(root, 8); got != 0 {
 		t.Errorf("AllowedCores() of no process = %d, want 0", got)
 	}

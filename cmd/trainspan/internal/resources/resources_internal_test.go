@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
 // system is an artificial /proc and /sys.
@@ -242,5 +244,41 @@ func TestCPU(t *testing.T) {
 		case got != nil && (got.Allowed != c.allowed || got.Full != c.full):
 			t.Errorf("%s: CPU() = %+v, want %v processors, full for %v of the time", name, got, c.allowed, c.full)
 		}
+	}
+}
+
+// TestCPUOfSeveralMembers checks that the processes of all commands on a node are compared with
+// the processors of all of them: a launcher may bind each command to its own.
+func TestCPUOfSeveralMembers(t *testing.T) {
+	for name, c := range map[string]struct {
+		masks  [2]string
+		ticks  int // of processor time, of each command in a second
+		ending bool
+		want   rundir.CPU
+	}{
+		"bound, half are busy":      {[2]string{"3", "c"}, 100, false, rundir.CPU{Allowed: 4}},
+		"bound, all are busy":       {[2]string{"3", "c"}, 190, false, rundir.CPU{Allowed: 4, Full: 1}},
+		"unbound, all are busy":     {[2]string{"f", "f"}, 190, false, rundir.CPU{Allowed: 4, Full: 1}},
+		"another command has ended": {[2]string{"3", "c"}, 100, true, rundir.CPU{Allowed: 4}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSystem(t)
+			own := Member{Command: 11, Base: 10}
+			sampler := &Sampler{o: Options{Member: own, Proc: filepath.Join(s.root, "proc")}, tree: newTree(filepath.Join(s.root, "proc"), own), limit: -1}
+			sampler.tree.watch([]Member{own, {Command: 21, Base: 20}})
+			for i := range 20 {
+				for n, pid := range []int{11, 21} {
+					s.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (python) S %d 0 0 0 0 0 7 0 1 0 %d 0 0 0 20 0 3 0 1 0 100 0", pid, pid-1, c.ticks*i))
+					s.write(fmt.Sprintf("proc/%d/status", pid), "Name:\tpython\nCpus_allowed:\t"+c.masks[n]+"\n")
+				}
+				if c.ending && i == 19 {
+					s.gone(21)
+				}
+				sampler.sample(time.Unix(int64(1000+i), 0))
+			}
+			if got := sampler.CPU(); got == nil || *got != c.want {
+				t.Errorf("CPU() = %+v, want %+v", got, c.want)
+			}
+		})
 	}
 }

@@ -200,7 +200,11 @@ func (s *Sampler) sample(now time.Time) {
 	}
 	s.limits(now)
 	s.system(now)
-	allowed := proc.AllowedCores(s.o.Proc, s.tree.own.Command)
+	var commands []int
+	for _, m := range s.tree.members {
+		commands = append(commands, m.Command)
+	}
+	allowed := proc.AllowedCores(s.o.Proc, commands...)
 	if n := s.host.last.Cores; n > 0 { // an affinity may include processors that do not exist
 		allowed = min(allowed, n)
 	}
@@ -212,14 +216,16 @@ func (s *Sampler) sample(now time.Time) {
 type cpuUsage struct {
 	at            time.Time
 	limit         float64 // cores of the control group, 0 without a limit
-	affinity      int     // cores at the last sample of the running command, 0 if unknown
+	affinity      int     // cores of all commands at the last sample of all, 0 if unknown
 	allowed       float64 // cores at that sample
 	sampled, full float64 // seconds
 }
 
-// note adds a sample. A command that has ended has no affinity.
+// note adds a sample. The affinity is 0 from the end of a command on: the use of
+// the others is not compared with the processors of all.
 func (c *cpuUsage) note(cores float64, affinity int, now time.Time) {
 	if affinity == 0 && c.affinity > 0 {
+		c.at = now
 		return
 	}
 	c.affinity = affinity

@@ -13,6 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/stacks"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/hang"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/environ"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
@@ -126,7 +127,7 @@ func (h *hangs) take(ctx context.Context, p *job.Process) error {
 	if err != nil {
 		return nil //nolint:nilerr // the screen lacks the line
 	}
-	path := filepath.Join(h.dir, fmt.Sprintf("stacks-rank%d-%d.txt", p.Rank, pid))
+	path := filepath.Join(h.dir, hang.StackName(p.Rank, p.PID, time.Now()))
 	_, err = fswrite.NextFree(1, func(n int) error {
 		_, err := fswrite.Write(fswrite.Run(path, n), text, 0o644, nil)
 		return err
