@@ -257,9 +257,17 @@ func (r *Report) stepFacts() []fact {
 	return []fact{{"Step", r.stepSentence()}, {"Updates", r.updateSentence()}, {"Code", r.codeSentence()}, {"Data", r.dataSentence()}}
 }
 
-// runFacts describes the cost of restarts, and the start of a run whose diagnosis is not about it.
+// missingFacts describes the files that are missing.
+func (r *Report) missingFacts() (list []fact) {
+	for _, text := range r.Quality.Missing {
+		list = append(list, fact{"Missing", sentence(text)})
+	}
+	return list
+}
+
+// runFacts describes the utilization of the devices, the cost of restarts, and the start of a run whose diagnosis is not about it.
 func (r *Report) runFacts() []fact {
-	list := []fact{{"Restart", r.disruptions()}}
+	list := []fact{{"MFU", r.Limits.sentence()}, {"Restart", r.disruptions()}}
 	if k := r.Verdict.kind; k == finding.Fine || k != finding.StartUp && r.Profile == nil && r.startIsLong() {
 		list = append(list, fact{"Start", r.startSentence()})
 	}
@@ -411,13 +419,13 @@ func (s *screen) details(r *Report) {
 	d := &screen{columns: s.columns}
 	v := &r.Verdict
 	d.proof(v.Proof)
-	for _, text := range r.Quality.Missing {
-		d.labelled("Missing", sentence(text))
-	}
+	d.facts(r.missingFacts())
 	table := len(d.lines) + 1 // the table is never truncated
-	d.limits(r.Limits)
-	d.facts(r.runFacts())
-	d.facts(r.resourceFacts(firstOnly))
+	others := ": --full"
+	if s.all {
+		others = " below"
+	}
+	d.facts(slices.Concat(r.runFacts(), r.resourceFacts(others)))
 	for i, text := range v.NotKnown {
 		label := "Not known"
 		if i > 0 {

@@ -198,7 +198,7 @@ func newPage(r *Report) (*page, error) {
 	}
 	p.Machine = r.machineSentences()
 	p.Shown = withText(r.stepFacts())
-	p.Facts = withText(append(r.runFacts(), r.resourceFacts(len(r.Evidence))...))
+	p.Facts = withText(slices.Concat(r.missingFacts(), r.runFacts(), r.resourceFacts(" below")))
 	if v := r.Verdict.Rank; v != nil {
 		for i := range v.Stacks {
 			p.Stacks = append(p.Stacks, sentence(r.stackSentence(&v.Stacks[i])))

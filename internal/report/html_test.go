@@ -132,7 +132,7 @@ func TestSizes(t *testing.T) {
 }
 
 // TestFactsOnPage checks that the page has the labelled lines of the first screen: the parts of a step, the start,
-// the use of GPUs, and a loss that is not a number.
+// the use of GPUs, a loss that is not a number, missing files and the utilization.
 func TestFactsOnPage(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := (simjob.Attempt{Ranks: 2, Steps: 60}).Write(dir); err != nil {
@@ -141,8 +141,13 @@ func TestFactsOnPage(t *testing.T) {
 	r := report.Build(read(t, dir))
 	step := int64(7)
 	r.GPUs, r.BadLoss = []report.GPU{{Host: "a", Index: "0", Busy: 96, Memory: 60 << 30, Samples: 9}}, &report.BadLoss{Step: &step}
+	r.Quality.Missing, r.Limits = []string{"the file of rank 7 is missing"}, &report.Limits{MFU: 0.4, Devices: 2}
+	r.Evidence = []string{"rank 0 was killed", "memory grew"}
 	text, lines := page(t, r), strings.Join(strings.Fields(strings.Join(r.First(80), " ")), " ")
-	for _, label := range []string{"Step", "Start", "Loss", "GPU"} {
+	if strings.Contains(text, "--full") || strings.Count(text, "memory grew") != 1 {
+		t.Error("the page has --full, or evidence twice")
+	}
+	for _, label := range []string{"Missing", "MFU", "Step", "Start", "Loss", "GPU"} {
 		m := regexp.MustCompile("<dt>" + label + "</dt><dd>([^<]+)</dd>").FindStringSubmatch(text)
 		if m == nil {
 			t.Errorf("the page has no line %s", label)

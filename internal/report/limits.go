@@ -64,10 +64,10 @@ func (j *Job) basis(led *account.Report) account.Basis {
 	return b
 }
 
-// limits adds one line with the MFU, and the MFU without each of the largest losses.
-func (s *screen) limits(l *Limits) {
+// sentence returns the MFU, and the MFU without each of the largest losses, "" if they are unknown.
+func (l *Limits) sentence() string {
 	if l == nil {
-		return
+		return ""
 	}
 	const most = 3
 	text := display.Percent(l.MFU) + " of " + display.Plural(l.Devices, "device")
@@ -78,5 +78,5 @@ func (s *screen) limits(l *Limits) {
 		}
 		text += fmt.Sprintf("%s%s without %s", between, display.Percent(w.MFU), w.Loss)
 	}
-	s.labelled("MFU", text)
+	return text
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
@@ -113,20 +112,17 @@ func (r *Report) badLoss(procs []*job.Process) {
 	}
 }
 
-// firstOnly selects the first of the unusual uses of resources.
-const firstOnly = 1
-
-// resourceFacts describes the loss and resources, if they matter: a loss that is NaN or infinite, at most most
-// unusual uses of resources, and the use of GPUs in the steps. If that was not sampled, it describes
-// the use in the whole run if nothing else is wrong.
-func (r *Report) resourceFacts(most int) (list []fact) {
+// resourceFacts describes the loss and resources, if they matter: a loss that is NaN or infinite, the first
+// unusual use of resources, and the use of GPUs in the steps. If that was not sampled, it describes
+// the use in the whole run if nothing else is wrong. others says where the other unusual uses are.
+func (r *Report) resourceFacts(others string) (list []fact) {
 	if text := r.lossSentence(); text != "" {
 		list = append(list, fact{"Loss", text})
 	}
 	if n := len(r.Evidence); n > 0 {
-		text := strings.Join(r.Evidence[:min(n, most)], "; ")
-		if n > most {
-			text += fmt.Sprintf("; %d more: --full", n-most)
+		text := r.Evidence[0]
+		if n > 1 {
+			text += fmt.Sprintf("; %d more%s", n-1, others)
 		}
 		list = append(list, fact{"Resources", text})
 	} else if text := r.cpuSentence(); text != "" {
