@@ -54,7 +54,7 @@ type longSpan struct {
 	from    time.Time
 	index   int
 	events  int // of the open segment
-	past    int // number of events before the open segment
+	past    int // number of events of the finished segments
 	ended   bool
 }
 
@@ -103,11 +103,16 @@ func (l *longSpan) cut(end time.Time, final bool) *segment {
 	if final {
 		s.attrs = append(s.attrs, attribute.Bool(otlpform.SegmentFinal, true))
 	}
-	// An event is in the segment in which it was recorded, whatever its time.
 	dropped, kept := l.span.DroppedEvents(), l.span.Events()
 	s.dropped = max(dropped-l.past, 0)
 	s.events = kept[min(max(l.past-dropped, 0), len(kept)):]
-	l.past, l.events = dropped+len(kept), 0
+	if !final && l.events < maxEvents { // those from the end on are in the next segment
+		if i := slices.IndexFunc(s.events, func(e sdktrace.Event) bool { return !e.Time.Before(end) }); i >= 0 {
+			s.events = s.events[:i]
+		}
+	}
+	l.past += s.dropped + len(s.events)
+	l.events = dropped + len(kept) - l.past
 	return s
 }
 
