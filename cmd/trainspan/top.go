@@ -119,7 +119,7 @@ func (m *topModel) read(force bool) tea.Cmd {
 		return nil
 	}
 	m.turn++
-	m.reading, m.slow = m.reader.now(), false
+	m.reading = m.reader.now()
 	turn := m.turn
 	return tea.Batch(
 		func() tea.Msg { return m.reader.read(m.ctx, force) },
@@ -143,7 +143,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			return m, m.read(false)
 		}
 	case topReading:
-		m.reading, m.last = time.Time{}, &msg
+		m.reading, m.slow, m.last = time.Time{}, false, &msg
 		if msg.report != nil || msg.waiting != "" {
 			m.shown = &msg
 		}

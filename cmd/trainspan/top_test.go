@@ -195,6 +195,9 @@ func TestTopReadsOneAtATime(t *testing.T) {
 	if update(m, topReading{at: noon}) == nil {
 		t.Error("no timer for the next reading")
 	}
+	if line := m.status(); !strings.Contains(line, "next 12:00:00") || strings.Contains(line, "reading since") {
+		t.Errorf("status after a long reading: %q, want the time of the next one", line)
+	}
 	old := m.turn
 	if update(m, key("r")) == nil {
 		t.Error("got no reading after r, want one")

@@ -95,7 +95,7 @@ func causeSentence(c *machine.Cause) string {
 	case machine.CauseLimit:
 		limit := ""
 		if c.Cores > 0 {
-			limit = fmt.Sprintf(" (%.2g processors)", c.Cores)
+			limit = fmt.Sprintf(" (%.3g processors)", c.Cores)
 		}
 		return fmt.Sprintf("The processor limit of its control group%s held %s back in %s of its periods: it was ready and did not run for %s of the time, the others for %s.", limit, who, display.Percent(c.Periods), value, others)
 	case machine.CauseSteal:
@@ -145,7 +145,7 @@ func overloadSentence(o *machine.Overload) string {
 	}
 	switch {
 	case o.Limit:
-		return fmt.Sprintf("The processor limit of the control group on host %s (%.2g processors) holds all ranks back: its ranks %s.", where, o.Cores, wait)
+		return fmt.Sprintf("The processor limit of the control group on host %s (%.3g processors) holds all ranks back: its ranks %s.", where, o.Cores, wait)
 	case o.Runnable > o.Cores:
 		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and its ranks %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
 	}

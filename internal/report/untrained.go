@@ -45,7 +45,7 @@ func (u *Untrained) First(columns int) []string {
 	} else {
 		s.labelled("Not known", strings.TrimSuffix("where the time went: no span of a training is on record. "+sentence(u.Reason), " "))
 	}
-	if u.Reason == "" && !bad {
+	if u.Reason == "" && o.How == job.Completed {
 		s.labelled("Next", "Put trainspan run in front of the command that trains. Own loops need a line or two: "+helptopic.NoTraining)
 	}
 	s.labelled("Used", used(start))
