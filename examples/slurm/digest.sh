@@ -10,9 +10,9 @@
 # status of the report. Options of sbatch: SBATCH_PARTITION and the like; of trainspan,
 # whose path is in TRAINSPAN: none are needed.
 set -eu
-if [ "${SLURM_ARRAY_TASK_ID:-}" ]; then # in a task, on some node
-	part=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$1/parts")
-	exec "${TRAINSPAN:-trainspan}" trace digest "$part" -o "$1/part-$(printf %05d "$SLURM_ARRAY_TASK_ID").digest"
+if [ "${1:-}" = --task ]; then # on some node; the variable alone may be of an array that runs this script
+	part=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$2/parts")
+	exec "${TRAINSPAN:-trainspan}" trace digest "$part" -o "$2/part-$(printf %05d "$SLURM_ARRAY_TASK_ID").digest"
 fi
 [ $# -ge 2 ] || { echo "usage: digest.sh OUT PART..." >&2; exit 2; }
 mkdir -p "$1"
@@ -26,7 +26,7 @@ fi
 mv "$out/parts.new" "$out/parts"
 missing=$(i=0; while [ $i -lt $# ]; do [ -e "$out/part-$(printf %05d $i).digest" ] || printf ',%d' $i; i=$((i + 1)); done)
 if [ "$missing" ]; then # a task that fails does not stop the others
-	sbatch --wait --array="${missing#,}" --job-name=digest --output="$out/task-%a.log" "$0" "$out" ||
+	sbatch --wait --array="${missing#,}" --job-name=digest --output="$out/task-%a.log" "$0" --task "$out" ||
 		echo "digest.sh: tasks failed; their logs are in $out" >&2
 fi
 left=0

@@ -171,6 +171,7 @@ func TestSlurmArray(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TRAINSPAN", wrapper)
+	t.Setenv("SLURM_ARRAY_TASK_ID", "7") // at the end of the job script of an array
 	args := append([]string{filepath.Join(dir, "out")}, parts...)
 	out, err := s.Run(ctx, dir, script, args...)
 	if err == nil || !strings.Contains(out, "no digest of "+parts[3]) || !strings.Contains(out, "1 of 6 parts are missing") {

@@ -59,7 +59,7 @@ func main() {
 // launch does the work of a launcher of training jobs: it starts all ranks with
 // their rank in the environment, and restarts all of them if one ends.
 func launch(ctx context.Context, o *options) error {
-	if err := os.RemoveAll(o.out); err != nil {
+	if err := clean(o.out); err != nil {
 		return err
 	}
 	killed, err := attempt(ctx, o, 0, o.killAt)
@@ -69,6 +69,23 @@ func launch(ctx context.Context, o *options) error {
 	fmt.Printf("killed all ranks at step %d; resuming in %s\n", o.killAt, o.pause)
 	time.Sleep(o.pause)
 	_, err = attempt(ctx, o, 1, 0)
+	return err
+}
+
+// clean removes an earlier run from a directory.
+func clean(dir string) error {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(files) == 0 {
+		return nil
+	}
+	if _, notRun := os.Stat(filepath.Join(dir, "attempt-0")); err == nil && notRun != nil {
+		err = fmt.Errorf("%s has other files; name a new directory", dir)
+	}
+	for _, name := range []string{"attempt-0", "attempt-1", "checkpoints"} {
+		if err == nil {
+			err = os.RemoveAll(filepath.Join(dir, name))
+		}
+	}
 	return err
 }
 

@@ -26,6 +26,38 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// TestOtherFilesAreKept checks that the directory of -out loses only files of an earlier run.
+func TestOtherFilesAreKept(t *testing.T) {
+	for _, c := range []struct {
+		has, left []string
+		ok        bool
+	}{
+		{[]string{}, []string{}, true},
+		{[]string{"notes"}, []string{"notes"}, false},
+		{[]string{"checkpoints"}, []string{"checkpoints"}, false},
+		{[]string{"attempt-0", "attempt-1", "checkpoints", "report.html"}, []string{"report.html"}, true},
+	} {
+		dir := t.TempDir()
+		for _, name := range c.has {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := clean(dir)
+		files, readErr := os.ReadDir(dir)
+		left := []string{}
+		for _, f := range files {
+			left = append(left, f.Name())
+		}
+		if (err == nil) != c.ok || !slices.Equal(left, c.left) || readErr != nil {
+			t.Errorf("a directory with %v: %v, error %v; want %v, success %v", c.has, left, err, c.left, c.ok)
+		}
+	}
+	if err := clean(filepath.Join(t.TempDir(), "new")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFaultsAreFound checks that the report of a real job names the injected
 // faults.
 func TestFaultsAreFound(t *testing.T) {
