@@ -100,7 +100,11 @@ func TestRunOfThisStart(t *testing.T) {
 			if err := m.read(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			resp, err := http.Get(server.URL())
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL(), http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				t.Fatal(err)
 			}

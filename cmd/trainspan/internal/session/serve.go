@@ -190,11 +190,11 @@ func (s *Session) finish(m *launch.Exited, reported func()) {
 	close(s.stopBeat)
 	s.beating.Wait()
 	s.hangs.close()
-	end := func(part string, end func(context.Context) error) {
+	end := func(part string, complete func(context.Context) error) {
 		s.try(part, func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), closing)
 			defer cancel()
-			return end(ctx)
+			return complete(ctx)
 		})
 	}
 	if s.usage != nil {
