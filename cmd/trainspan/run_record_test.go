@@ -20,6 +20,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
 	"github.com/trainspan/trainspan/internal/tracefile"
@@ -373,12 +374,20 @@ func TestRunImportsProfiles(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(prof, ".*")); len(left) != 0 {
 		t.Errorf("%v were left in the directory of the profiler, want none", left)
 	}
-	// Of the ranks of a node, the first one imports.
-	const write = "mkdir -p prof; cat new > prof/$LOCAL_RANK.pt.trace.json"
+	// Of the commands that share the directory, one imports.
+	const write = "cat new > prof/$LOCAL_RANK.pt.trace.json"
 	for rank, n := range []int{1, 0} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "new"), fmt.Appendf(nil, profile, 1), 0o600); err != nil {
+		prof := filepath.Join(dir, "prof")
+		if err := errors.Join(os.Mkdir(prof, 0o755), os.WriteFile(filepath.Join(dir, "new"), fmt.Appendf(nil, profile, 1), 0o600)); err != nil {
 			t.Fatal(err)
+		}
+		if n == 0 {
+			f, err := os.Open(prof)
+			if err != nil || !fswrite.Lock(f) {
+				t.Fatalf("cannot lock %s: %v", prof, err)
+			}
+			defer f.Close()
 		}
 		s := prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", write)
 		s.Env = append(s.Env, "WORLD_SIZE=2", fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank))

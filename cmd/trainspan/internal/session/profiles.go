@@ -12,6 +12,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/ingest/torch"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 )
@@ -20,6 +21,8 @@ import (
 type profiles struct {
 	s      *start
 	before map[string]fs.FileInfo // existing files
+	dir    *os.File               // locked: of the commands that share the directory, one imports
+	other  bool                   // it is another one
 	watch  *torch.Watcher
 	trace  *dftracer.Writer
 	cancel context.CancelFunc
@@ -59,6 +62,9 @@ func (p *profiles) start() {
 // scan imports the finished files of the directory once.
 func (p *profiles) scan(ctx context.Context) {
 	p.s.try("the import of profiles", func() error {
+		if p.other {
+			return nil
+		}
 		if p.watch == nil {
 			info, err := os.Stat(string(p.s.set.Profile))
 			if errors.Is(err, fs.ErrNotExist) {
@@ -69,6 +75,14 @@ func (p *profiles) scan(ctx context.Context) {
 			}
 			if err != nil {
 				return err
+			}
+			if p.dir == nil {
+				if p.dir, err = os.Open(string(p.s.set.Profile)); err != nil {
+					return err
+				}
+				if p.other = !fswrite.Lock(p.dir); p.other {
+					return nil
+				}
 			}
 			if p.watch, err = p.watcher(); err != nil {
 				return err
@@ -139,15 +153,18 @@ func (p *profiles) close(ctx context.Context) error {
 	}
 	p.cancel()
 	<-p.done
+	defer func() { p.dir.Close() }()
 	p.scan(ctx)
 	select {
 	case <-ctx.Done():
 	case <-time.After(settle):
 	}
 	p.scan(ctx)
-	if p.watch == nil {
+	switch {
+	case p.other:
+	case p.watch == nil:
 		p.s.problem("%s: no profile was imported: the directory does not exist; see "+helptopic.Profile, p.s.set.Profile)
-	} else {
+	default:
 		for _, name := range p.unfinished {
 			p.s.problem("%s: not imported: the file is incomplete; see "+helptopic.Profile, name)
 		}

@@ -39,7 +39,7 @@ func open(set Settings, out *display.Writer) (*Session, launch.Ready, error) {
 	}
 	s := &Session{start: begun, stopBeat: make(chan struct{})}
 	ready := s.environment()
-	if set.Profile != "" && begun.ranks.LocalRank.Or(0) == 0 { // the ranks of a node share the directory
+	if set.Profile != "" {
 		s.profiles = newProfiles(begun)
 	}
 	if set.OTLP || set.Forward != "" {
