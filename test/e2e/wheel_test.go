@@ -15,8 +15,10 @@ import (
 var pythonTools = []string{"mypy==2.4.1", "pyright==1.1.414", "twine==7.0.0", "auditwheel==6.8.2", "kubernetes-validate==1.37.0"}
 
 // notDescribed matches the names that stubs omit on purpose: those private to
-// the client, and those that each node has itself.
-const notDescribed = `trainspan\.(_ring|_fn|_log|_opened|_paths|files).*
+// the client, and those that each node, span or enum has itself.
+const notDescribed = `trainspan\.(_enum|_ring|_fn|_log|_opened|_paths|files).*
+trainspan\.Span\.(__init__|off)
+trainspan\.dftracer\.\w+\.__new__
 trainspan\.dftracer\.__all__
 trainspan\.__main__\.path
 trainspan\.dftracer\.DFTracerAI\.__(enter|exit)__

@@ -7,7 +7,7 @@ if hasattr(enum, "StrEnum"):
     StrEnum = enum.StrEnum
 else:  # before Python 3.11
 
-    class StrEnum(str, enum.Enum):
+    class StrEnum(str, enum.Enum):  # type: ignore[no-redef]
         """An enum of texts: a member equals its value, and prints as its value."""
 
         __str__ = str.__str__

@@ -1082,9 +1082,9 @@ def _build():
 _made = _build()
 for _name in """enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
 called mark switch point failed position meta call start_call configure
-disable close clock wanted""".split():
+disable close clock""".split():
     globals()[_name] = _made[_name]
-named = _made["named"]
+named, wanted = _made["named"], _made["wanted"]
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_made["child"])
 del _made, _name

@@ -1,8 +1,8 @@
 """Exports spans with an exporter of OpenTelemetry's SDK, which the program has installed."""
 
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Status, StatusCode, set_span_in_context
+from opentelemetry.sdk.trace import TracerProvider  # type: ignore[import-not-found]
+from opentelemetry.sdk.trace.export import BatchSpanProcessor  # type: ignore[import-not-found]
+from opentelemetry.trace import Status, StatusCode, set_span_in_context  # type: ignore[import-not-found]
 
 from ...exporter.exporter import BaseExporter
 
