@@ -571,7 +571,7 @@ func TestWordsForTheMachine(t *testing.T) {
 			t.Errorf("ranks %v: %q, want %q", c.ranks, got, c.want)
 		}
 	}
-	for most, want := range map[float64]string{0.51: " wait for one for 51.0 % of the time.", 0.6: " wait for one for 51.0 % to 60.0 % of the time."} {
+	for most, want := range map[float64]string{0.51: " for one for 51.0 % of the time.", 0.6: " for one for 51.0 % to 60.0 % of the time."} {
 		for _, o := range []machine.Overload{{Cores: 2}, {Cores: 2, Limit: true}, {Cores: 2, Runnable: 8}} {
 			o.Host, o.Least, o.Most = "a", 0.51, most
 			if got := overloadSentence(&o); !strings.HasSuffix(got, want) {
