@@ -60,7 +60,7 @@ func TestSentence(t *testing.T) {
 		{"every eighth", func(_ *Finding, e *Evidence) { e.Affected, e.Every = 10, 8 }, "delays every 8th step (10 of 80): "},
 		{"an interval", func(f *Finding, e *Evidence) {
 			f.FromStep, f.ToStep, e.Affected, e.Interval = 20, 45, 25, 25
-		}, "delays every step from 20 to 45: "},
+		}, "delays every step from 20 to 44: "},
 		{"several", func(f *Finding, _ *Evidence) { f.Ranks = []int{3, 6} }, "Ranks 3, 6 (b) are late in every step by 40.0 ms (39.0 to 41.0 ms): data."},
 		{"mixed", func(f *Finding, _ *Evidence) { f.Cause = CauseMixed }, "Rank 6 (b) is late in every step by 40.0 ms (39.0 to 41.0 ms): mixed."},
 		{"of the run", func(f *Finding, _ *Evidence) { f.InRun(20, 4, 20) }, "the run takes about 16.0 s: 4.0 s less (3.9 to 4.1 s)."},
@@ -73,6 +73,14 @@ func TestSentence(t *testing.T) {
 		if got := f.Sentence(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestLastStepOfAdvice checks that advice about an interval ends with the last affected step.
+func TestLastStepOfAdvice(t *testing.T) {
+	f := Finding{Kind: Drift, FromStep: 20, ToStep: 45, Evidence: &Evidence{Affected: 25, Interval: 25}}
+	if got, want := f.Next(), "during steps 20 to 44: "; !strings.Contains(got, want) {
+		t.Errorf("Next() = %q, want %q in it", got, want)
 	}
 }
 
