@@ -399,7 +399,7 @@ func (f *Finding) hang(who string) string {
 	waited := ""
 	e := f.Evidence
 	if e.Waited > 0 {
-		waited = fmt.Sprintf(" for %.1f s", e.Waited/1e3)
+		waited = " for " + display.Micros(1e3*e.Waited)
 	}
 	switch {
 	case e.Seen != "":

@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -133,6 +134,7 @@ func TestHangSentence(t *testing.T) {
 		want string
 	}{
 		"in a phase":        {Finding{Ranks: []int{2}, Cause: "input"}, "Rank 2 stopped in input in step 7; the other ranks wait for 5.0 s."},
+		"for long":          {Finding{Ranks: []int{2}, Evidence: &Evidence{Waited: 8 * 3600e3}}, "Rank 2 stopped in step 7; the other ranks wait for 8h 00m."},
 		"in several phases": {Finding{Ranks: []int{1, 2}, Cause: CauseMixed}, "Ranks 1, 2 stopped in step 7; the other ranks wait for 5.0 s."},
 		"between steps":     {Finding{Ranks: []int{2}, Cause: causeHost, Evidence: &Evidence{LastStep: &last}}, "Rank 2 began no step after step 6; the other ranks wait in step 7 for 5.0 s."},
 		"at its end":        {Finding{Ranks: []int{2}, Cause: CauseUneven, Evidence: &Evidence{LastStep: &last}}, "Rank 2 ended after step 6 without an error, and the other ranks wait in step 7 for 5.0 s: the ranks have different numbers of steps."},
@@ -148,7 +150,7 @@ func TestHangSentence(t *testing.T) {
 		if c.f.Evidence == nil {
 			c.f.Evidence = &Evidence{}
 		}
-		c.f.Evidence.Waited = 5000
+		c.f.Evidence.Waited = cmp.Or(c.f.Evidence.Waited, 5000)
 		if got := c.f.Sentence(); got != c.want {
 			t.Errorf("%s: Sentence() = %q, want %q", name, got, c.want)
 		}
