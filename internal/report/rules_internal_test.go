@@ -87,7 +87,7 @@ func TestPartsOfThePage(t *testing.T) {
 		R: &Report{Checkpoints: make([]Checkpoint, 1)}, Waits: &waitTable{}, Ranks: make([]rankRow, 1), Disruptions: make([]account.Disruption, 1),
 		Chart: map[string]bool{"steps": true, "heat": true, "comm": true},
 	}
-	empty := &page{R: &Report{}}
+	empty := &page{R: &Report{}, Ranks: make([]rankRow, 1)} // one rank has no table
 	profile := &page{R: &Report{Profile: &Profile{}}, Ranks: make([]rankRow, 1), Disruptions: make([]account.Disruption, 1)}
 	for at, want := range map[place][3]string{
 		placeTime: {"time", "time", "time"}, placeStarts: {"lost", "attempts", "time"}, placeSteps: {"h-steps", "time", "time"},
