@@ -44,7 +44,7 @@ func TestReportOfProfiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, said := cli(t, "report", "--full", filepath.Join(dir, "in"))
-	for _, want := range []string{"A step takes 1.00 ms (mean of 2 steps on 2 ranks): 25.0 % compute, 75.0 % idle device", "RANKS"} {
+	for _, want := range []string{"A step takes 1.00 ms (mean of 1 step on each of 2 ranks): 25.0 % compute, 75.0 % idle device", "RANKS"} {
 		if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("report of profiles: want %q in %s", want, out)
 		}

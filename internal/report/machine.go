@@ -139,17 +139,17 @@ func causeAction(c *machine.Cause) string {
 // overloadSentence describes a host on which ranks wait for processors.
 func overloadSentence(o *machine.Overload) string {
 	where := cmp.Or(o.Host, "(unknown)")
-	wait := "wait for one for " + display.Percent(o.Most) + " of the time"
+	wait := "for one for " + display.Percent(o.Most) + " of the time"
 	if from := display.Percent(o.Least); from != display.Percent(o.Most) {
-		wait = "wait for one for " + from + " to " + display.Percent(o.Most) + " of the time"
+		wait = "for one for " + from + " to " + display.Percent(o.Most) + " of the time"
 	}
 	switch {
 	case o.Limit:
-		return fmt.Sprintf("The processor limit of the control group on host %s (%.3g processors) holds all ranks back: its ranks %s.", where, o.Cores, wait)
+		return fmt.Sprintf("The processor limit of the control group on host %s (%.3g processors) holds all ranks back: its ranks wait %s.", where, o.Cores, wait)
 	case o.Runnable > o.Cores:
-		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and its ranks %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
+		return fmt.Sprintf("Host %s is overloaded: %.0f threads want to run on %s, and its ranks wait %s.", where, o.Runnable, display.Plural(int(o.Cores+0.5), "processor"), wait)
 	}
-	return fmt.Sprintf("The ranks on host %s may use %s, and %s.", where, display.Plural(int(o.Cores+0.5), "processor"), wait)
+	return fmt.Sprintf("Each rank on host %s may use at most %s, and waits %s.", where, display.Plural(int(o.Cores+0.5), "processor"), wait)
 }
 
 // mostMachine limits the sentences about the machine in a report.

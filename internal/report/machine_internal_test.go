@@ -19,3 +19,11 @@ func TestProcessorLimit(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that may use fewer processors than their host has need not share them.
+func TestAllowedProcessors(t *testing.T) {
+	const want = "Each rank on host a may use at most 8 processors, and waits for one for 12.0 % to 30.0 % of the time."
+	if got := overloadSentence(&machine.Overload{Host: "a", Cores: 8, Least: 0.12, Most: 0.3}); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -239,7 +239,7 @@ func (m *moment) links(folder string) (out []traceLink) {
 			for i := range parts {
 				parts[i] = url.PathEscape(parts[i])
 			}
-			out = append(out, traceLink{filepath.Base(f), strings.Join(parts, "/")})
+			out = append(out, traceLink{filepath.Base(f), "./" + strings.Join(parts, "/")}) // without ./ a name with a colon is a scheme
 		}
 	}
 	return out

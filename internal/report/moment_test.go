@@ -181,7 +181,7 @@ func TestMomentOfLosses(t *testing.T) {
 func TestMomentLinks(t *testing.T) {
 	a := simjob.Attempt{Ranks: 4, Steps: 120, Slow: 2, Extra: [4]float64{14}, Start: time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)}
 	dir := t.TempDir()
-	traces := filepath.Join(dir, "50 % done", "rank #")
+	traces := filepath.Join(dir, "2026-03-01T10:00, 50 % done", "rank #")
 	if _, err := a.Write(traces); err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func (p *page) parts(at place) []part {
 		lost     = part{"lost", "what each restart cost", p.R.Profile == nil && len(p.Disruptions) > 0}
 		steps    = part{"h-steps", "steps", p.Chart["steps"]}
 		heat     = part{"h-heat", "ranks and steps", p.Chart["heat"]}
-		ranks    = part{"ranks", "ranks", len(p.Ranks) > 0 && p.R.Profile == nil}
+		ranks    = part{"ranks", "ranks", len(p.Ranks) > 1 && p.R.Profile == nil}
 		waits    = part{"waits", "who waits for whom", p.Waits != nil}
 		comm     = part{"h-comm", "communication", p.Chart["comm"]}
 		saves    = part{"h-saves", "checkpoints", len(p.R.Checkpoints) > 0}

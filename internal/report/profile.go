@@ -113,13 +113,16 @@ func (p *Profile) sentence() []string {
 		return []string{fmt.Sprintf("Whether this is a training job is unknown: %s has no step, operator or kernel of PyTorch's profiler; it may be a Chrome trace of another program.", display.Duration(p.Window/int64(len(p.Ranks))))}
 	}
 	if p.Steps == 0 {
-		what := "An operator of the host ran"
-		if p.Device {
-			what = "A device worked"
-		}
-		text := fmt.Sprintf("Whether this is a training job is unknown: the profile has no training steps. %s for %s of %s on %s", what, display.Percent(*p.Busy), display.Duration(p.Window/int64(len(p.Ranks))), ranks)
-		if len(p.Operators) > 0 {
-			text += fmt.Sprintf(", longest for “%s” (%s)", display.Elide(p.Operators[0].Name, 40), display.Duration(p.Operators[0].Time))
+		text := "Whether this is a training job is unknown: the profile has no training steps"
+		if p.Busy != nil {
+			what := "An operator of the host ran"
+			if p.Device {
+				what = "A device worked"
+			}
+			text += fmt.Sprintf(". %s for %s of %s on %s", what, display.Percent(*p.Busy), display.Duration(p.Window/int64(len(p.Ranks))), ranks)
+			if len(p.Operators) > 0 {
+				text += fmt.Sprintf(", longest for “%s” (%s)", display.Elide(p.Operators[0].Name, 40), display.Duration(p.Operators[0].Time))
+			}
 		}
 		return []string{text + "."}
 	}
@@ -129,7 +132,11 @@ func (p *Profile) sentence() []string {
 			list = append(list, display.Percent(p.share(part))+" "+part.Words(p.Device))
 		}
 	}
-	out := []string{fmt.Sprintf("A step takes %s (mean of %s on %s): %s.", display.Duration(p.Time/int64(p.Steps)), display.Plural(p.Steps, "step"), ranks, strings.Join(list, ", "))}
+	n := p.Steps
+	if each := p.Ranks[0].Steps; len(p.Ranks) > 1 && !slices.ContainsFunc(p.Ranks, func(k ProfileRank) bool { return k.Steps != each }) {
+		n, ranks = each, "each of "+ranks
+	}
+	out := []string{fmt.Sprintf("A step takes %s (mean of %s on %s): %s.", display.Duration(p.Time/int64(p.Steps)), display.Plural(n, "step"), ranks, strings.Join(list, ", "))}
 	if p.Hidden != nil {
 		out = append(out, fmt.Sprintf("%s of the communication overlaps with compute.", display.Percent(*p.Hidden)))
 	}

@@ -87,7 +87,7 @@ func TestPartsOfThePage(t *testing.T) {
 		R: &Report{Checkpoints: make([]Checkpoint, 1)}, Waits: &waitTable{}, Ranks: make([]rankRow, 1), Disruptions: make([]account.Disruption, 1),
 		Chart: map[string]bool{"steps": true, "heat": true, "comm": true},
 	}
-	empty := &page{R: &Report{}}
+	empty := &page{R: &Report{}, Ranks: make([]rankRow, 1)} // one rank has no table
 	profile := &page{R: &Report{Profile: &Profile{}}, Ranks: make([]rankRow, 1), Disruptions: make([]account.Disruption, 1)}
 	for at, want := range map[place][3]string{
 		placeTime: {"time", "time", "time"}, placeStarts: {"lost", "attempts", "time"}, placeSteps: {"h-steps", "time", "time"},
@@ -570,7 +570,7 @@ func TestWordsForTheMachine(t *testing.T) {
 			t.Errorf("ranks %v: %q, want %q", c.ranks, got, c.want)
 		}
 	}
-	for most, want := range map[float64]string{0.51: " wait for one for 51.0 % of the time.", 0.6: " wait for one for 51.0 % to 60.0 % of the time."} {
+	for most, want := range map[float64]string{0.51: " for one for 51.0 % of the time.", 0.6: " for one for 51.0 % to 60.0 % of the time."} {
 		for _, o := range []machine.Overload{{Cores: 2}, {Cores: 2, Limit: true}, {Cores: 2, Runnable: 8}} {
 			o.Host, o.Least, o.Most = "a", 0.51, most
 			if got := overloadSentence(&o); !strings.HasSuffix(got, want) {

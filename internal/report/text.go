@@ -250,12 +250,15 @@ func (s *screen) checkpoints(r *Report) {
 		saves++
 		blocking, background, longest = blocking+c.Blocking, background+c.Background, max(longest, c.Blocking)
 	}
-	if saves+loads == 0 {
-		return
-	}
-	s.head(fmt.Sprintf("CHECKPOINTS  %d saved: blocked training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
-	if loads > 0 {
-		s.line("  %d loaded in %s", loads, display.Duration(load))
+	loaded := fmt.Sprintf("%d loaded in %s", loads, display.Duration(load))
+	switch {
+	case saves > 0:
+		s.head(fmt.Sprintf("CHECKPOINTS  %d saved: blocked training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
+		if loads > 0 {
+			s.line("  %s", loaded)
+		}
+	case loads > 0:
+		s.head("CHECKPOINTS  " + loaded)
 	}
 }
 
@@ -265,7 +268,7 @@ func (s *screen) quality(r *Report) {
 	if q.Waiting > 0 {
 		waiting = fmt.Sprintf(", %d waiting for trainspan trace import", q.Waiting)
 	}
-	s.head(fmt.Sprintf("DATA  %s, %s, %d lines unreadable, %s truncated, %s dropped%s", display.Plural(q.Files, "file"), display.Plural(int(q.Spans), "span"), q.BadLines, display.Plural(q.Torn, "file"), display.Plural(int(q.Dropped), "span"), waiting))
+	s.head(fmt.Sprintf("DATA  %s, %s, %s unreadable, %s truncated, %s dropped%s", display.Plural(q.Files, "file"), display.Plural(int(q.Spans), "span"), display.Plural(q.BadLines, "line"), display.Plural(q.Torn, "file"), display.Plural(int(q.Dropped), "span"), waiting))
 	const most = 5
 	list := slices.Clone(q.Remarks)
 	for _, f := range q.Skipped {

@@ -166,7 +166,7 @@ func (f *Finding) slowRanks(who string) string {
 	return fmt.Sprintf("%s %s late in %s by %s: %s.", Capital(who), f.is(), f.steps(), e.excess(), f.byRank()) + end
 }
 
-// steps returns the affected steps in words: "every step", "9 of 79 steps", "every step from 20 to 45".
+// steps returns the affected steps in words: "every step", "9 of 79 steps", "every step from 20 to 44".
 func (f *Finding) steps() string {
 	e, when := f.Evidence, ""
 	if !e.all() {
@@ -343,7 +343,7 @@ func RankList(ranks []int) string {
 func (f *Finding) since() string {
 	since := fmt.Sprintf("from step %d", f.FromStep)
 	if f.ToStep >= 0 {
-		since += fmt.Sprintf(" to %d", f.ToStep)
+		since += fmt.Sprintf(" to %d", f.ToStep-1)
 	}
 	return since
 }
@@ -399,7 +399,7 @@ func (f *Finding) hang(who string) string {
 	waited := ""
 	e := f.Evidence
 	if e.Waited > 0 {
-		waited = fmt.Sprintf(" for %.1f s", e.Waited/1e3)
+		waited = " for " + display.Micros(1e3*e.Waited)
 	}
 	switch {
 	case e.Seen != "":
@@ -561,7 +561,7 @@ func (f *Finding) Next() string {
 			text = cmp.Or(nextOf[key+" here"], text)
 		}
 		if text = cmp.Or(text, nextOf[key]); text != "" {
-			return strings.NewReplacer("{host}", f.hostWords(), "{steps}", fmt.Sprintf("%d to %d", f.FromStep, f.ToStep)).Replace(text)
+			return strings.NewReplacer("{host}", f.hostWords(), "{steps}", fmt.Sprintf("%d to %d", f.FromStep, f.ToStep-1)).Replace(text)
 		}
 	}
 	return ""

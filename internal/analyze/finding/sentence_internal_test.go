@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestSentence(t *testing.T) {
 		{"every eighth", func(_ *Finding, e *Evidence) { e.Affected, e.Every = 10, 8 }, "delays every 8th step (10 of 80): "},
 		{"an interval", func(f *Finding, e *Evidence) {
 			f.FromStep, f.ToStep, e.Affected, e.Interval = 20, 45, 25, 25
-		}, "delays every step from 20 to 45: "},
+		}, "delays every step from 20 to 44: "},
 		{"several", func(f *Finding, _ *Evidence) { f.Ranks = []int{3, 6} }, "Ranks 3, 6 (b) are late in every step by 40.0 ms (39.0 to 41.0 ms): data."},
 		{"mixed", func(f *Finding, _ *Evidence) { f.Cause = CauseMixed }, "Rank 6 (b) is late in every step by 40.0 ms (39.0 to 41.0 ms): mixed."},
 		{"of the run", func(f *Finding, _ *Evidence) { f.InRun(20, 4, 20) }, "the run takes about 16.0 s: 4.0 s less (3.9 to 4.1 s)."},
@@ -73,6 +74,14 @@ func TestSentence(t *testing.T) {
 		if got := f.Sentence(); !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// TestLastStepOfAdvice checks that advice about an interval ends with the last affected step.
+func TestLastStepOfAdvice(t *testing.T) {
+	f := Finding{Kind: Drift, FromStep: 20, ToStep: 45, Evidence: &Evidence{Affected: 25, Interval: 25}}
+	if got, want := f.Next(), "during steps 20 to 44: "; !strings.Contains(got, want) {
+		t.Errorf("Next() = %q, want %q in it", got, want)
 	}
 }
 
@@ -125,6 +134,7 @@ func TestHangSentence(t *testing.T) {
 		want string
 	}{
 		"in a phase":        {Finding{Ranks: []int{2}, Cause: "input"}, "Rank 2 stopped in input in step 7; the other ranks wait for 5.0 s."},
+		"for long":          {Finding{Ranks: []int{2}, Evidence: &Evidence{Waited: 8 * 3600e3}}, "Rank 2 stopped in step 7; the other ranks wait for 8h 00m."},
 		"in several phases": {Finding{Ranks: []int{1, 2}, Cause: CauseMixed}, "Ranks 1, 2 stopped in step 7; the other ranks wait for 5.0 s."},
 		"between steps":     {Finding{Ranks: []int{2}, Cause: causeHost, Evidence: &Evidence{LastStep: &last}}, "Rank 2 began no step after step 6; the other ranks wait in step 7 for 5.0 s."},
 		"at its end":        {Finding{Ranks: []int{2}, Cause: CauseUneven, Evidence: &Evidence{LastStep: &last}}, "Rank 2 ended after step 6 without an error, and the other ranks wait in step 7 for 5.0 s: the ranks have different numbers of steps."},
@@ -140,7 +150,7 @@ func TestHangSentence(t *testing.T) {
 		if c.f.Evidence == nil {
 			c.f.Evidence = &Evidence{}
 		}
-		c.f.Evidence.Waited = 5000
+		c.f.Evidence.Waited = cmp.Or(c.f.Evidence.Waited, 5000)
 		if got := c.f.Sentence(); got != c.want {
 			t.Errorf("%s: Sentence() = %q, want %q", name, got, c.want)
 		}

@@ -77,7 +77,7 @@ type Cause struct {
 type Overload struct {
 	Host     string  `json:"host,omitempty"`
 	Runnable float64 `json:"runnable"` // mean number of threads
-	Cores    float64 `json:"cores"`    // of the host, or those that ranks may use
+	Cores    float64 `json:"cores"`    // of the host, or those that a rank may use
 	// Least and Most are the smallest and the largest share of the time in which a
 	// rank waited for a CPU.
 	Least float64 `json:"least_share"`
@@ -311,7 +311,7 @@ func (g *grid) overloaded() (out []Overload) {
 		case held >= leastHeld:
 			o.Limit, o.Cores = true, g.mean(i, own, plain(job.CoreLimit))
 		case o.Runnable > o.Cores:
-		case allowed > 0 && allowed < o.Cores: // all ranks have the same few CPUs
+		case allowed > 0 && allowed < o.Cores: // ranks may use only some of the CPUs, perhaps the same
 			o.Cores = allowed
 		default:
 			continue

@@ -123,9 +123,15 @@ func (s *Sampler) gpuEvidence() (out []string) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if u := s.gpus[name]; u.samples >= leastSeconds && u.use/u.samples < idleGPU {
-			out = append(out, fmt.Sprintf("GPU %s was busy for %.0f %% of the time, with up to %s of its %s of memory", name, u.use/u.samples, display.Bytes(float64(u.memory)), display.Bytes(float64(u.total))))
+		u := s.gpus[name]
+		if u.samples < leastSeconds || u.use/u.samples >= idleGPU {
+			continue
 		}
+		text := fmt.Sprintf("GPU %s was busy for %.0f %% of the time", name, u.use/u.samples)
+		if u.total > 0 {
+			text += fmt.Sprintf(", with up to %s of its %s of memory", display.Bytes(float64(u.memory)), display.Bytes(float64(u.total)))
+		}
+		out = append(out, text)
 	}
 	return out
 }

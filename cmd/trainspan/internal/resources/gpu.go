@@ -168,7 +168,7 @@ func (s *Sampler) GPUs() (out []rundir.GPU) {
 	defer s.mu.Unlock()
 	for _, index := range slices.Sorted(maps.Keys(s.gpus)) {
 		u := s.gpus[index]
-		out = append(out, rundir.GPU{Index: index, Busy: math.Round(10*u.use/u.samples) / 10, Memory: max(u.memory, 0), MemoryTotal: max(u.total, 0)})
+		out = append(out, rundir.GPU{Index: index, Busy: math.Round(10*u.use/u.samples) / 10, Memory: u.memory, MemoryTotal: u.total})
 	}
 	return out
 }
@@ -185,7 +185,7 @@ func (s *Sampler) gpu(g gpuSample, now time.Time) {
 	u.uuid = g.uuid
 	u.samples++
 	u.use += g.use
-	u.memory, u.total = max(u.memory, g.memory), g.total
+	u.memory, u.total = max(u.memory, g.memory), max(u.total, g.total)
 	args := []dftracer.Arg{dftracer.Float("utilization_percent", g.use)}
 	if g.memory >= 0 {
 		args = append(args, dftracer.Int("memory_bytes", g.memory))

@@ -150,13 +150,18 @@ func TestEvidence(t *testing.T) {
 	for range 40 {
 		sampler.gpu(gpuSample{index: "0", uuid: "GPU-bb", use: 20, memory: 10 << 30, total: 80 << 30}, now)
 	}
-	got := strings.Join(sampler.Evidence(), "\n")
+	unified, _ := parseGPU("1, GPU-cc, 30, [N/A], [N/A], 40.5") // it shares the memory of the system
+	for range 40 {
+		sampler.gpu(unified, now)
+	}
+	got := strings.Join(sampler.Evidence(), "\n") + "\n"
 	for _, want := range []string{
 		"memory reached 95 % of the limit of the control group (1.0 kB)",
 		"throttled it for 7 s",
 		"memory grows by 63 MB per minute in the second half, to 210 MB at the end",
 		"worker processes (python) read 100 MB/s, of which 50 MB/s came from storage",
 		"GPU 0 was busy for 20 % of the time, with up to 11 GB of its 86 GB",
+		"GPU 1 was busy for 30 % of the time\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

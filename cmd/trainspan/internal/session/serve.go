@@ -251,9 +251,8 @@ func (s *Session) outcome(m *launch.Exited) {
 	}
 	st := &m.Status
 	r.User, r.System, r.MaxRSS = st.User.Seconds(), st.System.Seconds(), st.MaxRSS
-	if s.oomAt >= 0 && kills > s.oomAt {
-		r.OOMKills = kills - s.oomAt
-	}
+	s.kills.note(kills, m.At)
+	r.OOMKills = s.kills.last - s.kills.first
 	if st.Signal != 0 {
 		r.EndedBy, r.Signal, r.CoreDumped = rundir.BySignal, unix.SignalName(st.Signal), st.Core
 	} else {
@@ -266,9 +265,32 @@ func (s *Session) outcome(m *launch.Exited) {
 	if s.set.Missing != "" && st.ExitCode() == 2 { // Python's own status for it
 		r.Error = "can't open file '" + s.set.Missing + "': No such file or directory"
 	}
-	if r.OOMKills > 0 && (st.Signal != 0 || st.Code != 0) {
+	if s.kills.explain(m.At) && (st.Signal != 0 || st.Code != 0) {
 		r.EndedBy = rundir.ByMemory
 	}
+}
+
+// oomKills counts the processes that were killed for lack of memory in the
+// control group. The group may contain other jobs, such as a login session.
+type oomKills struct {
+	first, last int64 // before the command, and now; negative if unknown
+	at          time.Time
+}
+
+// killedWithin is the longest time between a kill and the end of the command
+// that it explains. Other ranks wait for a killed one until a timeout: 10
+// minutes with NCCL.
+const killedWithin = 15 * time.Minute
+
+func (k *oomKills) note(n int64, now time.Time) {
+	if k.first >= 0 && n > k.last {
+		k.last, k.at = n, now
+	}
+}
+
+// explain reports whether a kill may have ended a command at a time.
+func (k *oomKills) explain(at time.Time) bool {
+	return k.last > k.first && at.Sub(k.at) <= killedWithin
 }
 
 // maxElastic is the maximum number of bytes that are read from an error file.

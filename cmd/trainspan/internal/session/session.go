@@ -23,7 +23,7 @@ type Session struct {
 	metrics  *jobMetrics
 	hangs    *hangs
 	cgroup   *resources.Cgroup
-	oomAt    int64 // kills before the command
+	kills    oomKills
 	beating  sync.WaitGroup
 	stopBeat chan struct{}
 	runID    string // id in trainspan runs; empty if the user named the folder of the files
@@ -66,7 +66,8 @@ func (s *Session) started(m *launch.Started) {
 	s.run.CommandPID, s.run.Started, s.run.Seen = m.PID, m.At, m.At
 	s.mu.Unlock()
 	s.cgroup = resources.FindCgroup("/proc", "/sys", m.PID)
-	s.oomAt = s.cgroup.OOMKills()
+	s.kills = oomKills{first: s.cgroup.OOMKills()}
+	s.kills.last = s.kills.first
 	if !s.set.NoUsage {
 		s.try("the sampling of resources", func() error { s.usage = startUsage(s.start, m.PID, s.cgroup); return nil })
 	}
@@ -85,7 +86,9 @@ func (s *Session) started(m *launch.Started) {
 			case <-s.stopBeat:
 				return
 			case now := <-ticker.C:
+				kills := s.cgroup.OOMKills()
 				s.mu.Lock()
+				s.kills.note(kills, now)
 				s.run.Seen = now
 				more := len(s.run.Problems) > printed
 				printed = len(s.run.Problems)
