@@ -61,7 +61,7 @@ func TestReportOfProfiles(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if status, out, _ := cli(t, "report", "--full", filepath.Join(dir, "in")); status != 0 || !strings.Contains(out, "on 2 ranks): 25.0 % compute") {
+	if status, out, _ := cli(t, "report", "--full", filepath.Join(dir, "in")); status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "of 2 ranks): 25.0 % compute") {
 		t.Errorf("report beside a trace without training: status %d, want 0 and 25.0 %% compute on 2 ranks: %s", status, out)
 	}
 	if status, out, said := cli(t, "report", filepath.Join(in, "second.json")); status != 0 || !strings.Contains(out, "on 1 rank): 25.0 % compute") || said != "" {
