@@ -145,12 +145,12 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 func where(frames []any) string {
 	for _, f := range frames {
 		of := dict(f)
-		file := text(of["filename"])
+		file, _ := of["filename"].(string)
 		if file == "" || strings.Contains(file, "/torch/") || ours(file) {
 			continue
 		}
 		line, _ := of["line"].(int64)
-		return fmt.Sprintf("%s:%d in %s", base(file), line, text(of["name"]))
+		return fmt.Sprintf("%s:%d in %s", text(base(file)), line, text(of["name"]))
 	}
 	return ""
 }

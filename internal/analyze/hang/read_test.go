@@ -57,7 +57,7 @@ func TestRealDumps(t *testing.T) {
 }
 
 // TestLargeGroup checks that all members of a group are read: the rank that is missing is a late
-// one, and no number is cut.
+// one, and no number is cut. The name of a file below a long path is not cut either.
 func TestLargeGroup(t *testing.T) {
 	text := func(s string) string { return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s }
 	dir := t.TempDir()
@@ -74,7 +74,8 @@ func TestLargeGroup(t *testing.T) {
 		}
 		return f.Dump
 	}
-	waits := "}(" + text("process_group") + "](" + text("0") + text("tp") + "e" + text("collective_seq_id") + "K\x01" + text("profiling_name") + text("nccl:all_reduce") + "u"
+	waits := "}(" + text("process_group") + "](" + text("0") + text("tp") + "e" + text("collective_seq_id") + "K\x01" + text("profiling_name") + text("nccl:all_reduce") +
+		text("frames") + "](}(" + text("filename") + text("/"+strings.Repeat("deep/", 50)+"train.py") + text("line") + "K\x07" + text("name") + text("main") + "ue" + "u"
 	var all, strided []int
 	for i := range 64 {
 		all, strided = append(all, i), append(strided, 5+8*i)
@@ -87,8 +88,8 @@ func TestLargeGroup(t *testing.T) {
 		}
 		dumps = append(dumps, read(rank, entry, all))
 	}
-	if m := hang.Meet(dumps); m == nil || !slices.Equal(m.Ranks, []int{60}) {
-		t.Errorf("Meet() = %+v, want rank 60, which did not enter the collective", m)
+	if m := hang.Meet(dumps); m == nil || !slices.Equal(m.Ranks, []int{60}) || !strings.Contains(m.Text, "(train.py:7 in main)") {
+		t.Errorf("Meet() = %+v, want rank 60, which did not enter the collective at train.py:7", m)
 	}
 	dumps = []*hang.Dump{read(34, "", nil)}
 	for _, rank := range strided {
