@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -120,6 +121,7 @@ func HTML(w io.Writer, r *Report, folder string) error {
 	t := template.New("page.html.tmpl").Funcs(template.FuncMap{
 		"duration": display.Duration,
 		"count":    display.Count[int],
+		"plural":   func(n any, word string) string { return display.Plural(reflect.ValueOf(n).Int(), word) },
 		"ms":       display.Milliseconds,
 		"milli":    func(ns int64) string { return display.Milliseconds(float64(ns) / 1e6) },
 		"bytes":    size,

@@ -144,6 +144,9 @@ func TestFactsOnPage(t *testing.T) {
 	r.Quality.Missing, r.Limits = []string{"the file of rank 7 is missing"}, &report.Limits{MFU: 0.4, Devices: 2}
 	r.Evidence = []string{"rank 0 was killed", "memory grew"}
 	text, lines := page(t, r), strings.Join(strings.Fields(strings.Join(r.First(80), " ")), " ")
+	if !strings.Contains(text, "2 files, ") || strings.Contains(text, "0 spans, ") {
+		t.Error("the page does not have the numbers of files and spans")
+	}
 	if strings.Contains(text, "--full") || strings.Count(text, "memory grew") != 1 {
 		t.Error("the page has --full, or evidence twice")
 	}
