@@ -237,6 +237,8 @@ func TestTorchLoops(t *testing.T) {
 		"one_batch":                 {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
 		"evaluate_with_gradients":   {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
 		"teacher":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"target":                    {5, 0, 0, 0, 10, 5, 5, 5, 0, 0},
+		"reference":                 {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
 		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
@@ -332,6 +334,13 @@ func TestTorchLoops(t *testing.T) {
 			}
 			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" || lost > 1 { // it ends between two steps of the first one
 				t.Errorf("%d backwards are in no iteration, want none (two_optimizers: at most 1)", lost)
+			}
+			if f[0] == "target" || f[0] == "reference" {
+				for _, s := range tr.named("compute/forward") {
+					if !s.below(iteration) {
+						t.Errorf("forward at step %s is in no iteration", s.args["step"])
+					}
+				}
 			}
 			if strings.HasPrefix(f[0], "same_") {
 				for _, s := range tr.named("compute/forward") {

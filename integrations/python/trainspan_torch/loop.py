@@ -395,7 +395,7 @@ class Loop:
                 self.root, self.model = weakref.ref(module), id(module)
             return
         self.uses()
-        if self.is_open and not self.by_batch and not trained:
+        if self.is_open and not self.by_batch and not self.work & (TRAINED | FORWARD):
             self.is_open, self.work = False, 0
             self.drop("iteration")
         if not self.is_open:

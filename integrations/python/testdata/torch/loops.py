@@ -121,6 +121,36 @@ def teacher():
         optimizer.step()
 
 
+def target():
+    """Asks another network for its goal after its own forward, without a loader."""
+    other = network()
+    for _ in range(5):
+        optimizer.zero_grad()
+        y = model(random_batch()[0])
+        with torch.no_grad():
+            goal = other(random_batch()[0])
+        F.mse_loss(y, goal).backward()
+        optimizer.step()
+
+
+def reference():
+    """The same with a loader whose batches come one ahead, as with accelerate. The last one of
+    each pass comes before the pass ends, and is used after it."""
+    other = network().eval()
+    for _ in range(2):
+        batches = iter(loader)
+        current = next(batches)
+        while current is not None:
+            ahead = next(batches, None)
+            y = model(current[0])
+            with torch.no_grad():
+                goal = other(current[0])
+            optimizer.zero_grad()
+            F.mse_loss(y, goal).backward()
+            optimizer.step()
+            current = ahead
+
+
 def closure():
     for x, y in loader:
 
