@@ -159,13 +159,14 @@ def starter(phase, name, cat):
 def wrap(fn, before, after, here):
     """Wraps fn between two calls: before(args, kwargs) returns a token, or None if there is
     nothing to end, and after receives the token."""
+    in_phase = here is PHASE  # on the fast path only the loop's work has the phase
 
     def call(*args, **kwargs):
         if _compiling():
             return fn(*args, **kwargs)
         try:
             inside = here.inside
-            if inside.busy:
+            if inside.busy or in_phase and _loop.inside(INSIDE):
                 return fn(*args, **kwargs)
             token = result = None
             lines = _loop.lines  # another thread may set it to None

@@ -4,6 +4,7 @@ of each. Each batch has 8 of 32 samples."""
 import itertools
 import multiprocessing
 import sys
+import tempfile
 import threading
 
 import torch
@@ -149,6 +150,27 @@ def reference():
             F.mse_loss(y, goal).backward()
             optimizer.step()
             current = ahead
+
+
+class Files(torch.utils.data.Dataset):
+    """Samples that are dicts in files."""
+
+    def __init__(self, folder):
+        self.paths = ["%s/%d.pt" % (folder, i) for i in range(48)]
+        for i, path in enumerate(self.paths):
+            torch.save({"x": data[i % 32][0], "y": data[i % 32][1]}, path)
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, i):
+        return torch.load(self.paths[i])
+
+
+def files():
+    with tempfile.TemporaryDirectory() as folder:
+        for batch in DataLoader(Files(folder), batch_size=4):
+            train(batch["x"], batch["y"])
 
 
 def closure():
