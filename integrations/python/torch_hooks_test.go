@@ -347,6 +347,21 @@ func TestTorchDevices(t *testing.T) {
 	}
 }
 
+// TestTorchBeside checks that a forward on another thread has no device time:
+// it would count in the step of the training.
+func TestTorchBeside(t *testing.T) {
+	j := newTorchJob(t, "standins.py", "threads")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q, want \"fine\"", out)
+	}
+	tr := only(t, j.traces(t), "ai_root/ai_root")
+	for _, name := range []string{"compute/forward", "device/forward", "device/backward", "device/step"} {
+		if got := tr.count[name]; got != 20 {
+			t.Errorf("%d of %s, want 20", got, name)
+		}
+	}
+}
+
 // TestTorchThreads checks that the import of PyTorch is part of the start, and
 // that the training is recorded, if they are not in the main thread.
 func TestTorchThreads(t *testing.T) {

@@ -251,6 +251,7 @@ def _phase(phase, part, here, inside, enter, fast, inner=None, ended=None, after
 
     def watch(impl):
         called, plain, put = inner(impl) if inner else impl, impl, bool
+        beside = called  # on other threads than that of the training: device times are those of its steps
 
         def mark():
             nonlocal called, plain
@@ -280,7 +281,7 @@ def _phase(phase, part, here, inside, enter, fast, inner=None, ended=None, after
                     if get_ident() == loop.thread:
                         bit = inside
                         loop.work |= bit
-                    value = called(*args, **kwargs)
+                    value = (called if bit else beside)(*args, **kwargs)
                 finally:
                     outer.busy = 0
                     if bit:  # only on the training thread

@@ -4,6 +4,7 @@ import collections
 import gc
 import os
 import sys
+import threading
 import time
 import types
 import warnings
@@ -192,6 +193,21 @@ if sys.argv[1:] == ["devices"]:
 used = device.Device(device.of(build("xpu")), hooks._loop)
 hooks.follow_device(used)
 net = Net(2, 2)
+
+if sys.argv[1:] == ["threads"]:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = net(torch.zeros(1, 2)).sum()
+        actor = threading.Thread(target=net, args=(torch.zeros(1, 2),))
+        actor.start()
+        actor.join()
+        loss.backward()
+        optimizer.step()
+    time.sleep(0.1)
+    used.collect()
+    sys.stdout.write("fine")
+    sys.exit()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
 
