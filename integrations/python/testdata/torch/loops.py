@@ -173,6 +173,20 @@ def files():
             train(batch["x"], batch["y"])
 
 
+def load_beside():
+    """Loads a file on another thread in the middle of each batch of an evaluation."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save({"x": 1}, folder + "/x.pt")
+        for x, y in loader:
+            train(x, y)
+        model.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                y = model(x)
+                there(torch.load, folder + "/x.pt")
+                model(x)
+
+
 def closure():
     for x, y in loader:
 
