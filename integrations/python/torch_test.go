@@ -241,6 +241,9 @@ func TestTorchLoops(t *testing.T) {
 		"reference":                 {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
 		"files":                     {12, 1, 0, 0, 24, 12, 12, 12, 13, 1},
 		"load_beside":               {4, 1, 1, 2, 12, 4, 4, 4, 8, 2},
+		"eval_mode":                 {5, 0, 0, 1, 10, 5, 5, 5, 0, 0}, // until its first backward, a forward evaluates
+		"eval_mode_ahead":           {8, 2, 0, 1, 8, 8, 8, 8, 10, 2},
+		"judged":                    {10, 0, 0, 8, 28, 10, 10, 10, 0, 0},
 		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},

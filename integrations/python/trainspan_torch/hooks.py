@@ -454,7 +454,7 @@ def _autograd(module):
             loop.until = _ring.now()
 
     fast = _fast(FORWARD, TRAINED | FORWARD | IN_BACKWARD, TRAINED | FORWARD)
-    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), fast, follow, ended)
+    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.differentiates(), fast, follow, ended)
     gradients.whole = watch.whole
 
     # Torch 2 computes all gradients in one function, 1.13 in two.

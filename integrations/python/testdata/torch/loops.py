@@ -187,6 +187,37 @@ def load_beside():
                 model(x)
 
 
+def eval_mode():
+    """Trains a model that is in evaluation mode, without a loader."""
+    model.eval()
+    for _ in range(5):
+        train(*random_batch())
+
+
+def eval_mode_ahead():
+    """The same with batches that come one ahead."""
+    model.eval()
+    for _ in range(2):
+        batches = iter(loader)
+        current = next(batches)
+        while current is not None:
+            ahead = next(batches, None)
+            optimizer.zero_grad()
+            F.cross_entropy(model(current[0]), current[1]).backward()
+            optimizer.step()
+            current = ahead
+
+
+def judged():
+    """Evaluates with another model and with gradients, without a loader."""
+    judge = network().eval()
+    for i in range(10):
+        train(*random_batch())
+        if i % 3 == 0:
+            for _ in range(2):
+                judge(random_batch()[0])
+
+
 def closure():
     for x, y in loader:
 
