@@ -48,6 +48,14 @@ func TestTorchDynamo(t *testing.T) {
 	}
 }
 
+// TestTorchDynamoGraph checks that threads may run a graph at the same time, and
+// that the graph keeps no tensor.
+func TestTorchDynamoGraph(t *testing.T) {
+	if out := newTorchJob(t, "traced.py", "graph").run(t); out != "fine" {
+		t.Errorf("it printed %q, want \"fine\"", out)
+	}
+}
+
 // TestTorchGuides checks that the PyTorch programs of DFTracer's documents run
 // with only the import changed, and that their spans are recorded.
 func TestTorchGuides(t *testing.T) {

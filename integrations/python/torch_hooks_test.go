@@ -324,6 +324,44 @@ func TestTorchStandIns(t *testing.T) {
 	}
 }
 
+// TestTorchDevices checks that a program that uses only the second device has
+// device times of that one, and no event on the current device, which would
+// create a context there.
+func TestTorchDevices(t *testing.T) {
+	j := newTorchJob(t, "standins.py", "devices")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q, want \"fine\"", out)
+	}
+	steps := make(map[string]int)
+	for _, s := range only(t, j.traces(t), "ai_root/ai_root").named("device/forward") {
+		steps[s.args["step"]]++
+	}
+	for step := range 30 {
+		want := 1
+		if step >= 10 && step < 20 { // of a model without a parameter on a device
+			want = 0
+		}
+		if got := steps[strconv.Itoa(step)]; got != want {
+			t.Errorf("step %d has %d forwards on the device, want %d", step, got, want)
+		}
+	}
+}
+
+// TestTorchBeside checks that a forward on another thread has no device time:
+// it would count in the step of the training.
+func TestTorchBeside(t *testing.T) {
+	j := newTorchJob(t, "standins.py", "threads")
+	if out := j.run(t); out != "fine" {
+		t.Fatalf("it printed %q, want \"fine\"", out)
+	}
+	tr := only(t, j.traces(t), "ai_root/ai_root")
+	for _, name := range []string{"compute/forward", "device/forward", "device/backward", "device/step"} {
+		if got := tr.count[name]; got != 20 {
+			t.Errorf("%d of %s, want 20", got, name)
+		}
+	}
+}
+
 // TestTorchThreads checks that the import of PyTorch is part of the start, and
 // that the training is recorded, if they are not in the main thread.
 func TestTorchThreads(t *testing.T) {

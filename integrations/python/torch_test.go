@@ -237,6 +237,13 @@ func TestTorchLoops(t *testing.T) {
 		"one_batch":                 {6, 0, 0, 0, 12, 6, 6, 6, 1, 1},
 		"evaluate_with_gradients":   {8, 2, 3, 6, 28, 8, 8, 8, 19, 5},
 		"teacher":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
+		"target":                    {5, 0, 0, 0, 10, 5, 5, 5, 0, 0},
+		"reference":                 {8, 2, 0, 0, 16, 8, 8, 8, 10, 2},
+		"files":                     {12, 1, 0, 0, 24, 12, 12, 12, 13, 1},
+		"load_beside":               {4, 1, 1, 2, 12, 4, 4, 4, 8, 2},
+		"eval_mode":                 {5, 0, 0, 1, 10, 5, 5, 5, 0, 0}, // until its first backward, a forward evaluates
+		"eval_mode_ahead":           {8, 2, 0, 1, 8, 8, 8, 8, 10, 2},
+		"judged":                    {10, 0, 0, 8, 28, 10, 10, 10, 0, 0},
 		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},
@@ -294,6 +301,9 @@ func TestTorchLoops(t *testing.T) {
 			if got, want := tr.count["rollout/rollout"], map[string]int{"acts": 6}[f[0]]; got != want {
 				t.Errorf("%d of rollout/rollout, want %d", got, want)
 			}
+			if got, want := tr.count["checkpoint/restart"], map[string]int{"load_beside": 2}[f[0]]; got != want {
+				t.Errorf("%d of checkpoint/restart, want %d", got, want)
+			}
 			if got, want := tr.count["startup/rendezvous"], map[string]int{"no_peers": 1}[f[0]]; got != want {
 				t.Errorf("%d of startup/rendezvous, want %d", got, want)
 			}
@@ -333,6 +343,13 @@ func TestTorchLoops(t *testing.T) {
 			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" || lost > 1 { // it ends between two steps of the first one
 				t.Errorf("%d backwards are in no iteration, want none (two_optimizers: at most 1)", lost)
 			}
+			if f[0] == "target" || f[0] == "reference" {
+				for _, s := range tr.named("compute/forward") {
+					if !s.below(iteration) {
+						t.Errorf("forward at step %s is in no iteration", s.args["step"])
+					}
+				}
+			}
 			if strings.HasPrefix(f[0], "same_") {
 				for _, s := range tr.named("compute/forward") {
 					if s.below(iteration) == s.below(evaluate) {
@@ -341,7 +358,7 @@ func TestTorchLoops(t *testing.T) {
 				}
 			}
 			for _, s := range tr.spans {
-				if s.name != "ai_root/ai_root" && !s.below("ai_root/ai_root") || s.below("startup/rendezvous") {
+				if s.name != "ai_root/ai_root" && s.name != "checkpoint/restart" && !s.below("ai_root/ai_root") || s.below("startup/rendezvous") {
 					t.Errorf("%s is not below ai_root/ai_root, or below startup/rendezvous", s.name)
 				}
 			}

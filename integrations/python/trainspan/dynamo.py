@@ -5,6 +5,8 @@ those of DFTracer: function.OPERATOR.OVERLOAD, method.NAME, PATH.TYPE_PATH.
 PyTorch is imported when something is compiled, not before.
 """
 
+import copy
+
 from . import _ring, unframed
 from .dftracer import DFTRACER_ENABLE, DFTracerAI
 
@@ -69,7 +71,10 @@ class Dynamo(DFTracerAI):
                     unframed(e)
                     raise
 
-        return Traced(graph).run
+        traced = Traced(graph)
+        # Each run has its own interpreter, which holds the tensors of the run: threads may run at
+        # the same time, and no tensor outlives its run.
+        return lambda *args: copy.copy(traced).run(*args)
 
     def _backend(self, autograd):
         if not autograd:

@@ -12,6 +12,9 @@ converts the device's times to the host's clock. Events are read in the order of
 recording, of all phases together, and each stream has a separate lane, so that the spans of a
 lane nest or follow each other.
 
+All events are those of one device: that of the trained module. PyTorch creates a context, of
+hundreds of megabytes, on each device of an event, also if the program does not use that device.
+
 No event is ever destroyed: in a forked process, which cannot use the device, that would end
 the process, and after an error of the device PyTorch would print a warning for each.
 """
@@ -67,35 +70,39 @@ def of(torch):
 
 
 def _current(cuda):
-    """Returns a function for the current stream of CUDA, None for other devices.
+    """Returns three functions of CUDA, None for other devices: for the current stream of a
+    device, for the index of the current device, and for whether a device has a context.
     torch.cuda.current_stream makes an object in each call, and takes three times as long as
     recording an event."""
     torch = sys.modules.get("torch")
     base = getattr(torch, "_C", None)
     stream, device, known = getattr(base, "_cuda_getCurrentStream", None), getattr(base, "_cuda_getDevice", None), {}
     if cuda is not getattr(torch, "cuda", None) or stream is None or device is None:
-        return None
+        return None, None, None
 
-    def current():
-        key = stream(device())
+    def current(index):
+        key = stream(index)
         found = known.get(key)
         if found is None:
-            found = known[key] = cuda.current_stream()
+            found = known[key] = cuda.current_stream(index)
         return found
 
-    return current
+    return current, device, getattr(base, "_cuda_hasPrimaryContext", lambda index: True)
 
 
 class Device:
     """The marks of one process."""
 
     def __init__(self, cuda, loop):
-        self.cuda, self.current, self.loop = cuda, _current(cuda), loop
+        self.cuda, self.loop = cuda, loop
+        self.current, self.current_index, self.has_context = _current(cuda)
         self.kind = getattr(cuda, "kind", "cuda")
         self.names = {}
         self.told = False  # whether the metadata says that the host only launches
         self.captures = set()  # graphs during capture: then no thread may query an event
-        self.events = []  # all of this process, and those of processes that forked it
+        self.model, self.of_model = 0, None  # the id of the trained module, and the index of its device
+        self.index = None  # that of the events; always None for other devices than CUDA
+        self.events = {None: []}  # by index: all of this process, and those of processes that forked it
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.events))  # so that the end of the interpreter keeps them too
         self.reset()
 
@@ -105,7 +112,7 @@ class Device:
         self.free = []
 
     def reset(self):
-        self.free, self.marks, self.spans = list(self.events), deque(), deque()
+        self.free, self.marks, self.spans = list(self.events[self.index]), deque(), deque()
         self.newest, self.goals, self.due = {}, [], 0  # the newest mark of each stream; those until which the first marks are read together
         self.partial = set()  # steps that lack an event
         self.used = False   # the device is initialized
@@ -128,6 +135,29 @@ class Device:
         self.used = self.used or self.cuda.is_initialized()
         return not self.used or self.captures or self.cuda.is_current_stream_capturing()
 
+    def chosen(self):
+        """Returns the current stream of the device of the trained module, or else of the current
+        device; None if that has no context, which an event would create."""
+        loop = self.loop
+        if self.model != loop.model:
+            root = loop.root()
+            if id(root) == loop.model:
+                self.model = loop.model
+                self.of_model = next((p.device.index for p in root.parameters() if p.device.type == self.kind), None)
+        index = self.of_model
+        if index is None:
+            index = self.current_index()
+            if not self.has_context(index):
+                return None
+        if index != self.index:
+            before, self.index = self.index, index
+            self.events.setdefault(index, [])
+            self.reset()
+            self.used = True
+            if before is not None:
+                self.partial.add(loop.step)
+        return self.current(index)
+
     def mark(self, stream=0):
         with self.lock:
             if self.idle():
@@ -137,18 +167,22 @@ class Device:
             if not self.told:
                 self.told = True
                 _ring.meta("launches", self.kind)
-            if self.free:
-                event = self.free.pop()
-            else:
-                event = self.cuda.Event(enable_timing=True)
-                self.events.append(event)
-            if self.current is None:
+            current = None
+            if self.current is not None:
+                current = self.chosen()
+                if current is None:
+                    return self.partial.add(self.loop.step)
+            if not self.free:
+                self.free.append(self.cuda.Event(enable_timing=True))
+                self.events[self.index].append(self.free[-1])
+            event = self.free[-1]
+            if current is None:
                 event.record()
                 mark = _Mark(event, stream, _ring.now())
             else:
-                current = self.current()
                 event.record(current)
                 mark = self.newest[id(current)] = _Mark(event, stream, _ring.now())
+            self.free.pop()  # an event whose recording fails is used again
             self.marks.append(mark)
             return mark
 
@@ -157,13 +191,15 @@ class Device:
         """Returns the first of two marks and its step, or None if nothing runs on a device.
         Callers check skip."""
         before = _ring.clock()
-        if len(self.marks) >= PENDING:
-            self.read()
-        if len(self.marks) < PENDING:
-            mark = self.mark(stream)
-        else:
-            mark = self.partial.add(self.loop.step)
-        self.spent += _ring.clock() - before
+        try:
+            if len(self.marks) >= PENDING:
+                self.read()
+            if len(self.marks) < PENDING:
+                mark = self.mark(stream)
+            else:
+                mark = self.partial.add(self.loop.step)
+        finally:
+            self.spent += _ring.clock() - before
         return mark and (name, self.loop.step, mark)
 
     @quiet
@@ -171,40 +207,52 @@ class Device:
         """Returns the same for a collective, which the stream of the training or another one
         waits for."""
         if self.cuda.is_initialized():
-            return self.begin(name, (self.current or self.cuda.current_stream)().stream_id)
+            current = self.cuda.current_stream() if self.current is None else self.chosen()
+            return current and self.begin(name, current.stream_id)
 
     @quiet
     def end(self, mark, args=None):
         """Adds the second mark."""
         before = _ring.clock()
-        second = self.mark(mark[2].stream)
-        if second is not None:
-            self.spans.append(mark + (second, args))
-        self.spent += _ring.clock() - before
+        try:
+            second = self.mark(mark[2].stream)
+            if second is not None:
+                self.spans.append(mark + (second, args))
+        finally:
+            self.spent += _ring.clock() - before
 
     def read(self):
         """Sets the times of marks whose events have happened. Of the marks of a stream only the
-        newest is queried, which happens last."""
+        newest is queried, which happens last. A query may create a context on the current
+        device."""
         with self.lock:
-            marks, goals = self.marks, self.goals
             if self.idle():
                 return
-            while goals or marks and self.newest:
-                if not goals:
-                    goals.extend(self.newest.values())
-                    self.newest, self.due = {}, len(marks)
-                while goals and goals[-1].event.query():
-                    goals.pop()
-                if goals:
-                    break
-                for _ in range(self.due):
-                    self.time(marks.popleft())
-            if self.current is None or not self.loop.rarely:
-                while marks and marks[0].event.query():
-                    self.time(marks.popleft())
-                    self.due -= 1
-                if self.due <= 0:
-                    goals.clear()
+            if self.index is None or self.index == self.current_index():
+                self.query()
+            else:
+                with self.cuda.device(self.index):
+                    self.query()
+
+    def query(self):
+        """Queries the events for read."""
+        marks, goals = self.marks, self.goals
+        while goals or marks and self.newest:
+            if not goals:
+                goals.extend(self.newest.values())
+                self.newest, self.due = {}, len(marks)
+            while goals and goals[-1].event.query():
+                goals.pop()
+            if goals:
+                break
+            for _ in range(self.due):
+                self.time(marks.popleft())
+        if self.current is None or not self.loop.rarely:
+            while marks and marks[0].event.query():
+                self.time(marks.popleft())
+                self.due -= 1
+            if self.due <= 0:
+                goals.clear()
 
     def choose(self, now):
         """Chooses after a block with events when they are read, and which block is the next one:

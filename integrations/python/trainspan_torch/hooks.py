@@ -159,13 +159,14 @@ def starter(phase, name, cat):
 def wrap(fn, before, after, here):
     """Wraps fn between two calls: before(args, kwargs) returns a token, or None if there is
     nothing to end, and after receives the token."""
+    in_phase = here is PHASE  # on the fast path only the loop's work has the phase
 
     def call(*args, **kwargs):
         if _compiling():
             return fn(*args, **kwargs)
         try:
             inside = here.inside
-            if inside.busy:
+            if inside.busy or in_phase and _loop.inside(INSIDE):
                 return fn(*args, **kwargs)
             token = result = None
             lines = _loop.lines  # another thread may set it to None
@@ -250,6 +251,7 @@ def _phase(phase, part, here, inside, enter, fast, inner=None, ended=None, after
 
     def watch(impl):
         called, plain, put = inner(impl) if inner else impl, impl, bool
+        beside = called  # on other threads than that of the training: device times are those of its steps
 
         def mark():
             nonlocal called, plain
@@ -279,7 +281,7 @@ def _phase(phase, part, here, inside, enter, fast, inner=None, ended=None, after
                     if get_ident() == loop.thread:
                         bit = inside
                         loop.work |= bit
-                    value = called(*args, **kwargs)
+                    value = (called if bit else beside)(*args, **kwargs)
                 finally:
                     outer.busy = 0
                     if bit:  # only on the training thread
@@ -452,7 +454,7 @@ def _autograd(module):
             loop.until = _ring.now()
 
     fast = _fast(FORWARD, TRAINED | FORWARD | IN_BACKWARD, TRAINED | FORWARD)
-    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.trains(), fast, follow, ended)
+    watch = _phase("backward", 3, PHASE, IN_BACKWARD, lambda _: loop.here(True) and loop.differentiates(), fast, follow, ended)
     gradients.whole = watch.whole
 
     # Torch 2 computes all gradients in one function, 1.13 in two.

@@ -111,6 +111,8 @@ class Loop:
         self.used = ()          # those of the previous iteration
         self.root = _nobody     # a reference to the module that trains
         self.model = 0          # and its id
+        self.suspect, self.suspected = _nobody, 0  # the module of the last forward in evaluation mode with gradients, and its step
+        self.modeless = set()   # ids of modules that are trained in that mode
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
         self.source = None      # the iterator of the last batch
@@ -326,6 +328,13 @@ class Loop:
     def slow(self):
         self.quick = 0
 
+    def differentiates(self):
+        """Called for a backward. It has a forward, in any mode."""
+        suspect, self.suspect = self.suspect(), _nobody
+        if suspect is not None and not suspect.training and self.suspected == self.step and len(self.modeless) < 64:
+            self.modeless.add(id(suspect))
+        return self.trains(TRAINED if self.by_batch and self.is_open else TRAINED | FORWARD)
+
     def trains(self, did=TRAINED):
         """Called for an operation of training only, or a forward in training mode."""
         if not self.is_open:
@@ -336,7 +345,7 @@ class Loop:
             for key in ("iteration", "epoch", "loop"):
                 if self.tokens[key] is not None:
                     self.left(key)
-        if did == TRAINED and not self.work & TRAINED:
+        if did != FORWARD and not self.work & TRAINED:
             root = self.root()
             if root is not None and not root.training:
                 self.root = _nobody  # a teacher, not the trained model
@@ -387,6 +396,8 @@ class Loop:
         if self.grad() and module.training:
             if self.tokens["evaluation"] is not None and (not self.evaluated or self.is_open and self.by_batch and not self.work & EVALUATED):
                 self.mistaken()
+            if self.suspect() is not None and next(module.parameters(), None) is not None:
+                self.suspect = _nobody  # that was an evaluation
             if not self.work & EVALUATED:
                 if not self.work & FORWARD and self.root() is not module:
                     self.root, self.model = weakref.ref(module), id(module)
@@ -394,8 +405,13 @@ class Loop:
             elif self.root() is None:  # it has generated before
                 self.root, self.model = weakref.ref(module), id(module)
             return
+        if self.grad() and not (self.is_open and self.by_batch):
+            if id(module) in self.modeless and self.tokens["evaluation"] is None:
+                self.trains(FORWARD)
+                return
+            self.suspect, self.suspected = weakref.ref(module), self.step
         self.uses()
-        if self.is_open and not self.by_batch and not trained:
+        if self.is_open and not self.by_batch and not self.work & (TRAINED | FORWARD):
             self.is_open, self.work = False, 0
             self.drop("iteration")
         if not self.is_open:

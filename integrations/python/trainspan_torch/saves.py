@@ -42,8 +42,10 @@ def _watch(owner, name, event, *targets, loads=False):
         path, token = path_of(args, kwargs), None
         if path is None:
             return None
-        if loop.here() or loads and not loop.helper:
+        if loop.here():
             loop.saves()
+            token = start()
+        elif loads and not loop.helper:
             token = start()
         elif not loads:
             token = start_beside()

@@ -4,6 +4,7 @@ of each. Each batch has 8 of 32 samples."""
 import itertools
 import multiprocessing
 import sys
+import tempfile
 import threading
 
 import torch
@@ -119,6 +120,102 @@ def teacher():
         optimizer.zero_grad()
         F.mse_loss(model(x), goal).backward()
         optimizer.step()
+
+
+def target():
+    """Asks another network for its goal after its own forward, without a loader."""
+    other = network()
+    for _ in range(5):
+        optimizer.zero_grad()
+        y = model(random_batch()[0])
+        with torch.no_grad():
+            goal = other(random_batch()[0])
+        F.mse_loss(y, goal).backward()
+        optimizer.step()
+
+
+def reference():
+    """The same with a loader whose batches come one ahead, as with accelerate. The last one of
+    each pass comes before the pass ends, and is used after it."""
+    other = network().eval()
+    for _ in range(2):
+        batches = iter(loader)
+        current = next(batches)
+        while current is not None:
+            ahead = next(batches, None)
+            y = model(current[0])
+            with torch.no_grad():
+                goal = other(current[0])
+            optimizer.zero_grad()
+            F.mse_loss(y, goal).backward()
+            optimizer.step()
+            current = ahead
+
+
+class Files(torch.utils.data.Dataset):
+    """Samples that are dicts in files."""
+
+    def __init__(self, folder):
+        self.paths = ["%s/%d.pt" % (folder, i) for i in range(48)]
+        for i, path in enumerate(self.paths):
+            torch.save({"x": data[i % 32][0], "y": data[i % 32][1]}, path)
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, i):
+        return torch.load(self.paths[i])
+
+
+def files():
+    with tempfile.TemporaryDirectory() as folder:
+        for batch in DataLoader(Files(folder), batch_size=4):
+            train(batch["x"], batch["y"])
+
+
+def load_beside():
+    """Loads a file on another thread in the middle of each batch of an evaluation."""
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save({"x": 1}, folder + "/x.pt")
+        for x, y in loader:
+            train(x, y)
+        model.eval()
+        with torch.no_grad():
+            for x, y in held_out:
+                y = model(x)
+                there(torch.load, folder + "/x.pt")
+                model(x)
+
+
+def eval_mode():
+    """Trains a model that is in evaluation mode, without a loader."""
+    model.eval()
+    for _ in range(5):
+        train(*random_batch())
+
+
+def eval_mode_ahead():
+    """The same with batches that come one ahead."""
+    model.eval()
+    for _ in range(2):
+        batches = iter(loader)
+        current = next(batches)
+        while current is not None:
+            ahead = next(batches, None)
+            optimizer.zero_grad()
+            F.cross_entropy(model(current[0]), current[1]).backward()
+            optimizer.step()
+            current = ahead
+
+
+def judged():
+    """Evaluates with another model and with gradients, without a loader."""
+    judge = network().eval()
+    for i in range(10):
+        train(*random_batch())
+        if i % 3 == 0:
+            for _ in range(2):
+                judge(random_batch()[0])
 
 
 def closure():

@@ -4,6 +4,7 @@ import collections
 import gc
 import os
 import sys
+import threading
 import time
 import types
 import warnings
@@ -124,9 +125,89 @@ def build(kind, cuda=None):
 
 
 assert device.of(build("cuda", "12.4")) is Cuda and device.of(build(None)) is None and device.of(types.SimpleNamespace(version=build(None).version)) is None
+
+
+class OtherDevice(Net):
+    """A model whose parameters are on the second device."""
+
+    def parameters(self, recurse=True):
+        yield from [types.SimpleNamespace(device=types.SimpleNamespace(type="cuda", index=1)) for _ in range(2)]
+
+
+class Used:
+    """torch.cuda of a process that has changed no device: the current one is the first."""
+
+    index, contexts = 0, set()
+
+    def __init__(self, index):
+        self.before, Used.index = Used.index, index
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        Used.index = self.before
+
+    class Event(Event):
+        stream = None
+
+        def record(self, stream):
+            assert stream is self.stream or self.stream is None, "an event was recorded on another device"
+            self.stream = stream
+            Used.contexts.add(stream.index)
+            super().record()
+
+        def query(self):
+            Used.contexts.add(Used.index)
+            return super().query()
+
+
+def use_devices():
+    """Replaces torch.cuda and returns it."""
+    streams = [types.SimpleNamespace(stream_id=0, index=i) for i in range(2)]
+    of_torch = {"_cuda_getCurrentStream": lambda index: (0, index), "_cuda_getDevice": lambda: Used.index, "_cuda_hasPrimaryContext": lambda index: index in Used.contexts}
+    vars(torch._C).update(of_torch)
+    cuda = torch.cuda
+    cuda.Event, cuda.device, cuda.current_stream, cuda.is_initialized, cuda.is_current_stream_capturing = Used.Event, Used, lambda index=0: streams[index], lambda: True, lambda: False
+    return cuda
+
+
+if sys.argv[1:] == ["devices"]:
+    Used.contexts.add(1)
+    hooks.follow_device(device.Device(use_devices(), hooks._loop))
+    net, contexts = OtherDevice(2, 2), []
+    for model in net, Net(2, 2), net:  # the parameters of the second one are on no device
+        optimizer = torch.optim.SGD(torch.nn.Module.parameters(model), lr=0.1)
+        for _ in range(10):
+            optimizer.zero_grad()
+            model(torch.zeros(1, 2)).sum().backward()
+            optimizer.step()
+        time.sleep(0.1)
+        hooks._device.collect()
+        contexts.append(sorted(Used.contexts))
+    assert contexts == [[1]] * 3 and Used.index == 0, contexts
+    assert all(len(events) < 70 for events in hooks._device.events.values())
+    sys.stdout.write("fine")
+    sys.exit()
+
 used = device.Device(device.of(build("xpu")), hooks._loop)
 hooks.follow_device(used)
 net = Net(2, 2)
+
+if sys.argv[1:] == ["threads"]:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = net(torch.zeros(1, 2)).sum()
+        actor = threading.Thread(target=net, args=(torch.zeros(1, 2),))
+        actor.start()
+        actor.join()
+        loss.backward()
+        optimizer.step()
+    time.sleep(0.1)
+    used.collect()
+    sys.stdout.write("fine")
+    sys.exit()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 
 
@@ -194,7 +275,7 @@ if sys.argv[1:] == ["graphs"]:
     sys.exit()
 
 if sys.argv[1:] == ["sampled"]:
-    used.current = Cuda.current_stream  # as of CUDA: its marks are known by their stream
+    used.current, used.current_index, used.has_context = (lambda index: Cuda.side), (lambda: 0), (lambda index: True)  # as of CUDA: its marks are known by their stream
     device._ring = Clock()  # measures the cost of events
     train(300, 0.006, 0.001)
     made = dict(Event.calls)

@@ -1,6 +1,9 @@
 """Ways to record the operations of compiled graphs."""
 
+import operator
 import sys
+import threading
+import weakref
 
 import torch
 import torch.nn as nn
@@ -12,6 +15,26 @@ torch.set_num_threads(1)
 x = torch.randn(3, 4)
 net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
 want = net(x)
+
+# A graph that two threads run at the same time, each with its own values, and that keeps none.
+both, graph = threading.Barrier(2), torch.fx.Graph()
+first = graph.placeholder("x")
+second = graph.call_function(lambda x: both.wait(60) and x or x, (first,))
+graph.output(graph.call_function(operator.add, (first, second)))
+run, results = Dynamo()._traced(torch.fx.GraphModule(nn.Module(), graph)), {}
+threads = [threading.Thread(target=lambda i=i: results.update({i: run(torch.tensor(i))})) for i in (1, 2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert {i: int(value) for i, value in results.items()} == {1: 2, 2: 4}, results
+kept = [weakref.ref(value) for value in results.values()]
+results.clear()
+del threads, thread
+assert not any(value() is not None for value in kept), "the graph keeps its output"
+if sys.argv[1:] == ["graph"]:
+    sys.stdout.write("fine")
+    sys.exit()
 
 # The backend records forward and backward of the graphs that autograd makes of the model.
 whole = torch.compile(net, backend=dftracer_dynamo_backend)
