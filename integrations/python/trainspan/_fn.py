@@ -38,8 +38,7 @@ def _like(call, f):
 
 def _wrap(n, f, node, arguments=None):
     """Wraps f in spans n, with the result of arguments for the arguments of a call. The wrapper
-    can be pickled by value, as cloudpickle does with the functions of a script: what it holds is
-    pickled by name."""
+    can be pickled by value, as cloudpickle does with the functions of a script."""
     if isinstance(f, (staticmethod, classmethod)):
         return type(f)(_wrap(n, f.__func__, node, arguments))
     n = _Id(n)

@@ -113,8 +113,8 @@ def _folders(log):
 
 @quiet
 def _announces(folder, stem):
-    """Returns whether this process tells where the records of the program are: of those that a
-    launcher started on this node the first one, and none whose parent records there too."""
+    """Returns whether this process reports where the records of the program are: the first one
+    that a launcher started on this node does, unless its parent records there too."""
     parent = "%s-%d-" % (stem, _parent() or os.getppid())
     first = all(os.environ.get(key, "0") == "0" for key in _PLACE if "LOCAL" in key and "SIZE" not in key)
     return first and not any(name.startswith(parent) for name in os.listdir(folder))
