@@ -81,7 +81,8 @@ def _dataloader(module):
     @quiet
     def came(iterator, batch):
         start_up.came(True)
-        loop.got(iterator, samples(batch))
+        if get_ident() == loop.thread:  # another one may train by now
+            loop.got(iterator, samples(batch))
 
     @quiet
     def failed(iterator, error, token, feeds, step=None):

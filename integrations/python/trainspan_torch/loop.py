@@ -145,7 +145,9 @@ class Loop:
             if (self.helper or self.thread) and not trains or self.thread and self.trained:
                 return False
             self.helper = False
-            if not self.thread:
+            if self.thread:
+                self.leave()
+            else:
                 self.identify()
                 self.at_exit(os.getpid())
                 if not _ring.crowded():
@@ -158,6 +160,13 @@ class Loop:
             self.went()
         self.trained = self.trained or trains
         return True
+
+    def leave(self):
+        """Drops the iteration of another thread that does not train, such as one that prefetches
+        batches for the training."""
+        self.is_open = self.by_batch = False
+        self.work = 0
+        self.drop("iteration")
 
     def inside(self, of):
         """Returns whether the caller is the training thread, and inside of given phases."""

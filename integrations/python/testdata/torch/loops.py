@@ -3,6 +3,7 @@ of each. Each batch has 8 of 32 samples."""
 
 import itertools
 import multiprocessing
+import queue
 import sys
 import tempfile
 import threading
@@ -411,6 +412,27 @@ def step_in_backward():
     for _ in range(20):
         x, y = random_batch()
         criterion(model(x), y).backward()
+
+
+def prefetched():
+    """Trains on the batches that another thread takes from the loader, when it waits for the
+    training."""
+    batches, waits = queue.Queue(1), threading.Event()
+
+    def fetch():
+        for i, batch in enumerate(loader):
+            if i == 2:
+                waits.set()
+            batches.put(batch)
+        batches.put(None)
+
+    for _ in range(2):
+        thread = threading.Thread(target=fetch)
+        thread.start()
+        for x, y in iter(batches.get, None):
+            waits.wait()
+            train(x, y)
+        thread.join()
 
 
 def two_threads():
