@@ -435,6 +435,16 @@ def prefetched():
         thread.join()
 
 
+def persistent_early():
+    """Leaves each pass over a loader early that keeps its workers, and so its iterator."""
+    kept = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
+    for _ in range(3):
+        for i, (x, y) in enumerate(kept):
+            train(x, y)
+            if i == 1:
+                break
+
+
 def two_threads():
     """Trains a model on each of two threads."""
     other = network()
