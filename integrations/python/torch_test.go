@@ -246,6 +246,7 @@ func TestTorchLoops(t *testing.T) {
 		"judged":                    {10, 0, 0, 8, 28, 10, 10, 10, 0, 0},
 		"prefetched":                {8, 1, 0, 0, 14, 8, 8, 7, 10, 1}, // the training is recorded from its first backward on
 		"persistent_early":          {6, 3, 0, 0, 12, 6, 6, 6, 6, 3},
+		"evaluate_between":          {16, 1, 0, 4, 36, 16, 16, 16, 17, 1},
 		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},

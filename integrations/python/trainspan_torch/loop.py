@@ -423,7 +423,7 @@ class Loop:
         if self.is_open and not self.by_batch and not self.work & (TRAINED | FORWARD):
             self.is_open, self.work = False, 0
             self.drop("iteration")
-        if not self.is_open:
+        if not self.is_open or self.work & TRAINED and not module.training and self.root() is module:
             alone = "acts" if module.training and self.acts(module) else "evaluated"
             self.start(alone)
             self.alone = self.tokens[alone] is not None

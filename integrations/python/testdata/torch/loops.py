@@ -445,6 +445,18 @@ def persistent_early():
                 break
 
 
+def evaluate_between():
+    """Evaluates without a loader between two batches."""
+    for i, (x, y) in enumerate(DataLoader(many, batch_size=8)):
+        train(x, y)
+        if i % 8 == 5:
+            model.eval()
+            with torch.no_grad():
+                for x in many.tensors[0].split(64):
+                    model(x)
+            model.train()
+
+
 def two_threads():
     """Trains a model on each of two threads."""
     other = network()
