@@ -247,6 +247,7 @@ func TestTorchLoops(t *testing.T) {
 		"prefetched":                {8, 1, 0, 0, 14, 8, 8, 7, 10, 1}, // the training is recorded from its first backward on
 		"persistent_early":          {6, 3, 0, 0, 12, 6, 6, 6, 6, 3},
 		"evaluate_between":          {16, 1, 0, 4, 36, 16, 16, 16, 17, 1},
+		"steps_in_backward":         {20, 0, 0, 0, 40, 20, 80, 0, 0, 0},
 		"chunks":                    {11, 1, 0, 8, 30, 11, 11, 11, 11, 1},
 		"closure":                   {4, 1, 0, 0, 8, 4, 4, 4, 5, 1},
 		"endless":                   {6, 2, 0, 0, 12, 6, 6, 6, 7, 2},

@@ -414,6 +414,25 @@ def step_in_backward():
         criterion(model(x), y).backward()
 
 
+def steps_in_backward():
+    """Makes a step for each parameter in backward, with an optimizer for each, on the same thread."""
+    parameters = list(model.parameters())
+    optimizers = [optimizer] + [torch.optim.SGD([p], lr=0.1) for p in parameters[1:]]
+
+    def update(of):
+        def step(gradient):
+            of.step()
+            of.zero_grad()
+
+        return step
+
+    for p, of in zip(parameters, optimizers):
+        p.register_hook(update(of))
+    for _ in range(20):
+        x, y = random_batch()
+        criterion(model(x), y).backward()
+
+
 def prefetched():
     """Trains on the batches that another thread takes from the loader, when it waits for the
     training."""
