@@ -470,11 +470,12 @@ def _autograd(module):
 def _stepped(args):
     """Called when the optimizer args[0] has made a step."""
     try:
-        if get_ident() == _loop.thread:
-            _loop.stepped += 1
+        of_training = get_ident() == _loop.thread
+        _loop.stepped += of_training
+        if of_training and not _loop.work & IN_BACKWARD:
             _loop.updated(args[0])
         else:
-            _loop.updated_beside(args[0])
+            _loop.updated_inside(args[0])
     except Exception as e:
         passing(e)
 

@@ -22,9 +22,12 @@ def _iterator_of(cls):
     """Records the creation of a loader's iterator, which starts its workers."""
     start_workers, loop = hooks.starter("data", "fetch.start", "dataloader"), hooks._loop
 
-    def before(*_):
+    def before(args, _):
         if not loop.here():
             return None
+        # With persistent workers the iterator of the previous pass is used again, and not deleted
+        # if that pass was left early.
+        loop.ended(id(getattr(args[0], "_iterator", None)))
         _asked(None)
         return (start_workers(),)
 
@@ -81,7 +84,8 @@ def _dataloader(module):
     @quiet
     def came(iterator, batch):
         start_up.came(True)
-        loop.got(iterator, samples(batch))
+        if get_ident() == loop.thread:  # another one may train by now
+            loop.got(iterator, samples(batch))
 
     @quiet
     def failed(iterator, error, token, feeds, step=None):

@@ -132,7 +132,7 @@ class Loop:
         self.captured = None    # of the graph that is being captured: its optimizers, or empty
         self.lines = None       # the code, while steps are sampled
         self.code.reset()
-        self.gone = 0           # time of the deletion of an iterator or a step of another thread, by the clock of the ring buffer; 0 when it is processed
+        self.gone = 0           # time of the deletion of an iterator or a step inside of a backward, by the clock of the ring buffer; 0 when it is processed
         self.beside = collections.deque()  # references to the optimizers of such steps
 
     def here(self, trains=False):
@@ -145,7 +145,9 @@ class Loop:
             if (self.helper or self.thread) and not trains or self.thread and self.trained:
                 return False
             self.helper = False
-            if not self.thread:
+            if self.thread:
+                self.leave()
+            else:
                 self.identify()
                 self.at_exit(os.getpid())
                 if not _ring.crowded():
@@ -154,10 +156,17 @@ class Loop:
                     if self.tokens["application"] is not None:
                         self.start_up.begin(start)
             self.thread = me
-        if self.gone:
+        if self.gone and not self.work & IN_BACKWARD:
             self.went()
         self.trained = self.trained or trains
         return True
+
+    def leave(self):
+        """Drops the iteration of another thread that does not train, such as one that prefetches
+        batches for the training."""
+        self.is_open = self.by_batch = False
+        self.work = 0
+        self.drop("iteration")
 
     def inside(self, of):
         """Returns whether the caller is the training thread, and inside of given phases."""
@@ -414,7 +423,7 @@ class Loop:
         if self.is_open and not self.by_batch and not self.work & (TRAINED | FORWARD):
             self.is_open, self.work = False, 0
             self.drop("iteration")
-        if not self.is_open:
+        if not self.is_open or self.work & TRAINED and not module.training and self.root() is module:
             alone = "acts" if module.training and self.acts(module) else "evaluated"
             self.start(alone)
             self.alone = self.tokens[alone] is not None
@@ -498,10 +507,10 @@ class Loop:
             if not self.fed or self.loose > 1:
                 self.open(False)
 
-    def updated_beside(self, optimizer):
-        """Called when an optimizer has made a step on another thread. It is one of the training
-        in its backward: a thread of autograd has made it. The training thread is told when
-        it is in a hook again."""
+    def updated_inside(self, optimizer):
+        """Called when an optimizer has made a step inside of a backward, on the training thread
+        or on one of autograd. The training thread takes it into account in its first hook after
+        the backward."""
         if self.work & IN_BACKWARD and (self.kept or not self.by_batch):
             self.beside.append(weakref.ref(optimizer))
             self.note()
@@ -580,7 +589,7 @@ class Loop:
 
     def went(self):
         """Ends the passes of deleted iterators, at the time of their deletion, and takes the
-        steps of other threads into account."""
+        steps inside of a backward into account."""
         at, self.gone = self.gone - _ring.clock() + _ring.now(), 0
         while self.beside:
             optimizer = self.beside.popleft()()

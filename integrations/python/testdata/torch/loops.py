@@ -3,6 +3,7 @@ of each. Each batch has 8 of 32 samples."""
 
 import itertools
 import multiprocessing
+import queue
 import sys
 import tempfile
 import threading
@@ -411,6 +412,68 @@ def step_in_backward():
     for _ in range(20):
         x, y = random_batch()
         criterion(model(x), y).backward()
+
+
+def steps_in_backward():
+    """Makes a step for each parameter in backward, with an optimizer for each, on the same thread."""
+    parameters = list(model.parameters())
+    optimizers = [optimizer] + [torch.optim.SGD([p], lr=0.1) for p in parameters[1:]]
+
+    def update(of):
+        def step(gradient):
+            of.step()
+            of.zero_grad()
+
+        return step
+
+    for p, of in zip(parameters, optimizers):
+        p.register_hook(update(of))
+    for _ in range(20):
+        x, y = random_batch()
+        criterion(model(x), y).backward()
+
+
+def prefetched():
+    """Trains on the batches that another thread takes from the loader, when it waits for the
+    training."""
+    batches, waits = queue.Queue(1), threading.Event()
+
+    def fetch():
+        for i, batch in enumerate(loader):
+            if i == 2:
+                waits.set()
+            batches.put(batch)
+        batches.put(None)
+
+    for _ in range(2):
+        thread = threading.Thread(target=fetch)
+        thread.start()
+        for x, y in iter(batches.get, None):
+            waits.wait()
+            train(x, y)
+        thread.join()
+
+
+def persistent_early():
+    """Leaves each pass over a loader early that keeps its workers, and so its iterator."""
+    kept = DataLoader(data, batch_size=4, num_workers=1, persistent_workers=True, multiprocessing_context="fork")
+    for _ in range(3):
+        for i, (x, y) in enumerate(kept):
+            train(x, y)
+            if i == 1:
+                break
+
+
+def evaluate_between():
+    """Evaluates without a loader between two batches."""
+    for i, (x, y) in enumerate(DataLoader(many, batch_size=8)):
+        train(x, y)
+        if i % 8 == 5:
+            model.eval()
+            with torch.no_grad():
+                for x in many.tensors[0].split(64):
+                    model(x)
+            model.train()
 
 
 def two_threads():
