@@ -344,8 +344,8 @@ func TestTorchLoops(t *testing.T) {
 					in++
 				}
 			}
-			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" || lost > 1 { // it ends between two steps of the first one
-				t.Errorf("%d backwards are in no iteration, want none (two_optimizers: at most 1)", lost)
+			if lost := len(tr.named("compute/backward")) - in; lost > 0 && f[0] != "two_optimizers" && f[0] != "prefetched" || lost > 1 { // it ends between two steps of the first one; another thread may be in an iteration when the training begins
+				t.Errorf("%d backwards are in no iteration, want none (two_optimizers, prefetched: at most 1)", lost)
 			}
 			if f[0] == "target" || f[0] == "reference" {
 				for _, s := range tr.named("compute/forward") {

@@ -254,7 +254,7 @@ def simulate(seed, together):
     loop = types.SimpleNamespace(step=0, rarely=0)
     d = device.Device(c, loop)
     if together:
-        loop.rarely, d.current, d.choose = 7, c.current_stream, lambda now: None
+        loop.rarely, d.current, d.chosen, d.choose = 7, True, c.current_stream, lambda now: None
 
     def span(name, depth):
         asked, begin = c.host, d.begin_wait(name) if name == "all_gather" else d.begin(name)

@@ -362,6 +362,11 @@ def _functional(module):
             fn = getattr(module, name, None)
             if inspect.isfunction(fn):
                 hooks.replace(module, name, _collective(fn, event))
+    if tuple(int(n) for n in sys.modules["torch"].__version__.split(".")[:2]) < (2, 6):
+        # Dynamo rewrites these functions, and finds them by their identity after it has replaced a
+        # function by its _torchdynamo_inline.
+        for fn in getattr(module, "traceable_collective_remaps", ()):
+            vars(fn).pop("_torchdynamo_inline", None)
     hooks.replace(module, "wait_tensor", hooks.wrap(module.wait_tensor, lambda *_: _begin("wait"), _end, hooks.COMM))
 
 

@@ -65,6 +65,18 @@ if hasattr(torch, "compile"):
 if hasattr(torch, "export"):
     assert torch.allclose(torch.export.export(net, (x,)).module()(x), y)
 
+# Before torch 2.6, Dynamo finds collectives that it may rewrite by the function that it compiles.
+if on and tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 6):
+    from trainspan_torch import comm
+
+    class Functional:
+        traceable_collective_remaps = {torch.distributed.all_reduce: None}
+        wait_tensor = staticmethod(lambda tensor: tensor)
+
+    assert hasattr(torch.distributed.all_reduce, "_torchdynamo_inline")
+    comm._functional(Functional)
+    assert not hasattr(torch.distributed.all_reduce, "_torchdynamo_inline") and hasattr(torch.distributed.broadcast, "_torchdynamo_inline")
+
 # Optimizers: pickled, copied, with a closure, with hooks of other code.
 optimizer = torch.optim.Adam(net.parameters())
 net(x).sum().backward()
