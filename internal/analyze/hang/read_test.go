@@ -75,7 +75,7 @@ func TestLargeGroup(t *testing.T) {
 		return f.Dump
 	}
 	waits := "}(" + text("process_group") + "](" + text("0") + text("tp") + "e" + text("collective_seq_id") + "K\x01" + text("profiling_name") + text("nccl:all_reduce") +
-		text("frames") + "](}(" + text("filename") + text("/"+strings.Repeat("deep/", 50)+"train.py") + text("line") + "K\x07" + text("name") + text("main") + "ue" + "u"
+		text("frames") + "](}(" + text("filename") + text("/"+strings.Repeat("deep/", 50)+"train.py") + text("line") + "K\x07" + text("name") + text("main") + "u" + "e" + "u"
 	var all, strided []int
 	for i := range 64 {
 		all, strided = append(all, i), append(strided, 5+8*i)
