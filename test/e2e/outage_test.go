@@ -34,7 +34,7 @@ func startOutage(t *testing.T, cfg func(*otlp.Config)) *outage {
 	if cfg != nil {
 		cfg(&c)
 	}
-	o.tel = configure(t, newBuilder(o.name).WithSpanProcessor(o.all).WithLogger(o.log.logger()).WithShutdownTimeout(20*time.Second), c)
+	o.tel = configure(t, newBuilder(o.name).WithSegment(0).WithSpanProcessor(o.all).WithLogger(o.log.logger()).WithShutdownTimeout(20*time.Second), c)
 	o.cb = callbacks.New(o.tel)
 	o.loop = &loop{net: newNetwork(16, 8, 8), cb: o.cb}
 	o.cb.OnAppStart(t.Context())
@@ -83,8 +83,9 @@ func (o *outage) end(t *testing.T) telemetry.Stats {
 	if s.EndedSpans != int64(len(o.all.spans)) || s.PendingSpans != 0 || s.EndedSpans != s.ExportedSpans+s.SpilledSpans+s.DroppedSpans {
 		t.Errorf("%d spans ended, want exported + spilled + dropped: %+v", len(o.all.spans), s)
 	}
-	if single, sum := o.log.lost(); single != s.DroppedSpans || sum != s.DroppedSpans {
-		t.Errorf("the log has %d lost spans, and %d at the end, want %d", single, sum, s.DroppedSpans)
+	// Later losses with the same cause are not all logged.
+	if first, sum := o.log.lost(); first > s.DroppedSpans || (first > 0) != (s.DroppedSpans > 0) || sum != s.DroppedSpans {
+		t.Errorf("the log has %d lost spans, and %d at the end, want some and %d", first, sum, s.DroppedSpans)
 	}
 	return s
 }

@@ -49,7 +49,7 @@ func (r *reports) lines() (all []line) {
 	}
 }
 
-// lost adds up the spans in the warnings at each loss, and those in the one
+// lost adds up the spans in the warnings at losses, and those in the one
 // line at shutdown.
 func (r *reports) lost() (single, atEnd int64) {
 	for _, l := range r.lines() {
