@@ -259,9 +259,9 @@ func (r *row) account(t *testing.T, s telemetry.Stats, ended, delivered int64, l
 		t.Errorf("the backend has %d spans, want %d as exported", delivered, s.ExportedSpans)
 	}
 	dropped := ended - delivered - s.SpilledSpans
-	single, atEnd := log.lost()
-	if single != dropped || atEnd != dropped {
-		t.Errorf("%d spans were dropped; the log has %d one by one and %d at the end, want the same", dropped, single, atEnd)
+	first, atEnd := log.lost() // later losses with the same cause are not all logged
+	if first > dropped || (first > 0) != (dropped > 0) || atEnd != dropped {
+		t.Errorf("%d spans were dropped; the log has %d one by one and %d at the end, want some and all", dropped, first, atEnd)
 	}
 	r.ended += ended
 	r.delivered += delivered
