@@ -44,16 +44,18 @@ func (r *Report) spent() compare.Spent {
 	return out
 }
 
-// notCompared returns the ranks whose steps are not in a table, or that have no records if it is nil.
-func (r *Report) notCompared(t *straggler.Table, ranks int) (out []int) {
-	if t == nil {
-		return r.Ledger.Missing
-	}
-	for rank := range ranks {
-		if !slices.Contains(t.Ranks, rank) {
-			out = append(out, rank)
+// notCompared returns the ranks without records, and those whose steps are not in the table.
+func (r *Report) notCompared(t *straggler.Table) []int {
+	out := slices.Clone(r.Ledger.Missing)
+	for i := range r.Ranks {
+		if t == nil {
+			break
+		}
+		if _, in := slices.BinarySearch(t.Ranks, r.Ranks[i].Rank); !in {
+			out = append(out, r.Ranks[i].Rank)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -76,7 +78,7 @@ func Comparable(j *Job, name string) *compare.Run {
 			out.Table = t
 		}
 	}
-	out.Missing = rep.notCompared(out.Table, out.WorldSize)
+	out.Missing = rep.notCompared(out.Table)
 	if rep.Profile != nil {
 		all := usesSum(j.uses)
 		out.Profile, out.Spent = &all, compare.Spent{} // a profile covers only a window of the job

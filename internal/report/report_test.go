@@ -362,6 +362,12 @@ func TestComparable(t *testing.T) {
 	if base.WorldSize != 4 || base.Tokens != 4*2048 || len(base.Periods) < 140 || len(base.Phases["input"]) != len(base.Periods) || base.Goodput < 0.5 {
 		t.Errorf("%d ranks, %d tokens, %d periods, goodput %v; want 4, 8192, 140 or more, 0.5 or more", base.WorldSize, base.Tokens, len(base.Periods), base.Goodput)
 	}
+	short := t.TempDir()
+	write(t, short, simjob.Attempt{Ranks: 4, Steps: 150, Skip: map[int]bool{3: true}})
+	write(t, short, simjob.Attempt{Ranks: 4, Steps: 60, Skip: map[int]bool{0: true, 1: true, 2: true}})
+	if cut := report.Comparable(read(t, short), "cut"); !slices.Equal(cut.Missing, []int{3}) || len(base.Missing) != 0 {
+		t.Errorf("ranks %v are not compared, %v of a whole job; want 3 and none", cut.Missing, base.Missing)
+	}
 	for _, s := range base.Account {
 		if start := base.Spent.StartUp / 1e9; s.Name == report.PartName("start") && math.Abs(s.Seconds-start) > 1e-6 {
 			t.Errorf("the account has a start of %v s, the parts of the run %v s", s.Seconds, start)
