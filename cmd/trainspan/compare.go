@@ -13,7 +13,6 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
-	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/report"
 )
@@ -182,7 +181,7 @@ func showSteps(a *ui.App, r *compare.Result) {
 			mark = ", may be chance"
 		}
 		change, interval := p.Of()
-		t.Add("  "+finding.Word(p.Phase), ms(p.Base), ms(p.New), change, interval+mark)
+		t.Add("  "+p.Name(), ms(p.Base), ms(p.New), change, interval+mark)
 	}
 	if s := r.RunTime; s != nil {
 		t.Add("run", display.Duration(int64(s[0]*1e9)), display.Duration(int64(s[1]*1e9)), display.Change(s[1]/s[0]-1), "")

@@ -378,8 +378,8 @@ func (r *Report) phaseWord(p straggler.Phase) string {
 	return finding.Word(p.String())
 }
 
-// mostHostWork names the work that most of the time of the host's code was that belongs to no phase, or "" if
-// that is other code.
+// mostHostWork names the work that most of the time of the host's code was that belongs to no phase, as the
+// screen of the report does, or "" if that is other code.
 func (r *Report) mostHostWork() string {
 	work, all := r.hostWork(-1)
 	other := PartName(string(account.OtherCode))
@@ -391,6 +391,9 @@ func (r *Report) mostHostWork() string {
 		}
 	}
 	if len(names) == 0 || names[0] == other {
+		if word := r.phaseWord(straggler.Host); word != other {
+			return word
+		}
 		return ""
 	}
 	return strings.Join(names, ", ")
@@ -400,12 +403,17 @@ func (r *Report) mostHostWork() string {
 // for it, of one rank or, if rank is -1, of all.
 func (r *Report) nameHostWork(parts []finding.Part, rank int) []finding.Part {
 	host := r.phaseWord(straggler.Host)
-	i := slices.IndexFunc(parts, func(p finding.Part) bool { return p.Name == host })
-	work, all := r.hostWork(rank)
-	if i < 0 || all == 0 || r.Steps.Device {
+	i := slices.IndexFunc(parts, func(p finding.Part) bool { return p.Name == host || p.Name == finding.Word(straggler.Host.String()) })
+	if i < 0 {
 		return parts
 	}
-	out := slices.Delete(slices.Clone(parts), i, i+1)
+	out := slices.Clone(parts)
+	work, all := r.hostWork(rank)
+	if all == 0 || r.Steps.Device {
+		out[i].Name = host
+		return out
+	}
+	out = slices.Delete(out, i, i+1)
 	for _, w := range work {
 		out = append(out, finding.Part{Name: w.Name, Time: int64(float64(parts[i].Time) * float64(w.Time) / float64(all))})
 	}

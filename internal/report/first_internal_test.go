@@ -28,19 +28,22 @@ func TestCapital(t *testing.T) {
 // between steps.
 func TestStepWithoutPhases(t *testing.T) {
 	computes := account.Parts{account.Compute: 30e9, account.OtherCode: 10e9}
+	undivided := account.Parts{account.StepUnsplit: 30e9}
 	between := account.Totals{account.Productive: 40e9, account.Validation: 10e9, "custom.generate": 20e9}
 	for _, c := range []struct {
 		phases     map[string]float64
 		categories account.Totals
+		parts      account.Parts
 		want       string
 		most       string // of the time of the host's code
 	}{
-		{map[string]float64{"host": 8, "input": 4}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: compute 6.00, data 4.00, other code 2.00", "compute, other code"},
-		{map[string]float64{"host": 6, "input": 4, "forward": 2}, account.Totals{account.Productive: 40e9}, "12.0 ms in the mean: other code 6.00, data 4.00, forward 2.00", ""},
-		{map[string]float64{"host": 40, "forward": 2}, between, "42.0 ms in the mean: “generate” 20.0, evaluation 10.0, other code 10.0", "“generate”, evaluation, other code"},
+		{map[string]float64{"host": 8, "input": 4}, account.Totals{account.Productive: 40e9}, computes, "12.0 ms in the mean: compute 6.00, data 4.00, other code 2.00", "compute, other code"},
+		{map[string]float64{"host": 6, "input": 4, "forward": 2}, account.Totals{account.Productive: 40e9}, computes, "12.0 ms in the mean: other code 6.00, data 4.00, forward 2.00", ""},
+		{map[string]float64{"host": 40, "forward": 2}, between, computes, "42.0 ms in the mean: “generate” 20.0, evaluation 10.0, other code 10.0", "“generate”, evaluation, other code"},
+		{map[string]float64{"host": 40, "input": 2}, account.Totals{account.Productive: 40e9}, undivided, "42.0 ms in the mean: not split 40.0, data 2.00", "not split"},
 	} {
-		ranks := []account.RankReport{{Categories: c.categories, ProductiveParts: computes}}
-		r := &Report{Steps: Steps{Compared: 9, Phases: c.phases}, Ledger: &account.Report{Ranks: ranks}}
+		ranks := []account.RankReport{{Categories: c.categories, ProductiveParts: c.parts}}
+		r := &Report{Steps: Steps{Compared: 9, Phases: c.phases}, Ledger: &account.Report{Ranks: ranks, ProductiveParts: c.parts}}
 		if got := r.stepSentence(); got != c.want {
 			t.Errorf("phases %v: got %q, want %q", c.phases, got, c.want)
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
 
@@ -24,6 +25,10 @@ func TestPhaseWord(t *testing.T) {
 		r.Steps.Device = c.device
 		if got := r.phaseWord(straggler.Host); got != c.want {
 			t.Errorf("%v, device %v: %q, want %q", c.parts, c.device, got, c.want)
+		}
+		of := r.nameHostWork([]finding.Part{{Name: "other code", Time: 20}}, -1) // of a slow rank
+		if len(of) != 1 || of[0].Name != c.want {
+			t.Errorf("%v, device %v: the part of a rank's step is %+v, want %q", c.parts, c.device, of, c.want)
 		}
 		if got := r.phaseWord(straggler.Input); got != "data" {
 			t.Errorf("input is called %q, want data", got)

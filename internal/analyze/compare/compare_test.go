@@ -365,6 +365,9 @@ func TestWorkOfAPart(t *testing.T) {
 		if got := p.Words(); got != want {
 			t.Errorf("Words() = %q for %+v, want %q", got, p, want)
 		}
+		if phase := (&compare.PhaseChange{Phase: p.Phase, Work: p.Work}); len(p.Ranks) == 0 && phase.Name() != want {
+			t.Errorf("the name of the phase is %q for %+v, want %q", phase.Name(), p, want)
+		}
 	}
 }
 

@@ -94,11 +94,17 @@ func (r *Result) below() string {
 	return "not a failure: the limit is " + least
 }
 
+// phaseName returns the displayed name of a phase that was most of the time the given work, if it is not empty.
+func phaseName(phase, work string) string { return cmp.Or(work, finding.Word(phase)) }
+
+// Name returns the displayed name of the phase.
+func (p *PhaseChange) Name() string { return phaseName(p.Phase, p.Work) }
+
 // Words returns the description of a part.
 func (p *Part) Words() string {
 	switch p.Kind {
 	case partPhase:
-		name := cmp.Or(p.Work, finding.Word(p.Phase))
+		name := phaseName(p.Phase, p.Work)
 		if len(p.Ranks) > 0 {
 			return fmt.Sprintf("%s of rank %s", name, strings.Trim(fmt.Sprint(p.Ranks), "[]"))
 		}
@@ -159,7 +165,7 @@ func (r *Result) Markdown() string {
 		if !p.Sure {
 			sure = ", may be chance"
 		}
-		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(finding.Word(p.Phase)), p.Base, p.New, p.Change, sure)
+		fmt.Fprintf(&b, "| %s | %.2f ms | %.2f ms | %s of a step%s |\n", display.Markdown(p.Name()), p.Base, p.New, p.Change, sure)
 	}
 	if t := r.RunTime; t != nil {
 		fmt.Fprintf(&b, "| run | %.1f s | %.1f s | %s |\n", t[0], t[1], display.Change(t[1]/t[0]-1))

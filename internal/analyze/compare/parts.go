@@ -27,7 +27,7 @@ const (
 type Part struct {
 	Kind  string `json:"kind"`
 	Phase string `json:"phase,omitempty"`
-	Work  string `json:"work,omitempty"`  // of the phase host: what most of its time was
+	Work  string `json:"work,omitempty"`  // of the phase host, if it was not other code: what most of its time was
 	Ranks []int  `json:"ranks,omitempty"` // of a phase: those that changed themselves; empty is all others
 	Group string `json:"group,omitempty"` // of a transfer
 	// StepMS is the contribution to a mean step, within steps; Seconds that to the
@@ -242,7 +242,8 @@ func sortChanges(list []NamedChange) {
 // PhaseChange is the change of one phase as a share of the step of the base run.
 type PhaseChange struct {
 	Phase  string   `json:"phase"`
-	Base   float64  `json:"base_ms"` // median
+	Work   string   `json:"work,omitempty"` // as in Part
+	Base   float64  `json:"base_ms"`        // median
 	New    float64  `json:"new_ms"`
 	Change Interval `json:"change"`
 	// Sure is set if the change is significant, at 1 % over all phases together
@@ -265,7 +266,7 @@ func comparePhases(a, b *Run) []PhaseChange {
 		x := a.Phases[name]
 		rx, ry := correlations(x, y)
 		ex, ey := medianOf(x, rx), medianOf(y, ry)
-		p := PhaseChange{Phase: name, Base: ex.value / 1e6, New: ey.value / 1e6, stepMS: typical / 1e6}
+		p := PhaseChange{Phase: name, Work: workOf(name, a, b), Base: ex.value / 1e6, New: ey.value / 1e6, stepMS: typical / 1e6}
 		iv, chance := change(ex, ey)
 		p.Change, p.p = Interval{iv.Change / typical, iv.Low / typical, iv.High / typical}, chance
 		out = append(out, p)

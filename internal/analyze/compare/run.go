@@ -29,8 +29,8 @@ type Run struct {
 	Updates bool
 	// Phases holds the time of each step by phase, nanoseconds, as long as Periods.
 	Phases map[string][]float64
-	// HostWork names what most of the time of the phase host was, such as an evaluation or a custom span; empty if
-	// it was in no span.
+	// HostWork names what most of the time of the phase host was, such as an evaluation or a custom span, or that no
+	// span divides the steps; empty if it was other code.
 	HostWork string
 	Doubts   string   // why the records are not complete; empty if they are
 	Goodput  float64  // share of the rank time in steps, 0 … 1
