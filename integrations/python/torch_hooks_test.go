@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
+	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/testkit/gziptest"
 )
 
@@ -232,10 +233,12 @@ func TestTorchPhases(t *testing.T) {
 	for _, c := range []struct {
 		env  string
 		want map[string]int
+		gone string // what is told as not recorded
 	}{
-		{"TRAINSPAN_ONLY=forward,data", map[string]int{"compute/forward": 24, "dataloader/fetch.iter": 16, "dataloader/fetch.start": 4}},
-		{"TRAINSPAN_WITHOUT=forward,backward,optimizer,zero_grad,data,application,loop,epoch,evaluation", map[string]int{"pipeline/train.iteration": 8}},
-		{"TRAINSPAN_TORCH=0", nil},
+		{"TRAINSPAN_ONLY=forward,data", map[string]int{"compute/forward": 24, "dataloader/fetch.iter": 16, "dataloader/fetch.start": 4}, ""},
+		{"TRAINSPAN_WITHOUT=forward,backward,optimizer,zero_grad,data,application,loop,epoch,evaluation", map[string]int{"pipeline/train.iteration": 8}, ""},
+		{"TRAINSPAN_ONLY=forwards,data", map[string]int{"dataloader/fetch.iter": 16, "dataloader/fetch.start": 4}, `["unknown phase in TRAINSPAN_ONLY or TRAINSPAN_WITHOUT: forwards"]`},
+		{"TRAINSPAN_TORCH=0", nil, ""},
 	} {
 		t.Run(c.env, func(t *testing.T) {
 			j := newTorchJob(t, "loops.py", "plain")
@@ -253,6 +256,9 @@ func TestTorchPhases(t *testing.T) {
 			}
 			got := make(map[string]int)
 			for _, tr := range j.traces(t) {
+				if gone := tr.meta[job.FactMissing]; gone != c.gone {
+					t.Errorf("told as not recorded: %q, want %q", gone, c.gone)
+				}
 				for name, n := range tr.count {
 					got[name] += n
 				}

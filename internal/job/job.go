@@ -159,6 +159,7 @@ const (
 	FactInjected = "injected"     // delays that trainspan run --inject requested, and those that were made
 	FactCode     = "other_code"   // lines of the program between which steps spend much time
 	FactDataset  = "dataset"      // what its data loader reads
+	FactMissing  = "not_recorded" // what the client could not record, and why: a list of texts
 	FactSampled  = "device_steps" // how many steps have times of its device, which are then read together: "8 of 32"
 )
 

@@ -301,7 +301,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	case tracefile.KeySpanBegin:
 		t.begin(p, ev, value)
 		return
-	case FactInjected, FactCode, FactDataset, FactSampled:
+	case FactInjected, FactCode, FactDataset, FactMissing, FactSampled:
 		if p.Facts == nil {
 			p.Facts = make(map[string]string)
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -316,7 +317,13 @@ func (j *Job) quality(led *account.Report) Quality {
 		if p.Torn {
 			q.Torn++
 		}
+		var missing []string
+		if text := p.Facts[job.FactMissing]; text != "" && json.Unmarshal([]byte(text), &missing) == nil {
+			q.NotRecorded = append(q.NotRecorded, missing...)
+		}
 	}
+	slices.Sort(q.NotRecorded)
+	q.NotRecorded = slices.Compact(q.NotRecorded)
 	q.Files = len(files)
 	lost := int64(0)
 	for _, s := range j.Job.Starts {

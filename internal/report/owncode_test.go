@@ -36,7 +36,8 @@ func TestFactsOfTheClient(t *testing.T) {
 		"other steps":        {told: map[string]string{job.FactCode: code}, median: 10, without: []string{"your code"}},
 		"a step or two":      {told: map[string]string{job.FactCode: strings.Replace(code, `"steps": 4`, `"steps": 2`, 1)}, median: 37, without: []string{"your code"}},
 		"a small part":       {told: map[string]string{job.FactCode: strings.Replace(code, "32.1", "3.1", 1)}, median: 37, without: []string{"your code"}},
-		"no JSON":            {told: map[string]string{job.FactCode: "x", job.FactInjected: "[", job.FactDataset: "{"}, median: 37, without: []string{"Injected", "your code"}},
+		"no JSON":            {told: map[string]string{job.FactCode: "x", job.FactInjected: "[", job.FactDataset: "{", job.FactMissing: "["}, median: 37, without: []string{"Injected", "your code", "not recorded"}},
+		"not recorded":       {told: map[string]string{job.FactMissing: `["functions of torch.optim (AttributeError: step)"]`}, median: 37, want: []string{"Not recorded: functions of torch.optim (AttributeError: step)"}},
 		"data is not slow":   {told: map[string]string{job.FactDataset: data}, median: 37, without: []string{"samples are read"}},
 		"gaps of no program": {told: map[string]string{job.FactCode: `{"steps": 4, "step_ms": 37.2, "gaps": []}`}, median: 37, without: []string{"your code"}},
 	} {

@@ -340,6 +340,8 @@ type Quality struct {
 	// RanksInvented is set if some of several processes have no recorded rank: they are
 	// numbered by their start.
 	RanksInvented bool `json:"ranks_invented,omitempty"`
+	// NotRecorded names what the Python client could not record in some process, and why.
+	NotRecorded []string `json:"not_recorded,omitempty"`
 	// OtherSignals counts lines of OTLP log records and metrics, which were left out.
 	OtherSignals int64 `json:"other_signals,omitempty"`
 	// Missing describes ranks whose files are missing, in words.

@@ -6,6 +6,7 @@ calls the function that it wraps: Dynamo folds its first line away.
 """
 
 import functools
+import json
 import os
 import sys
 import weakref
@@ -42,7 +43,8 @@ class _Phase(_Here):
 
 
 PHASE, STEP, ZERO, COMM = _Phase(), _Here(), _Here(), _Here()
-_on = _unknown = ()
+_on = ()
+_missing = []  # what is not recorded against expectation, in words
 _loop = _device = None
 _delays = None  # the delays of trainspan run --inject
 _marking = []  # functions that turn on the device marks of a phase
@@ -51,8 +53,10 @@ _compiling = bool  # torch.compiler.is_compiling in torch 2; bool() is False
 
 def watched(on, unknown=()):
     """Returns the functions to call when modules are loaded, by the names of the modules."""
-    global _on, _unknown, _loop
-    _on, _unknown, _loop = on, unknown, Loop(on, _identify)
+    global _on, _loop
+    _on, _loop = on, Loop(on, _identify)
+    if unknown:
+        _missing.append("unknown phase in TRAINSPAN_ONLY or TRAINSPAN_WITHOUT: " + ", ".join(unknown))
     if environ.get("TRAINSPAN_INJECT"):
         _inject(environ["TRAINSPAN_INJECT"])
     if hasattr(os, "register_at_fork"):
@@ -71,12 +75,14 @@ def watched(on, unknown=()):
 
 def _guarded(act, module):
     """Calls act(module). If it fails, as with an unknown version of torch, only that phase is
-    not recorded, and the metadata says why."""
+    not recorded, and the report says why."""
     try:
         act(module)
     except Exception as e:
         passing(e)
-        _ring.meta("not_watched." + module.__name__, "%s: %s" % (type(e).__name__, e))
+        _missing.append("functions of %s (%s: %s)" % (module.__name__, type(e).__name__, str(e)[:160]))
+        if _loop.thread:  # it trains already
+            _tell_missing()
 
 
 @quiet
@@ -138,10 +144,12 @@ def follow_device(used):
 def _identify():
     stacks.ready()
     _ring.meta("torch", str(getattr(sys.modules.get("torch"), "__version__", "")))
-    if _unknown:
-        _ring.meta("unknown_phases", ", ".join(_unknown))
-        if environ.get("TRAINSPAN_VERBOSE") == "1":
-            sys.stderr.write("trainspan[%d]: unknown phases: %s\n" % (os.getpid(), ", ".join(_unknown)))
+    if _missing:
+        _tell_missing()
+
+
+def _tell_missing():
+    _ring.meta("not_recorded", json.dumps(_missing))
 
 
 # Wrappers of functions.
