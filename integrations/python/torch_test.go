@@ -242,6 +242,8 @@ func TestTorchLoops(t *testing.T) {
 		"files":                     {12, 1, 0, 0, 24, 12, 12, 12, 13, 1},
 		"load_beside":               {4, 1, 1, 2, 12, 4, 4, 4, 8, 2},
 		"eval_mode":                 {5, 0, 0, 1, 10, 5, 5, 5, 0, 0}, // until its first backward, a forward evaluates
+		"attacked":                  {4, 1, 0, 0, 24, 20, 4, 4, 5, 1},
+		"eval_mode_parts":           {4, 1, 0, 0, 12, 12, 4, 4, 5, 1},
 		"eval_mode_ahead":           {8, 2, 0, 1, 8, 8, 8, 8, 10, 2},
 		"judged":                    {10, 0, 0, 8, 28, 10, 10, 10, 0, 0},
 		"prefetched":                {8, 1, 0, 0, 14, 8, 8, 7, 10, 1}, // the training is recorded from its first backward on

@@ -99,6 +99,7 @@ class Device:
         self.kind = getattr(cuda, "kind", "cuda")
         self.names = {}
         self.told = False  # whether the metadata says that the host only launches
+        self.lock = RLock()  # for the captures and the operations that depend on them
         self.captures = set()  # graphs during capture: then no thread may query an event
         self.model, self.of_model = 0, None  # the id of the trained module, and the index of its device
         self.index = None  # that of the events; always None for other devices than CUDA
@@ -108,6 +109,7 @@ class Device:
 
     def forked(self):
         """Resets the state after a fork: the device and the events belong to the parent."""
+        self.lock = RLock()  # another thread of the parent may hold it
         self.reset()
         self.free = []
 
@@ -123,7 +125,6 @@ class Device:
         self.latest = 0     # the latest of these times
         self.offset = None  # the time of the first one on the host's clock
         self.streams = {}   # the lane of each, and the time of its last event on the host's clock
-        self.lock = RLock()  # for the captures and the operations that depend on them
 
     def capture(self, graph, begins):
         with self.lock:
@@ -207,7 +208,8 @@ class Device:
         """Returns the same for a collective, which the stream of the training or another one
         waits for."""
         if self.cuda.is_initialized():
-            current = self.cuda.current_stream() if self.current is None else self.chosen()
+            with self.lock:
+                current = self.cuda.current_stream() if self.current is None else self.chosen()
             return current and self.begin(name, current.stream_id)
 
     @quiet

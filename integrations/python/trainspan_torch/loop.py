@@ -112,7 +112,7 @@ class Loop:
         self.root = _nobody     # a reference to the module that trains
         self.model = 0          # and its id
         self.suspect, self.suspected = _nobody, 0  # the module of the last forward in evaluation mode with gradients, and its step
-        self.modeless = set()   # ids of modules that are trained in that mode
+        self.modeless = {}      # references to modules that are trained in that mode, by id
         self.passes = {}        # id of an iterator: a reference that reports its end
         self.feeder = 0         # the iterator of the open epoch
         self.source = None      # the iterator of the last batch
@@ -340,8 +340,10 @@ class Loop:
     def differentiates(self):
         """Called for a backward. It has a forward, in any mode."""
         suspect, self.suspect = self.suspect(), _nobody
-        if suspect is not None and not suspect.training and self.suspected == self.step and len(self.modeless) < 64:
-            self.modeless.add(id(suspect))
+        if suspect is not None and not suspect.training and self.suspected == self.step:
+            if len(self.modeless) == 64:
+                self.modeless = {key: ref for key, ref in self.modeless.items() if ref() is not None}
+            self.modeless[id(suspect)] = weakref.ref(suspect)
         return self.trains(TRAINED if self.by_batch and self.is_open else TRAINED | FORWARD)
 
     def trains(self, did=TRAINED):
@@ -415,7 +417,7 @@ class Loop:
                 self.root, self.model = weakref.ref(module), id(module)
             return
         if self.grad() and not (self.is_open and self.by_batch):
-            if id(module) in self.modeless and self.tokens["evaluation"] is None:
+            if self.modeless.get(id(module), _nobody)() is module and self.tokens["evaluation"] is None:
                 self.trains(FORWARD)
                 return
             self.suspect, self.suspected = weakref.ref(module), self.step
@@ -423,14 +425,14 @@ class Loop:
         if self.is_open and not self.by_batch and not self.work & (TRAINED | FORWARD):
             self.is_open, self.work = False, 0
             self.drop("iteration")
-        if not self.is_open or self.work & TRAINED and not module.training and self.root() is module:
+        if not self.is_open or self.work & TRAINED and not self.grad() and not module.training and self.root() is module:
             alone = "acts" if module.training and self.acts(module) else "evaluated"
             self.start(alone)
             self.alone = self.tokens[alone] is not None
         elif not self.work & FORWARD:
             self.work |= EVALUATED
             self.quick = 0
-            if self.root() is None:
+            if self.root() is None and not self.work & TRAINED:  # else it trains in that mode
                 self.root = weakref.ref(module)
 
     def acts(self, module):

@@ -188,6 +188,27 @@ def load_beside():
                 model(x)
 
 
+def attacked():
+    """Trains adversarially: makes each batch harder with gradients in evaluation mode."""
+    for x, y in loader:
+        model.eval()
+        for _ in range(4):
+            x = x.detach().requires_grad_()
+            x = x + torch.autograd.grad(F.cross_entropy(model(x), y), x)[0]
+        model.train()
+        train(x.detach(), y)
+
+
+def eval_mode_parts():
+    """Trains a model that is in evaluation mode, with three parts of each batch."""
+    model.eval()
+    for x, y in loader:
+        optimizer.zero_grad()
+        for part, want in zip(x.split(3), y.split(3)):
+            F.cross_entropy(model(part), want).backward()
+        optimizer.step()
+
+
 def eval_mode():
     """Trains a model that is in evaluation mode, without a loader."""
     model.eval()
