@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
@@ -210,7 +211,7 @@ func begin(j *report.Job) int64 {
 
 // showReport prints the report of a job, or writes its page as well.
 func showReport(a *ui.App, j *report.Job, o *reportOptions) error {
-	r := report.Build(j)
+	r := report.BuildNow(j, time.Now().UnixNano())
 	var err error
 	if o.html != "" {
 		if err := report.WritePage(o.html, r); err != nil {

@@ -16,14 +16,26 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 )
 
 // Build returns the full report of a job. It may be called again for the same job.
 // A Job is not safe for concurrent use.
-func Build(j *Job) *Report {
+func Build(j *Job) *Report { return build(begin(j), j) }
+
+// BuildNow is like [Build], and if run.json says that a start of the job is running, its last attempt is judged as in
+// [Live] at time now.
+func BuildNow(j *Job, now int64) *Report {
 	r := begin(j)
+	if slices.ContainsFunc(j.Job.Starts, func(s *rundir.Run) bool { return s.State == rundir.Running }) {
+		r.live(j, now)
+	}
+	return build(r, j)
+}
+
+func build(r *Report, j *Job) *Report {
 	// The ledger and the steps are independent, and each takes seconds for a large
 	// job.
 	r.Series = &Series{}
@@ -46,6 +58,13 @@ const Alive = 30 * time.Second
 // then not flagged. The report has no Series, which takes most of the time.
 func Live(j *Job, now int64) *Report {
 	r := begin(j)
+	r.live(j, now)
+	r.answer(j)
+	return r
+}
+
+// live marks the last attempt as running at time now, if it is.
+func (r *Report) live(j *Job, now int64) {
 	running := noAttempt
 	if len(r.Ledger.Attempts) > 0 {
 		last := slices.MaxFunc(r.Ledger.Attempts, func(a, b account.AttemptReport) int { return cmp.Compare(a.Attempt, b.Attempt) })
@@ -68,8 +87,6 @@ func Live(j *Job, now int64) *Report {
 		}
 	}
 	r.running = running
-	r.answer(j)
-	return r
 }
 
 const noAttempt = -1
@@ -212,8 +229,9 @@ func (r *Report) silent(j *Job) {
 	}
 }
 
-// chooseVerdict selects a hang at the end of the job. Otherwise it selects the finding about ranks that costs most time of
-// the whole job, and without any finding the verdict on the longest attempt.
+// chooseVerdict selects the verdict on the running attempt once it has one, and a hang at the end of the job. Otherwise it
+// selects the finding about ranks that costs most time of the whole job, and without any finding the verdict on the
+// longest attempt. A hang that a later attempt has overcome is no finding: its time is stall and downtime.
 func (r *Report) chooseVerdict() {
 	var wall float64
 	for i := range r.Attempts {
@@ -222,15 +240,16 @@ func (r *Report) chooseVerdict() {
 	weight := func(a *Attempt) (found bool, cost, length float64) {
 		v := a.Straggler
 		length = float64(a.Stop-a.Start) / max(wall, 1)
-		found = v.Kind != finding.Fine && v.Kind != finding.Unknown
-		cost = v.Cost * length
-		return found, cost, length
+		return v.Kind.IsProblem(), v.Cost * length, length
 	}
-	var best *Attempt
+	var best, current *Attempt
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
-		if a.Straggler == nil {
+		if a.Straggler == nil || a.Straggler.Kind == finding.Hang && r.resumed(i) {
 			continue
+		}
+		if a.Number == r.running && a.Straggler.Kind != finding.Unknown {
+			current = a
 		}
 		if best == nil {
 			best = a
@@ -247,6 +266,8 @@ func (r *Report) chooseVerdict() {
 	}
 	if last := &r.Attempts[len(r.Attempts)-1]; last.Straggler != nil && last.Straggler.Kind == finding.Hang {
 		best = last // its cost is unknown, but the job does not go on without a repair
+	} else if current != nil {
+		best = current
 	}
 	r.Verdict.Rank, r.Verdict.Attempt = best.Straggler, best.Number
 	var all []straggler.AttemptVerdict
@@ -259,6 +280,14 @@ func (r *Report) chooseVerdict() {
 	r.Verdict.Across = straggler.Across(all)
 }
 
+// resumed reports whether an attempt after that of an index trains, or has trained enough for a verdict.
+func (r *Report) resumed(i int) bool {
+	return slices.ContainsFunc(r.Attempts[i+1:], func(a Attempt) bool {
+		return a.Straggler != nil && (a.Straggler.Kind != finding.Unknown || a.Number == r.running)
+	})
+}
+
+// ranks adds the ranks, each with the process of the attempt of the verdict, or else its last one.
 func (r *Report) ranks(j *Job) {
 	rows := make(map[int]*straggler.RankRow)
 	if v := r.Verdict.Rank; v != nil {
@@ -268,7 +297,9 @@ func (r *Report) ranks(j *Job) {
 	}
 	procs := make(map[int]*job.Process)
 	for _, p := range j.Job.Processes {
-		procs[p.Rank] = p
+		if q := procs[p.Rank]; q == nil || q.Attempt != r.Verdict.Attempt || p.Attempt == r.Verdict.Attempt {
+			procs[p.Rank] = p
+		}
 	}
 	for i := range r.Ledger.Ranks {
 		led := &r.Ledger.Ranks[i]

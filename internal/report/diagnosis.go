@@ -76,6 +76,9 @@ func (r *Report) findCostliest() (kind finding.Kind, f *finding.Finding, why str
 		inSteps, after = float64(r.Ledger.Categories[account.Productive])/float64(r.Ledger.Categories.Sum()-start), " after the start"
 	}
 	why += fmt.Sprintf("; %s of the time%s%s is in steps.", display.Percent(inSteps), whose, after)
+	if st.Compared == 0 {
+		return finding.Unknown, nil, why + " They are too few to compare."
+	}
 	if !r.measured() {
 		return finding.Unknown, nil, why + " Their parts are not recorded."
 	}

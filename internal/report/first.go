@@ -78,15 +78,8 @@ func (s *screen) first(r *Report) {
 	for _, text := range r.InjectedSentences() {
 		s.labelled("Injected", text)
 	}
-	early := r.endedBeforeSteps()
-	switch {
-	case early:
-	case end == "":
-		s.labelled(v.Diagnosis, v.Why)
-	case v.kind == finding.Fine:
-		s.labelled("Before", v.Why+" No problem found.")
-	case v.kind != finding.Other && v.kind != finding.StartUp || r.Outcome.How == job.Lost: // they do not explain a failure
-		s.labelled(v.Diagnosis, v.Why)
+	if label, why := r.diagnosis(); label != "" {
+		s.labelled(label, why)
 	}
 	for i, text := range r.machineSentences() {
 		label := "Machine"
@@ -107,11 +100,30 @@ func (s *screen) first(r *Report) {
 	if len(v.Next) > 0 && !needed && (v.kind != finding.Fine || afterwards(r.Outcome) != "") {
 		s.labelled("Next", sentence(v.Next[0]))
 	}
-	if early {
+	if r.endedBeforeSteps() {
 		s.labelled("Reached", strings.TrimPrefix(r.startSentence()+"; no training step is on record", "; "))
 	}
 	s.time(r)
 	s.details(r)
+}
+
+// labelBefore is the label of what is known of a job without a problem until it ended badly.
+const labelBefore = "Before"
+
+// diagnosis returns the diagnosis and its text as they are displayed, or "" if the way in which the job ended says
+// more.
+func (r *Report) diagnosis() (label, why string) {
+	v := &r.Verdict
+	_, end, _ := r.ending()
+	switch {
+	case r.endedBeforeSteps():
+		return "", ""
+	case end != "" && v.kind == finding.Fine:
+		return labelBefore, v.Why + " No problem found."
+	case end != "" && (v.kind == finding.Other || v.kind == finding.StartUp) && r.Outcome.How != job.Lost: // they do not explain a failure
+		return "", ""
+	}
+	return v.Diagnosis, v.Why
 }
 
 // ending returns details of how the job ended, if the outcome needs any: a label, a text and, for
@@ -152,18 +164,7 @@ func (r *Report) describeJob() string {
 	if r.Name != "" {
 		parts = append(parts, r.title())
 	}
-	end := r.Verdict.Outcome
-	if n := len(r.Attempts); n > 1 && end == Completed {
-		end += " after " + display.Plural(n-1, "restart")
-	} else if n > 1 {
-		end += " in attempt " + strconv.Itoa(n)
-	}
-	if r.endedBeforeSteps() && len(r.Attempts) < 2 {
-		end += " before the first step"
-	} else if r.endedBeforeSteps() {
-		end += ", before the first step"
-	}
-	parts = append(parts, end)
+	parts = append(parts, r.describeOutcome())
 	if n := len(r.Ranks); n > 0 {
 		size := display.Plural(n, "rank")
 		if hosts := r.hosts(); hosts > 0 {
@@ -178,6 +179,22 @@ func (r *Report) describeJob() string {
 		parts = append(parts, display.Duration(r.Ledger.Wall))
 	}
 	return strings.Join(parts, " · ")
+}
+
+// describeOutcome returns how the job ended, and in which attempt.
+func (r *Report) describeOutcome() string {
+	end, n := r.Verdict.Outcome, len(r.Attempts)
+	if n > 1 && end == Completed {
+		end += " after " + display.Plural(n-1, "restart")
+	} else if n > 1 && r.Attempts[n-1].Number > 0 {
+		end += " in attempt " + strconv.Itoa(r.Attempts[n-1].Number)
+	}
+	if !r.endedBeforeSteps() {
+		return end
+	} else if n < 2 {
+		return end + " before the first step"
+	}
+	return end + ", before the first step"
 }
 
 // title returns a short name of the job: the name of the run, or else the last element of its path.
@@ -326,11 +343,15 @@ func (r *Report) stepSentence() string {
 		sum += p.Time
 	}
 	ms := func(ns int64) string { return display.Milliseconds(float64(ns) / 1e6) }
+	unit := " ms" // parts in the unit of the sum have none
+	if !strings.HasSuffix(ms(sum), unit) {
+		unit = ""
+	}
 	const most = 3
 	var text []string
 	for _, p := range parts[:min(len(parts), most)] {
 		if p.Time >= sum/200 {
-			text = append(text, p.Name+" "+strings.TrimSuffix(ms(p.Time), " ms"))
+			text = append(text, p.Name+" "+strings.TrimSuffix(ms(p.Time), unit))
 		}
 	}
 	return ms(sum) + head + strings.Join(text, ", ")

@@ -23,6 +23,35 @@ func TestCapital(t *testing.T) {
 	}
 }
 
+// TestOutcomeNamesTheAttempt checks that the head has the number of the attempt, as all other places: runs of a name
+// number their attempts on.
+func TestOutcomeNamesTheAttempt(t *testing.T) {
+	r := &Report{Attempts: []Attempt{{Number: 3}, {Number: 4}}, Verdict: Verdict{Outcome: "KILLED"}}
+	if got := r.describeOutcome(); got != "KILLED in attempt 4" {
+		t.Errorf("got %q, want attempt 4", got)
+	}
+	r.Attempts[1].Number = 0 // without a record
+	if got := r.describeOutcome(); got != "KILLED" {
+		t.Errorf("got %q, want no number", got)
+	}
+}
+
+// TestStepUnits checks that the parts of a step have the unit of their sum, or their own.
+func TestStepUnits(t *testing.T) {
+	r := &Report{Steps: Steps{Compared: 9, Phases: map[string]float64{"backward": 8100, "forward": 4200}}, Ledger: &account.Report{}}
+	if got := r.stepSentence(); got != "12.3 s in the mean: backward 8100 ms, forward 4200 ms" {
+		t.Errorf("got %q, want parts with a unit", got)
+	}
+}
+
+// TestShortSteps checks that steps below the resolution of the clock have no trend, which would not be a number.
+func TestShortSteps(t *testing.T) {
+	s := &steps{count: 80, period: make([]float64, 80), number: make([]int64, 80)}
+	if out := s.steps(); out.Trend != nil {
+		t.Errorf("the trend is %v, want none", *out.Trend)
+	}
+}
+
 // TestStepWithoutPhases checks that the time of spans that belong to no phase of a step is not called other code:
 // those that compute, but are no forward, backward or optimizer's step, and evaluations and spans of the program
 // between steps.

@@ -55,7 +55,8 @@ func TestGainsAreSecondsOfTheRun(t *testing.T) {
 	}
 }
 
-// TestHangOfTheLastAttempt: a hang that the job ended with is the verdict, whatever other attempts lost.
+// TestHangOfTheLastAttempt: a hang that the job ended with is the verdict, whatever other attempts lost; one that a later
+// attempt has overcome is not. While the last attempt runs, its verdict is that of the job.
 func TestHangOfTheLastAttempt(t *testing.T) {
 	hang := func(number int) Attempt {
 		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Hang, Ranks: []int{1}, ToStep: -1}}}
@@ -63,17 +64,29 @@ func TestHangOfTheLastAttempt(t *testing.T) {
 	fine := func(number int) Attempt {
 		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Fine}}}
 	}
+	unknown := func(number int) Attempt {
+		return Attempt{Number: number, Straggler: &straggler.Verdict{Finding: finding.Finding{Kind: finding.Unknown}}}
+	}
 	for _, c := range []struct {
 		name     string
 		attempts []Attempt
 		want     int
+		running  int // the number of the attempt, 0 if none runs
 	}{
-		{"a slow rank, then a hang", []Attempt{slowAttempt(1, 50), hang(2)}, 2},
-		{"a hang twice", []Attempt{hang(1), hang(2)}, 2},
-		{"a hang, then a slow rank", []Attempt{hang(1), slowAttempt(2, 50)}, 2},
-		{"a slow rank, a hang, and then none", []Attempt{slowAttempt(1, 50), hang(2), fine(3)}, 1},
+		{"a slow rank, then a hang", []Attempt{slowAttempt(1, 50), hang(2)}, 2, 0},
+		{"a hang twice", []Attempt{hang(1), hang(2)}, 2, 0},
+		{"a hang, then a slow rank", []Attempt{hang(1), slowAttempt(2, 50)}, 2, 0},
+		{"a slow rank, a hang, and then none", []Attempt{slowAttempt(1, 50), hang(2), fine(3)}, 1, 0},
+		{"a hang, then none", []Attempt{hang(1), fine(2)}, 2, 0},
+		{"a hang, then too few steps", []Attempt{hang(1), unknown(2)}, 1, 0},
+		{"a hang, and it runs again", []Attempt{hang(1), unknown(2)}, 2, 2},
+		{"a slow rank, and it runs well", []Attempt{slowAttempt(1, 50), fine(2)}, 2, 2},
+		{"a slow rank, and it begins to run", []Attempt{slowAttempt(1, 50), unknown(2)}, 1, 2},
 	} {
-		r := &Report{Attempts: c.attempts, Ledger: &account.Report{}}
+		r := &Report{Attempts: c.attempts, Ledger: &account.Report{}, running: noAttempt}
+		if c.running > 0 {
+			r.running = c.running
+		}
 		for i := range r.Attempts {
 			r.Attempts[i].Stop = 1e9
 		}

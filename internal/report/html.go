@@ -194,9 +194,12 @@ func newPage(r *Report) (*page, error) {
 	}
 	_, end, source := r.ending()
 	p.End, p.Source = p.link(said{end, placeStarts}), source
-	if p.Head = r.Verdict.Outcome + " before the first step"; !r.endedBeforeSteps() {
-		p.Head = r.Verdict.Outcome + " · " + r.Verdict.Diagnosis
-		p.Why = p.link(said{r.Verdict.Why, r.placeOfWhy()})
+	p.Head = r.describeOutcome()
+	if label, why := r.diagnosis(); label != "" {
+		if label != labelBefore {
+			p.Head += " · " + label
+		}
+		p.Why = p.link(said{why, r.placeOfWhy()})
 	}
 	p.Machine = r.machineSentences()
 	p.Shown = withText(r.stepFacts())
@@ -204,6 +207,9 @@ func newPage(r *Report) (*page, error) {
 	if v := r.Verdict.Rank; v != nil {
 		for i := range v.Stacks {
 			p.Stacks = append(p.Stacks, sentence(r.stackSentence(&v.Stacks[i])))
+		}
+		for _, text := range v.Witness {
+			p.Stacks = append(p.Stacks, sentence(text))
 		}
 	}
 	for i, text := range r.Verdict.Next {
@@ -289,7 +295,7 @@ func (p *page) ledger() {
 	}
 	if p := r.Profile; p != nil && p.Steps > 0 {
 		for _, s := range r.Shares {
-			add(profileColour(s.Part), s.Name, s.Share, s.Time*ranks/int64(p.Steps))
+			add(profileColour(s.Part), s.Name, s.Share, int64(float64(s.Time)/float64(p.Steps)*float64(ranks)))
 		}
 		return
 	}

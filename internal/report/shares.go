@@ -151,7 +151,7 @@ func (r *Report) shares() []Share {
 		}
 		name, rank, own := PartName(part), (*int)(nil), int64(0)
 		switch {
-		case part == string(account.Communication) && r.mostlyMessages(ns):
+		case part == string(account.Communication) && (moved > 0 || total[partWait] == 0 && r.mostlyMessages(ns)):
 			name = messagesName
 		case part == string(account.Communication) && r.mayWaitInCollectives():
 			name = "collectives and waits in them"

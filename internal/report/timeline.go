@@ -119,8 +119,10 @@ func (s *steps) steps() Steps {
 	// In a quarter of fewer than ten steps, single steps would dominate.
 	if n := len(s.period) / 4; n >= 10 {
 		first, last := slices.Sorted(slices.Values(s.period[:n])), slices.Sorted(slices.Values(s.period[len(s.period)-n:]))
-		change := stats.NearestRank(last, 0.5)/stats.NearestRank(first, 0.5) - 1
-		out.Trend = &change
+		if before := stats.NearestRank(first, 0.5); before > 0 { // shorter ones than the clock's resolution are 0
+			change := stats.NearestRank(last, 0.5)/before - 1
+			out.Trend = &change
+		}
 	}
 	for name, x := range s.phases {
 		if out.Phases == nil {
@@ -288,7 +290,7 @@ func waits(v *straggler.Verdict) *waitTable {
 		}
 		return strings.Join(out, ", ")
 	}
-	t.Sentence = fmt.Sprintf("%s of the time of all ranks is waiting for others. By group: %s. The last one took longer in: %s.", display.Percent(w.Share), list(w.Group), list(w.Phases))
+	t.Sentence = fmt.Sprintf("%s of the compared steps of all ranks is waiting for others. By group: %s. The last one took longer in: %s.", display.Percent(w.Share), list(w.Group), list(w.Phases))
 	if w.Bubble > 0 {
 		t.Sentence += fmt.Sprintf(" %s of it is the bubble of the pipeline: waiting for messages.", display.Percent(float64(w.Bubble)/float64(w.Total)))
 	}

@@ -37,6 +37,9 @@ func (r *Report) conclude() {
 	if v.kind.IsOfSteps() && v.Finding == v.ofRanks() {
 		v.Why = strings.TrimSpace(v.Why + " " + r.processesOf(v.Rank.Ranks))
 	}
+	if n := len(r.Attempts); n > 0 && v.Rank != nil && v.Finding != nil && v.Finding == v.ofRanks() && v.Attempt != r.Attempts[n-1].Number {
+		v.Why = fmt.Sprintf("In attempt %d: %s", v.Attempt, v.Why)
+	}
 	v.NotKnown = r.notKnown()
 	v.Next, r.nextAt = r.next()
 	var out []said

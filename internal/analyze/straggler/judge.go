@@ -148,7 +148,7 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		recorded += p
 	}
 	replayed := was.span(0, j.from, m)
-	v.Coverage.ReplayError = math.Abs(replayed/recorded - 1)
+	v.Coverage.ReplayError = math.Abs(replayed-recorded) / max(recorded, 1)
 	if j.unseenWaits() {
 		v.unknown(reasonHidden)
 		return

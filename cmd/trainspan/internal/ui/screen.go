@@ -29,7 +29,7 @@ func Screen(to *display.Writer, p Painter, columns int, r *report.Report, full b
 	switch v := &r.Verdict; {
 	case strings.HasPrefix(v.Outcome, "FAILED"), v.Outcome == "KILLED", v.Outcome == "HUNG", v.Outcome == "OUT OF MEMORY":
 		color = Painter.Bad
-	case v.Diagnosis == "NO PROBLEM FOUND":
+	case v.Diagnosis == "NO PROBLEM FOUND" && v.Outcome != "END UNKNOWN" && !strings.HasPrefix(v.Outcome, "STOPPED"):
 		color = Painter.Good
 	}
 	printLines(to, p, color, lines)
