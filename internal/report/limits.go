@@ -55,11 +55,18 @@ func (r *Report) limits(j *Job) {
 // worthLimit is the smallest share of the time that is listed.
 const worthLimit = 0.001
 
-// basis returns the given basis, with one device per rank if the number was not given.
+// basis returns the given basis, with one device per rank if the number was not given, and the recorded saves.
 func (j *Job) basis(led *account.Report) account.Basis {
 	b := j.Basis
 	if b.Devices == 0 {
 		b.Devices = max(j.Job.Ranks, len(led.Ranks))
+	}
+	if j.details != nil {
+		for i := range j.details.checkpoints {
+			if !j.details.checkpoints[i].Load {
+				b.Saves++
+			}
+		}
 	}
 	return b
 }

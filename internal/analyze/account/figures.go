@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -10,6 +11,9 @@ import (
 type Basis struct {
 	// Queue is how long the job waited for its resources, all attempts together.
 	Queue time.Duration
+
+	// Saves is the number of recorded checkpoint saves. It counts if no event tells of a successful one.
+	Saves int
 
 	// Ideal is the reference iteration time of step-based goodput. Zero means the
 	// shortest own time of any iteration.
@@ -93,7 +97,7 @@ func (r *Report) Figures(b Basis) []Figure {
 		"data wait, warm-up and validation count as productive here")
 	r.steps(b, wall, productive, give, unknown)
 	steps := len(out)
-	r.failures(n, wall-down-sec(Unobserved)-sec(Absent), give, unknown)
+	r.failures(cmp.Or(r.Saves, b.Saves), n, wall-down-sec(Unobserved)-sec(Absent), give, unknown)
 	for i := range out[steps:] {
 		out[steps+i].OfFailures = true
 	}
@@ -120,7 +124,7 @@ func (r *Report) steps(b Basis, wall, productive float64, give giver, unknown fu
 }
 
 // failures adds the figures that depend on how often the job failed.
-func (r *Report) failures(ranks, observed float64, give giver, unknown func(name, why string)) {
+func (r *Report) failures(saves int, ranks, observed float64, give giver, unknown func(name, why string)) {
 	failed := 0
 	for _, d := range r.Disruptions {
 		if !d.Proper {
@@ -135,12 +139,12 @@ func (r *Report) failures(ranks, observed float64, give giver, unknown func(name
 	}
 	mttf := observed / float64(failed)
 	give(figureMTTF, mttf, 1, "running time / number of failures, without planned stops")
-	if r.Saves == 0 {
+	if saves == 0 {
 		unknown(FigureYoung, "no checkpoint save was recorded")
 		unknown(figureSaxena, "no checkpoint save was recorded")
 		return
 	}
-	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(r.Saves)
+	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(saves)
 	restart := 0.0
 	for _, d := range r.Disruptions {
 		restart += float64(d.Down+d.Init+d.Reload) / ranks / 1e9 / float64(len(r.Disruptions))

@@ -189,6 +189,8 @@ func TestDisruptionCost(t *testing.T) {
 func TestUnknownFigures(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
 	failed := s.ledger().Report(account.Query{})
+	silent := s.ledger().Report(account.Query{})
+	silent.Saves = 0
 	var j timeline
 	j.process(0, 1, 0, 10, 10)
 	j.span(0, "application", 0, 10)
@@ -198,6 +200,8 @@ func TestUnknownFigures(t *testing.T) {
 		unknown []string
 	}{
 		"all are given":  {failed, account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 1e12}, nil},
+		"saves in spans": {silent, account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 1e12, Saves: 3}, nil},
+		"no saves":       {silent, account.Basis{Devices: 2, PeakFLOPs: 1e12, ModelFLOPs: 1e12, HardwareFLOPs: 1e12}, []string{"young_interval_seconds", "availability_interval_seconds"}},
 		"no peak":        {failed, account.Basis{Devices: 2, ModelFLOPs: 1e12, HardwareFLOPs: 1e12}, []string{"mfu", "hfu", "useful_flops_ratio"}},
 		"no model FLOPs": {failed, account.Basis{Devices: 2, PeakFLOPs: 1e12, HardwareFLOPs: 1e12}, []string{"mfu", "useful_flops_ratio"}},
 		"no FLOPs":       {failed, account.Basis{Devices: 2, PeakFLOPs: 1e12}, []string{"mfu", "useful_flops_ratio", "hfu"}},

@@ -152,7 +152,7 @@ var (
 		Text: "time of all ranks in productive steps, by `part`: `compute`, `communication`, `wait`, `other_code`, `step_unsplit`. They add up to the category `productive`",
 	}
 	TimeCommitted = &Metric{
-		Name: "training.time.committed", Unit: "s", Kind: UpDown, Text: "productive time that saved checkpoints hold",
+		Name: "training.time.committed", Unit: "s", Kind: UpDown, Text: "productive time that saved checkpoints hold, if events tell of the saves",
 	}
 	WaitedFor = &Metric{
 		Name: "training.waited_for", Unit: "s", Kind: UpDown, By: "`training.rank`", Text: "time that all ranks waited for one rank, in steps and between them; for the eight ranks with the most",

@@ -230,7 +230,9 @@ func (f *family) times(l *account.Ledger, r *report.Report) {
 		waited = append(waited, point{seconds(w.Time), []attribute.KeyValue{attribute.String(metrics.RankAttribute, strconv.Itoa(w.Rank))}})
 	}
 	f.add(metrics.WaitedFor, waited)
-	f.add(metrics.TimeCommitted, one(seconds(r.Ledger.Categories[account.Productive]-r.Ledger.Iterations.AtRiskTime)))
+	if it := &r.Ledger.Iterations; it.HasSaves {
+		f.add(metrics.TimeCommitted, one(seconds(r.Ledger.Categories[account.Productive]-it.AtRiskTime)))
+	}
 	f.add(metrics.LastRecord, one(seconds(r.Ledger.To)))
 	if r.Goodput == nil {
 		return // the time of a window is unknown too
