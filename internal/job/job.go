@@ -342,6 +342,18 @@ func (j *Job) add(p *Process) {
 	j.Processes = append(j.Processes, p)
 }
 
+// RanksIn returns the number of ranks of an attempt: the largest world size on record in it, or else that of the job. An
+// elastic job has attempts of several sizes.
+func (j *Job) RanksIn(attempt int) int {
+	most := 0
+	for _, p := range j.Processes {
+		if p.Attempt == attempt {
+			most = max(most, p.WorldSize)
+		}
+	}
+	return cmp.Or(most, j.Ranks)
+}
+
 // maxFiles bounds the files of a process that are counted separately.
 const maxFiles = 4096
 

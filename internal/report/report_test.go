@@ -487,6 +487,23 @@ func TestRareSaves(t *testing.T) {
 	}
 }
 
+// TestElastic checks that an attempt is judged by its own number of ranks: none is missing where the job has shrunk.
+func TestElastic(t *testing.T) {
+	dir := t.TempDir()
+	end := write(t, dir, simjob.Attempt{Ranks: 8, Steps: 30})
+	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 200, First: 30, Slow: 2, Extra: [4]float64{0, 0, 20, 0}, Start: end.Add(3 * time.Second)})
+	r := report.Build(read(t, dir))
+	if r.Ledger.Unmatched > 0 || len(r.Ledger.WaitedFor) == 0 || r.Ledger.WaitedFor[0].Rank != 2 {
+		t.Errorf("%d ns are not matched, waits are for %v; want 0, and most for rank 2", r.Ledger.Unmatched, r.Ledger.WaitedFor)
+	}
+	if v := r.Verdict.Rank; v == nil || v.Kind != finding.SlowRanks || !slices.Equal(v.Ranks, []int{2}) {
+		t.Errorf("verdict %+v, want that rank 2 is slow", v)
+	}
+	if text := strings.Join(screen(t, r), "\n"); strings.Contains(text, "not all members") || strings.Contains(text, "ranks 4") {
+		t.Errorf("the screen asks for ranks that the attempt does not have:\n%s", text)
+	}
+}
+
 // TestLossOfOneRank checks that a loss of one rank has the time of that rank, although others lose time to the same.
 func TestLossOfOneRank(t *testing.T) {
 	r := report.Build(read(t, saving(t, 4, 100, func(rank, i int) (work, save time.Duration) {

@@ -46,9 +46,12 @@ const packedMemory = 32 << 20
 // process, whose sink, from [OpenSink], is closed. LedgerOf may be called again, also after the
 // processes got other rank and attempt numbers.
 func LedgerOf(j *job.Job, of func(*job.Process) *Builder, c meet.Corrections) *Ledger {
-	l := &Ledger{corrections: c}
+	l := &Ledger{corrections: c, world: make(map[int]int)}
 	l.Expect(j.Ranks)
 	for _, p := range j.Processes {
+		if _, ok := l.world[p.Attempt]; !ok {
+			l.world[p.Attempt] = j.RanksIn(p.Attempt)
+		}
 		b := of(p)
 		if b == nil || b.done == nil {
 			continue

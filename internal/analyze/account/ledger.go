@@ -19,6 +19,7 @@ type Ledger struct {
 	having   map[int][]int // by attempt number: the ranks with that attempt, in order
 	tried    []Interval    // starts without records
 	expected int           // number of ranks of the job, 0 if unknown
+	world    map[int]int   // the same of an attempt: an elastic job changes it
 
 	corrections meet.Corrections
 

@@ -52,7 +52,7 @@ func (l *Ledger) meet() *table {
 			all = append(all, of[at])
 		}
 		t.findPeers(all)
-		m := newMatcher(all, l.expected, l.corrections[number].Strides)
+		m := newMatcher(all, cmp.Or(l.world[number], l.expected), l.corrections[number].Strides)
 		m.inside(l.spill)
 		m.outside()
 		for i, a := range all {

@@ -162,8 +162,7 @@ func (b *Builder) writeIndex(out *output, attempts map[int][]*job.Process) error
 			n := int32(attempt)
 			row.Attempt = &n
 		}
-		if out.job.Job.Ranks > 0 {
-			n := int32(out.job.Job.Ranks)
+		if n := int32(out.job.Job.RanksIn(attempt)); n > 0 {
 			row.WorldSize = &n
 		}
 		row.First = procs[0].Start / 1000

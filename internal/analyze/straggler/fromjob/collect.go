@@ -58,7 +58,7 @@ func Attempts(j *job.Job, of func(*job.Process) *Steps) []Attempt {
 		}
 		a := byNumber[p.Attempt]
 		if a == nil {
-			a = &Attempt{Number: p.Attempt, State: straggler.New(&straggler.Options{WorldSize: j.Ranks, Spill: s.spill})}
+			a = &Attempt{Number: p.Attempt, State: straggler.New(&straggler.Options{WorldSize: j.RanksIn(p.Attempt), Spill: s.spill})}
 			byNumber[p.Attempt] = a
 		}
 		info := straggler.Rank{Host: p.KnownHost(), Ended: p.End != job.NoEnd && !failed(p), Cut: p.Cut}
