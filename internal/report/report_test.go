@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/compare"
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/report"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
@@ -272,6 +273,22 @@ func TestLive(t *testing.T) {
 	write(t, dir, simjob.Attempt{Number: 1, Ranks: 4, Steps: 5, First: 300, Start: end.Add(time.Second)})
 	if r := report.Live(read(t, dir), end.Add(2*time.Second).UnixNano()); len(r.Attempts) != 2 || r.Attempts[0].Running || r.Attempts[1].Running {
 		t.Errorf("attempts %+v, want two, none running", r.Attempts)
+	}
+}
+
+// TestBuildNow checks that a full report is about a running job only if run.json says that it runs.
+func TestBuildNow(t *testing.T) {
+	dir := t.TempDir()
+	end := write(t, dir, simjob.Attempt{Ranks: 2, Steps: 60, Killed: true})
+	for _, state := range []string{"", rundir.Running, rundir.Ended} {
+		j := read(t, dir)
+		if state != "" {
+			j.Job.Starts = []*rundir.Run{{State: state, Started: end.Add(-time.Minute), Seen: end}}
+		}
+		r := report.BuildNow(j, end.Add(5*time.Second).UnixNano())
+		if got, want := r.Attempts[0].Running, state == rundir.Running; got != want || r.Series == nil || (r.Verdict.Outcome == "RUNNING") != want {
+			t.Errorf("state %q: running %v, outcome %s; want %v, and its series", state, got, r.Verdict.Outcome, want)
+		}
 	}
 }
 
