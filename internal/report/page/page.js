@@ -81,6 +81,8 @@ function time(ns) {
   return m < 2880 ? Math.floor(m / 60) + "h " + String(m % 60).padStart(2, "0") + "m" : (m / 1440).toFixed(1) + " d";
 }
 // tick writes the marks of an axis of milliseconds.
+// through names the last step of a point: the one before the next point, if that is of the same attempt. Steps may be left out between.
+const through = (first, next) => next > first ? (next - 1 > first ? ` to ${next - 1}` : "") : " and later";
 const tick = v => v == null ? "" : Math.abs(v) >= 1e4 ? time(v * 1e6) : +v.toPrecision(6) + " ms";
 // seconds writes the marks of a time axis.
 const seconds = v => v === 0 ? "0" : v < 120 ? +v.toFixed(3) + " s" : v < 7200 ? +(v / 60).toFixed(2) + " min" : v < 2 * 86400 ? +(v / 3600).toFixed(2) + " h" : +(v / 86400).toFixed(2) + " d";
@@ -289,7 +291,7 @@ const charts = {
       hint: (s.steps_per_point > 1 ? `Each point is ${s.steps_per_point} steps. ` : "") + "The line is the step time; ● marks steps that took much longer." + (data.device ? " Times are those of the device: data and other code are its idle time." : ""),
       say(i) {
         if (i == null) return "";
-        const to = s.steps_per_point > 1 ? ` to ${s.step[i] + s.steps_per_point - 1}` : "";
+        const to = s.steps_per_point > 1 ? through(s.step[i], s.attempt[i + 1] === s.attempt[i] ? s.step[i + 1] : null) : "";
         return `Attempt ${s.attempt[i]}, step ${s.step[i]}${to}: ${ms(s.median_ms[i])}` + (to ? `, longest ${ms(s.max_ms[i])}` : "") + (names.length ? " = " + names.map((p, k) => `${words(p)} ${ms(layers[k][i])}`).join(", ") : "");
       },
       legend: names,
@@ -325,7 +327,7 @@ const charts = {
       say(_, x, y) {
         const c = Math.round(x), r = Math.round(y);
         if (!(c >= 0 && c < cols && r >= 0 && r < rows)) return "";
-        return `Rank ${rank(r)}, step ${h.first_step[c]}${per > 1 ? " to " + (h.first_step[c] + per - 1) : ""}: ${excess(r, c)} more work than usual`;
+        return `Rank ${rank(r)}, step ${h.first_step[c]}${per > 1 ? through(h.first_step[c], h.first_step[c + 1]) : ""}: ${excess(r, c)} more work than usual`;
       },
       table: ["Table of the excess by rank", ["rank", "mean", "largest", "at step"], () => h.first_rank.map((_, r) => {
         let sum = 0, best = 0;
