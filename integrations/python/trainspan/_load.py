@@ -49,7 +49,7 @@ class Run:
         output or in the folder output, and reports damaged or skipped files."""
         binary = self._binary = self._binary or command()
         if binary is None:
-            raise RuntimeError("the trainspan command is not on PATH: install the wheel (trainspan help clusters), or pass its path: trainspan.load(path, command=...)")
+            raise RuntimeError("the trainspan command is not on PATH: install the wheel, or pass its path: trainspan.load(path, command=...)")
         done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
             said = "trainspan %s: %s" % (" ".join(args[: 2 if args[0] == "trace" else 1]), done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode)
