@@ -33,13 +33,15 @@ func TestGate(t *testing.T) {
 		"not known, fails": {[]string{"INPUT_BASE=a", "INPUT_NEW=b", "INPUT_INCONCLUSIVE=fail"}, "4", 1, "", "::error title=Not known::the answer"},
 		"commands in turns": {[]string{"INPUT_BASE=cd a && train", "INPUT_NEW=cd b && train", "INPUT_PAIRS=5"}, "0", 0,
 			"compare|--markdown|--fail-over|3%|--floor|0s|--margin|1%|--pairs|5|--|bash|-c|cd a && train|--|bash|-c|cd b && train|", "the answer"},
-		"wrong use":   {[]string{"INPUT_BASE=a", "INPUT_NEW=b"}, "2", 2, "", "trainspan compare failed with status 2"},
-		"wrong input": {[]string{"INPUT_BASE=a", "INPUT_NEW=b", "INPUT_INCONCLUSIVE=maybe"}, "0", 2, "", "choose pass or fail"},
+		"a damaged file": {[]string{"INPUT_BASE=a", "INPUT_NEW=b"}, "1", 0, "", "::warning title=Files are damaged::the answer"},
+		"no answer":      {[]string{"INPUT_BASE=none", "INPUT_NEW=b"}, "1", 2, "", "trainspan compare failed with status 1"},
+		"wrong use":      {[]string{"INPUT_BASE=a", "INPUT_NEW=b"}, "2", 2, "", "trainspan compare failed with status 2"},
+		"wrong input":    {[]string{"INPUT_BASE=a", "INPUT_NEW=b", "INPUT_INCONCLUSIVE=maybe"}, "0", 2, "", "choose pass or fail"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			fake := filepath.Join(dir, "trainspan")
-			text := "#!/usr/bin/env bash\nprintf '%s|' \"$@\" >" + filepath.Join(dir, "args") + "\necho '**the answer** of the comparison'\nexit " + c.status + "\n"
+			text := "#!/usr/bin/env bash\nprintf '%s|' \"$@\" >" + filepath.Join(dir, "args") + "\n[ \"$INPUT_BASE\" = none ] || echo '**the answer** of the comparison'\nexit " + c.status + "\n"
 			if err := os.WriteFile(fake, []byte(text), 0o755); err != nil { //nolint:gosec // a program
 				t.Fatal(err)
 			}
@@ -55,8 +57,8 @@ func TestGate(t *testing.T) {
 			if args, _ := os.ReadFile(filepath.Join(dir, "args")); c.args != "" && string(args) != c.args {
 				t.Errorf("the command got %s, want %s", args, c.args)
 			}
-			if strings.Contains(out.String(), "choose") {
-				return // the script did not call trainspan
+			if !strings.Contains(out.String(), "the answer") {
+				return
 			}
 			summary, _ := os.ReadFile(filepath.Join(dir, "summary"))
 			output, _ := os.ReadFile(filepath.Join(dir, "output"))

@@ -116,7 +116,7 @@ var aliases = map[string]string{
 }
 
 // schemaNames are the schemas for the JSON of commands.
-var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum.json"}
+var schemaNames = []string{"report.json", "compare.json", "runs.json", "runs-sum.json", "starts.json"}
 
 // topics returns the pages by topic.
 func topics() map[string]string {

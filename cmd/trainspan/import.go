@@ -81,7 +81,8 @@ first.
 
 Rings that Python processes left behind (.ring, with .names) become one trace per
 process and, if the program uses one-logger's callbacks, JSON lines. The output is in
-the directory of -o, or that of the rings. The rings are not changed.
+the directory of -o, or that of the rings. Rings are not changed, except those of the
+directory of a trainspan run: they are deleted when their spans are in files.
 
 The journal of an OTLP receiver that was killed (otlp.N.journal, in the directory of a
 trainspan run) has spans that are not in a trace yet: each is added once to the traces

@@ -22,7 +22,8 @@ import (
 var rewrite = flag.Bool("update", false, "write docs/reference/schema from the types")
 
 // schemas has the types of --json output; for runs, the type of each line.
-var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}}
+// That of starts is the output of report if nothing trains.
+var schemas = map[string]any{"report": report.Report{}, "compare": compare.Result{}, "runs": runRow{}, "runs-sum": runsSum{}, "starts": untrained{}}
 
 // commented are the packages with the types of the JSON, for their doc
 // comments.
@@ -148,15 +149,22 @@ func TestSchema(t *testing.T) {
 	few := job("few", simjob.Attempt{Ranks: 1, Steps: 2})
 	trace := filepath.Join(dir, "small.pfw.gz")
 	check(makeTrace([]string{trace}))
+	starts := t.TempDir()
+	recordStarts(t, starts)
 	profile := "../../internal/ingest/torch/testdata/overlap.json"
 	for name, calls := range map[string][][]string{
 		"report":  {{slow}, {killed}, {base, "--flops-per-step", "1e12", "--peak", "1e14"}, {few}, {trace}, {profile}, {slow, fresh, "--all"}},
 		"compare": {{base, fresh}, {base, base}, {few, slow}, {profile, profile}},
 		"runs":    {{dir}, {slow}},
+		"starts":  {{starts}},
 	} {
 		strict, open := compile(t, schemaOf(t, schemas[name], true)), compile(t, schemaOf(t, schemas[name], false))
 		for _, args := range calls {
-			_, out, said := cli(t, append([]string{name, "--json"}, args...)...)
+			command := name
+			if name == "starts" {
+				command = "report"
+			}
+			_, out, said := cli(t, append([]string{command, "--json"}, args...)...)
 			n := 0
 			for dec := json.NewDecoder(strings.NewReader(out)); dec.More(); n++ {
 				var v any

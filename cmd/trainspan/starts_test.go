@@ -17,22 +17,7 @@ import (
 // its outcome and resource use.
 func TestReportOfStarts(t *testing.T) {
 	dir := t.TempDir()
-	began := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
-	for i, r := range []rundir.Run{
-		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), User: 30, System: 6, MaxRSS: 2 << 30, GPUs: []rundir.GPU{{Index: "0", Busy: 90, Memory: 45e9}, {Index: "1", Busy: 70}}},
-		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByMemory, Signal: "SIGKILL", Evidence: []string{"memory grows 40 MB a minute"}},
-	} {
-		r.Host, r.Started = "node-7", began.Add(time.Duration(i)*time.Hour)
-		r.Seen = r.Started.Add(12 * time.Second)
-		r.Ended = &r.Seen
-		file, _, err := rundir.CreateFile(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Write(&r); err != nil {
-			t.Fatal(err)
-		}
-	}
+	recordStarts(t, dir)
 	status, out, said := cli(t, "report", dir)
 	if status != 0 || said != "" {
 		t.Errorf("report: status %d, want 0 and no message: %s", status, said)
@@ -59,6 +44,27 @@ func TestReportOfStarts(t *testing.T) {
 	}
 	if status, _, _ := cli(t, "report", dir, "--html", filepath.Join(dir, "x.html")); status == 0 {
 		t.Error("got a page without training, want none")
+	}
+}
+
+// recordStarts writes two starts of a command in which nothing trains.
+func recordStarts(t *testing.T, dir string) {
+	t.Helper()
+	began := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	for i, r := range []rundir.Run{
+		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), User: 30, System: 6, MaxRSS: 2 << 30, GPUs: []rundir.GPU{{Index: "0", Busy: 90, Memory: 45e9}, {Index: "1", Busy: 70}}},
+		{Program: "prep", Script: "prep.sh", State: rundir.Ended, EndedBy: rundir.ByMemory, Signal: "SIGKILL", Evidence: []string{"memory grows 40 MB a minute"}},
+	} {
+		r.Host, r.Started = "node-7", began.Add(time.Duration(i)*time.Hour)
+		r.Seen = r.Started.Add(12 * time.Second)
+		r.Ended = &r.Seen
+		file, _, err := rundir.CreateFile(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Write(&r); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

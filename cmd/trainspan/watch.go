@@ -25,7 +25,7 @@ func newWatch(a *ui.App) *cobra.Command {
 		Short: "Import PyTorch profiler files as they appear",
 		Long: `Watches the directory that PyTorch's profiler writes to and imports each finished file
 once, in order, also across restarts of the command. It runs until Ctrl-C and then
-completes the trace.
+completes the trace. Compile logs are left to trace import.
 
 The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.gz.
 --once checks twice, one interval apart, imports the finished files and exits.`,

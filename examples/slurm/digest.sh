@@ -7,12 +7,14 @@
 # OUT is a folder that all nodes see: it gets a digest for each part, log files, and
 # report.html and report.json. Run it again and only the parts without a digest are read
 # again, such as those of tasks that failed or were killed. It waits, and ends with the
-# status of the report. Options of sbatch: SBATCH_PARTITION and the like; of trainspan,
+# status of the report: 1 if files are damaged. Options of sbatch: SBATCH_PARTITION and the like; of trainspan,
 # whose path is in TRAINSPAN: none are needed.
 set -eu
 if [ "${1:-}" = --task ]; then # on some node; the variable alone may be of an array that runs this script
 	part=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$2/parts")
-	exec "${TRAINSPAN:-trainspan}" trace digest "$part" -o "$2/part-$(printf %05d "$SLURM_ARRAY_TASK_ID").digest"
+	digest=$2/part-$(printf %05d "$SLURM_ARRAY_TASK_ID").digest
+	"${TRAINSPAN:-trainspan}" trace digest "$part" -o "$digest" || [ -e "$digest" ] # status 1 with a digest: files are damaged
+	exit
 fi
 [ $# -ge 2 ] || { echo "usage: digest.sh OUT PART..." >&2; exit 2; }
 mkdir -p "$1"
@@ -34,4 +36,6 @@ for i in $(seq 0 $(($# - 1))); do
 	[ -e "$out/part-$(printf %05d "$i").digest" ] || { left=$((left + 1)); echo "digest.sh: no digest of $(sed -n "$((i + 1))p" "$out/parts"): $(tail -n 1 "$out/task-$i.log" 2>/dev/null)" >&2; }
 done
 [ $left = 0 ] || { echo "digest.sh: $left of $# parts are missing; run it again for them" >&2; exit 1; }
-srun --ntasks=1 --job-name=report sh -c '"$0" report "$1"/part-*.digest --html "$1/report.html" && exec "$0" report "$1"/part-*.digest --json >"$1/report.json"' "${TRAINSPAN:-trainspan}" "$out"
+srun --ntasks=1 --job-name=report sh -c '"$0" report "$1"/part-*.digest --html "$1/report.html"; page=$?
+"$0" report "$1"/part-*.digest --json >"$1/report.json"; json=$?
+exit $((page > json ? page : json))' "${TRAINSPAN:-trainspan}" "$out"

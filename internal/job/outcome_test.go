@@ -93,6 +93,8 @@ func TestOutcome(t *testing.T) {
 		"Ctrl-C, by what Python says":              {nil, procs{proc(0, own(8.95, "KeyboardInterrupt", "KeyboardInterrupt"))}, "stopped by Ctrl-C", job.Stopped},
 		"a scheduler":                              {starts{inSlurm(asked(start(-1, 9, term), "SIGTERM", 8), 5000)}, nil, "stopped by SIGTERM in a job of Slurm", job.Stopped},
 		"its time limit":                           {starts{inSlurm(asked(start(-1, 9, `{"ended_by":"exit","exit_status":0}`), "SIGTERM", 8), 9)}, nil, "stopped by SIGTERM at the time limit of its job of Slurm", job.Stopped},
+		"Slurm's signal is early":                  {starts{inSlurm(asked(start(-1, 9, term), "SIGTERM", 8), 8+120)}, nil, "stopped by SIGTERM at the time limit of its job of Slurm", job.Stopped},
+		"too early for its time limit":             {starts{inSlurm(asked(start(-1, 9, term), "SIGTERM", 8), 8+181)}, nil, "stopped by SIGTERM in a job of Slurm", job.Stopped},
 		"it failed, then all are ended":            {starts{start(1, 8.5, bad), asked(start(0, 9, term), "SIGTERM", 8.6)}, procs{proc(1, own(8, "ValueError", "ValueError: x"))}, "failed: rank 1, ValueError: x", job.Failed},
 		"asked long before":                        {starts{asked(start(-1, 5000, bad), "SIGHUP", 8)}, nil, "failed: status 1", job.Failed},
 		"still there":                              {starts{start(-1, 9, `{"state":"running"}`)}, nil, "running when it was last seen, 2023-11-14 22:13:29 UTC", job.Unfinished},

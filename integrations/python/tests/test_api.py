@@ -1,4 +1,4 @@
-"""Tests of `import trainspan as ts` in a program that is not recorded, and of ts.load."""
+"""Tests of `import trainspan as ts` in a program that is not recorded, of ts.load and of trainspan_dask."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ class Loading(unittest.TestCase):
         self.command = os.path.join(self.folder, "trainspan")
         report = {"ledger": {"wall_ns": 7}, "verdict": {"sentence": "s"}, "ranks": [{"rank": 0}]}
         with open(self.command, "w") as f:
-            f.write("#!/bin/sh\ncase \"$*\" in\n*' none'*) echo no such run >&2; exit 1;;\n'report --json '*) echo '%s';;\nreport*) echo 'FINE <1 s';;\n*) echo broken >&2; exit 1;;\nesac\n" % json.dumps(report))
+            f.write("#!/bin/sh\ncase \"$*\" in\n*' none'*) echo no such run >&2; exit 1;;\n*' torn'*) echo 'x.pfw: the file is damaged' >&2; echo '{\"ranks\": [{\"rank\": 1}]}'; exit 1;;\n'report --json '*) echo '%s';;\nreport*) echo 'FINE <1 s';;\n*) echo broken >&2; exit 1;;\nesac\n" % json.dumps(report))
         os.chmod(self.command, stat.S_IRWXU)
 
     def test_report(self):
@@ -77,6 +77,10 @@ class Loading(unittest.TestCase):
         for name in ("train.3", "train"):
             self.assertEqual(ts.load(name, command=self.command).ranks, [{"rank": 0}])
 
+    def test_a_damaged_file_is_a_warning(self):
+        with self.assertWarnsRegex(RuntimeWarning, "^trainspan report: x.pfw: the file is damaged$"):
+            self.assertEqual(ts.load("torn", command=self.command).ranks, [{"rank": 1}])
+
     def test_what_is_missing_is_named(self):
         def message(kind, f):
             with self.assertRaises(kind) as caught:
@@ -87,13 +91,57 @@ class Loading(unittest.TestCase):
         run = ts.load(self.folder, command=self.command)
         self.assertIn("'spam'", message(ValueError, lambda: run.to_pandas("spam")))
         with mock.patch.object(_load, "command", lambda: None):
-            self.assertIn("pip install trainspan", message(RuntimeError, lambda: ts.load(self.folder).report))
-            self.assertIn("pip install trainspan", message(RuntimeError, lambda: ts.load("train.3")))
+            self.assertIn("install the wheel", message(RuntimeError, lambda: ts.load(self.folder).report))
+            self.assertIn("install the wheel", message(RuntimeError, lambda: ts.load("train.3")))
         with mock.patch.dict(sys.modules, {"pyarrow": None}):
             self.assertIn("pip install pyarrow", message(ImportError, lambda: run.steps))
         fake = {name: mock.MagicMock() for name in ("pyarrow", "pyarrow.compute", "pyarrow.dataset")}
         with mock.patch.dict(sys.modules, fake):
             self.assertEqual("trainspan trace convert: broken", message(RuntimeError, lambda: run.spans))
+
+
+class Dask(unittest.TestCase):
+    """What a worker does, without a cluster."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.command = str(self.folder / "trainspan")
+        Path(self.command).write_text(
+            "#!/bin/sh\ncase \"$*\" in\n*none*) echo no such file >&2; exit 1;;\n"
+            "'trace digest '*) echo digest >\"$4\"; echo cut off >&2; exit 1;;\n'report '*) echo '{}'; echo cut off >&2; exit 1;;\nesac\n"
+        )
+        os.chmod(self.command, stat.S_IRWXU)
+        sys.path.insert(0, str(HERE.parent / "dask"))
+        self.addCleanup(sys.path.remove, str(HERE.parent / "dask"))
+        with mock.patch.dict(sys.modules, {"dask": mock.MagicMock(), "dask.bag": mock.MagicMock()}):
+            import trainspan_dask
+        self.dask = trainspan_dask
+
+    def test_a_damaged_file_is_a_warning(self):
+        with self.assertWarnsRegex(RuntimeWarning, "cut off"):
+            self.assertEqual(b"digest\n", self.dask.digest_of_part(self.command, [["part"]]))
+        with self.assertWarnsRegex(RuntimeWarning, "cut off"):
+            self.assertEqual("{}\n", self.dask.report_of(["--json"], self.command, b"digest\n"))
+
+    def test_no_result_is_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "status 1: no such file"):
+            self.dask.digest_of_part(self.command, [["none"]])
+
+    def test_only_a_digest_is_replaced(self):
+        whole, output = mock.MagicMock(), self.folder / "all.digest"
+        whole.compute.return_value = b"trspdig\n new"
+        with mock.patch.object(self.dask, "bag", return_value=whole):
+            for before, after in ((None, "trspdig\n new"), ("trspdig\n old", "trspdig\n new"), ("notes of mine, not a digest", None)):
+                if before:
+                    output.write_text(before)
+                if after:
+                    self.dask.digest(["part"], output)
+                else:
+                    with self.assertRaisesRegex(FileExistsError, "not a digest"):
+                        self.dask.digest(["part"], output)
+                self.assertEqual(after or before, output.read_text())
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ import json
 import os
 import subprocess
 import tempfile
+import warnings
 
 from .__main__ import command
 
 
 class _Failed(RuntimeError):
-    """The error if the command exits with a status other than 0."""
+    """The error if the command has no result."""
 
 
 def _wide(pyarrow, events):
@@ -43,13 +44,18 @@ class Run:
             except _Failed as e:
                 raise FileNotFoundError("%s: no such run; trainspan runs lists all runs (%s)" % (self.path, e)) from None
 
-    def _call(self, *args):
+    def _call(self, *args, output=None):
+        """Returns the standard output of the command. With status 1 it has a result, on standard
+        output or in the folder output, and reports damaged or skipped files."""
         binary = self._binary = self._binary or command()
         if binary is None:
-            raise RuntimeError("the trainspan command is not on PATH: run pip install trainspan, or pass its path: trainspan.load(path, command=...)")
+            raise RuntimeError("the trainspan command is not on PATH: install the wheel, or pass its path: trainspan.load(path, command=...)")
         done = subprocess.run([binary, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if done.returncode:
-            raise _Failed("trainspan %s: %s" % (" ".join(args[: 2 if args[0] == "trace" else 1]), done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode))
+            said = "trainspan %s: %s" % (" ".join(args[: 2 if args[0] == "trace" else 1]), done.stderr.decode("utf-8", "replace").strip() or "status %d" % done.returncode)
+            if done.returncode != 1 or not (done.stdout or output and os.path.exists(output)):
+                raise _Failed(said)
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
         return done.stdout.decode("utf-8", "replace")
 
     def _once(self, name, make):
@@ -114,10 +120,11 @@ class Run:
         except ImportError as e:
             raise ImportError("steps, spans and metrics are Arrow tables: run pip install pyarrow. report, account, findings and ranks need no other package") from e
         with tempfile.TemporaryDirectory(prefix="trainspan-") as folder:
-            self._call("trace", "convert", "--to", "parquet", "-o", os.path.join(folder, "lake"), self.path)
+            lake = os.path.join(folder, "lake")
+            self._call("trace", "convert", "--to", "parquet", "-o", lake, self.path, output=lake)
             tables = {}
             for name, part in (("steps", "steps"), ("spans", "events")):
-                at = os.path.join(folder, "lake", part)
+                at = os.path.join(lake, part)
                 tables[name] = dataset.dataset(at, partitioning="hive").to_table() if os.path.isdir(at) else pyarrow.table({})
         events = tables["spans"]
         tables["metrics"] = pyarrow.table({})

@@ -200,7 +200,7 @@ var Groups = []Group{
 		Namespace: "training.* of a job",
 		Why: "Progress of a job according to its files, all ranks together. [`trainspan run --metrics`](../guide/run.md#flags) and " +
 			"[`trainspan alert --metrics`](cli.md#alert) serve these, and from the first table `training.iterations` (by rank; by host if there are more than eight ranks), " +
-			"durations of iterations and checkpoints, `training.checkpoint.saves`, and times and open loops as means over the ranks. " +
+			"durations of iterations and checkpoints, `training.checkpoint.saves`, and times as means over the ranks; `training.loops.open` is 1 while the job runs. " +
 			"In `training.rank.*` the eight ranks that are furthest behind have their own series; the others are summed by host",
 		Metrics: []*Metric{
 			GoodputRatio, GoodputWindowRatio, Time, TimeProductive, TimeCommitted, WaitedFor, Diagnosis, Outcome, LastRecord, RankWork, RankWait, RankExcess, Ranks,

@@ -442,8 +442,9 @@ func (r *Run) StoppedIn() string {
 }
 
 // nearLimit is how long before the time limit of a job a signal counts as
-// caused by it.
-const nearLimit = time.Minute
+// caused by it: a minute as in --signal=TERM@60, up to a minute by which
+// Slurm's is early, and one more.
+const nearLimit = 3 * time.Minute
 
 // Command returns what was run, without arguments: the script, or the program.
 func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }

@@ -14,16 +14,20 @@ folder that workers share. If a worker dies, others make its digests again. Dask
 shows the tasks: digest-part, digest-aggregate, report_of.
 
 The command does the work. It is the one of the worker's wheel unless `command` is the path of
-another. If it fails, the error is a RuntimeError with its message.
+another. If it fails, the error is a RuntimeError with its message. Damaged and skipped files are
+a RuntimeWarning on the worker, and remarks of the report.
 """
 
 import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from functools import partial
 
 import dask.bag
+
+MAGIC = b"trspdig\n"  # the beginning of a digest
 
 
 def report(parts, *options, command=None, split_every=8, **compute):
@@ -37,7 +41,11 @@ def report(parts, *options, command=None, split_every=8, **compute):
 
 def digest(parts, output, command=None, split_every=8, **compute):
     """Writes one digest of all parts to a file of this machine: for several reports, and for
-    `trainspan trace digest` with digests of other parts. It replaces an existing file."""
+    `trainspan trace digest` with digests of other parts. Of existing files, it replaces only a digest."""
+    if os.path.exists(output):
+        with open(output, "rb") as f:
+            if f.read(len(MAGIC)) != MAGIC:
+                raise FileExistsError("trainspan: %s exists and is not a digest; name another file" % os.fspath(output))
     whole = bag(parts, command=command, split_every=split_every).compute(**compute)
     part = "%s.%d.part" % (output, os.getpid())
     with open(part, "wb") as f:
@@ -72,7 +80,7 @@ def report_of(options, command, whole):
 
 def made(command, at, paths):
     out = os.path.join(at, "all.digest")
-    run(command, "trace", "digest", "-o", out, "--", *paths)
+    run(command, "trace", "digest", "-o", out, "--", *paths, output=out)
     with open(out, "rb") as f:
         return f.read()
 
@@ -85,11 +93,16 @@ def stored(at, digests):
         yield path
 
 
-def run(command, *args):
+def run(command, *args, output=None):
+    """Returns the standard output of the command. With status 1 it has a result, on standard output
+    or in the file output, and reports damaged or skipped files."""
     path = command or installed()
     done = subprocess.run([path, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     if done.returncode:
-        raise RuntimeError("trainspan %s: status %d: %s" % (" ".join(args), done.returncode, done.stderr.decode(errors="replace").strip()))
+        said = "trainspan %s: status %d: %s" % (" ".join(args), done.returncode, done.stderr.decode(errors="replace").strip())
+        if done.returncode != 1 or not (done.stdout or output and os.path.exists(output)):
+            raise RuntimeError(said)
+        warnings.warn(said, RuntimeWarning, stacklevel=2)
     return done.stdout
 
 
