@@ -394,7 +394,7 @@ func (r *Report) hostWork(rank int) (work []finding.Part, all int64) {
 func (r *Report) phaseWord(p straggler.Phase) string {
 	parts := r.Ledger.ProductiveParts
 	if p == straggler.Host && !r.Steps.Device && parts[account.StepUnsplit] > parts[account.OtherCode]+parts[account.Compute] {
-		return "not split"
+		return finding.NotSplit
 	}
 	return finding.Word(p.String())
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/profile"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/platform/display"
@@ -242,7 +243,7 @@ func sortChanges(list []NamedChange) {
 // PhaseChange is the change of one phase as a share of the step of the base run.
 type PhaseChange struct {
 	Phase  string   `json:"phase"`
-	Work   string   `json:"work,omitempty"` // as in Part
+	Work   string   `json:"work,omitempty"` // "not split" for the phase host if no span divides the steps
 	Base   float64  `json:"base_ms"`        // median
 	New    float64  `json:"new_ms"`
 	Change Interval `json:"change"`
@@ -266,7 +267,10 @@ func comparePhases(a, b *Run) []PhaseChange {
 		x := a.Phases[name]
 		rx, ry := correlations(x, y)
 		ex, ey := medianOf(x, rx), medianOf(y, ry)
-		p := PhaseChange{Phase: name, Work: workOf(name, a, b), Base: ex.value / 1e6, New: ey.value / 1e6, stepMS: typical / 1e6}
+		p := PhaseChange{Phase: name, Base: ex.value / 1e6, New: ey.value / 1e6, stepMS: typical / 1e6}
+		if workOf(name, a, b) == finding.NotSplit { // other work is that of some steps, and these are medians
+			p.Work = finding.NotSplit
+		}
 		iv, chance := change(ex, ey)
 		p.Change, p.p = Interval{iv.Change / typical, iv.Low / typical, iv.High / typical}, chance
 		out = append(out, p)

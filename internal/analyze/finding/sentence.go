@@ -19,6 +19,9 @@ const (
 	causeTransfer   = "transfer"
 )
 
+// NotSplit is the displayed word for the time of steps that no span divides.
+const NotSplit = "not split"
+
 // Word returns the displayed word for a phase or a cause, given its name in JSON.
 func Word(cause string) string {
 	switch cause {
