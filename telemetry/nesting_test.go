@@ -315,6 +315,7 @@ func TestManyGoroutines(t *testing.T) {
 		j.iteration(t, 1)
 	}
 	wg.Wait()
+	check(t, j.tel.ForceFlush(j.ctx)) // the last records may be on their way to the output
 	open := map[trace.SpanID]string{}
 	stops := map[string]int{}
 	for _, r := range j.mem.all() {
