@@ -366,6 +366,9 @@ func (p *process) finishReport(lanesLeft int) {
 	if p.ordinals == 0 {
 		r.cannot("operators: the trace has no host rows")
 	}
+	if p.launchesComm && !p.hasComm && !p.hasGloo {
+		r.cannot("collectives: they ran on a device, and the trace has only their launches")
+	}
 	if !p.hasShapes && p.ordinals > 0 {
 		r.cannot("input_size: record_shapes was off")
 	}

@@ -1,6 +1,7 @@
 package torch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -77,5 +78,20 @@ func TestHostCollectives(t *testing.T) {
 	}
 	if b := c.one(t, "comm", "bcast"); arg(b, "in_bytes") != "80" {
 		t.Errorf("bcast %+v, want 80 bytes in", b)
+	}
+}
+
+// TestLaunchesAreNoCollectives checks a profile of a job with NCCL without rows of the device: a
+// host only launches there.
+func TestLaunchesAreNoCollectives(t *testing.T) {
+	rows := func(backend string) []string {
+		return []string{hostRow("cpu_op", "c10d::allreduce_", 12, 100, 60, ""), hostRow("cpu_op", "record_param_comms", 12, 105, 50, ""), hostRow("user_annotation", backend+":all_reduce", 12, 110, 40, "")}
+	}
+	for backend, want := range map[string]int{"nccl": 0, "xccl": 0, "gloo": 1} {
+		c, rep := importTrace(t, nil, rows(backend)...)
+		said := strings.Contains(strings.Join(rep.Files[0].Unknown, "; "), "only their launches")
+		if got := len(c.pick("comm", "")); got != want || said == (want > 0) {
+			t.Errorf("%s: %d collectives, want %d; reported %v: %q", backend, got, want, said, rep.Files[0].Unknown)
+		}
 	}
 }
