@@ -339,14 +339,17 @@ func (im *importer) identify() {
 	slices.SortStableFunc(im.procs, func(a, b *process) int { return compareRanks(a.rank, b.rank) })
 }
 
+// compareRanks orders ranks, unknown ones last.
 func compareRanks(a, b int64) int {
 	switch {
-	case a == b || a < 0 || b < 0:
+	case a < 0 && b < 0:
 		return 0
-	case a < b:
+	case a < 0:
+		return 1
+	case b < 0:
 		return -1
 	}
-	return 1
+	return cmp.Compare(a, b)
 }
 
 // finishReport fills in the results of the passes. lanesLeft is on how many

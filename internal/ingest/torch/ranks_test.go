@@ -1,6 +1,7 @@
 package torch_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,5 +94,18 @@ func TestLaunchesAreNoCollectives(t *testing.T) {
 		if got := len(c.pick("comm", "")); got != want || said == (want > 0) {
 			t.Errorf("%s: %d collectives, want %d; reported %v: %q", backend, got, want, said, rep.Files[0].Unknown)
 		}
+	}
+}
+
+// TestUnknownRanksAreLast checks that the order of files is that of their ranks, unknown ones last.
+func TestUnknownRanksAreLast(t *testing.T) {
+	unknown := fromBytes("x.json", []byte(`{"traceEvents":[{`+hostRow("cpu_op", "aten::none", 12, 1, 2, "")+`}]}`))
+	c, _ := importAll(t, rankTrace(3, 4, hostRow("cpu_op", "aten::three", 12, 1, 2, "")), unknown, rankTrace(1, 4, hostRow("cpu_op", "aten::one", 12, 1, 2, "")))
+	var got []string
+	for _, e := range c.pick("PP", "") {
+		got = append(got, e.Name)
+	}
+	if want := []string{"aten::one", "aten::three", "aten::none"}; !slices.Equal(got, want) {
+		t.Errorf("events in order %q, want %q", got, want)
 	}
 }
