@@ -103,6 +103,9 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 		d.AtMessage = !done
 		return
 	}
+	if done && name == "coalesced" { // before PyTorch 2.6 that of messages is no message
+		d.AtMessage = false
+	}
 	seq, ok := e["collective_seq_id"].(int64)
 	if !ok {
 		return

@@ -192,9 +192,10 @@ func TestEntries(t *testing.T) {
 	for name, tt := range map[string]struct{ entries, want string }{
 		"a batch of collectives": {collective("_broadcast_oop", 12, "scheduled") + collective("_broadcast_oop", 12, "scheduled") + collective("ALLGATHER_coalesced", 12, "completed") +
 			collective("all_reduce", 13, "scheduled"), "[all_reduce 13] false"},
-		"a batch that hangs":  {collective("_broadcast_oop", 12, "scheduled") + collective("ALLGATHER_coalesced", 12, "started"), "[ALLGATHER_coalesced 12] false"},
-		"a batch of messages": {message("send 0->1", "scheduled") + message("recv 0<-1", "scheduled") + message("coalesced", "completed"), "[] false"},
-		"a message":           {message("send 0->1", "completed") + message("recv 0<-1", "started"), "[] true"},
+		"a batch that hangs":             {collective("_broadcast_oop", 12, "scheduled") + collective("ALLGATHER_coalesced", 12, "started"), "[ALLGATHER_coalesced 12] false"},
+		"a batch of messages":            {message("send 0->1", "scheduled") + message("recv 0<-1", "scheduled") + message("coalesced", "completed"), "[] false"},
+		"a batch of messages before 2.6": {message("send 0->1", "scheduled") + collective("coalesced", 3, "completed"), "[] false"},
+		"a message":                      {message("send 0->1", "completed") + message("recv 0<-1", "started"), "[] true"},
 	} {
 		path := filepath.Join(t.TempDir(), "comm_lib_trace_rank_0")
 		if err := os.WriteFile(path, []byte("\x80\x02}("+str("pg_config")+"}"+str("entries")+"]("+tt.entries+"eu."), 0o600); err != nil {
