@@ -182,17 +182,18 @@ func TestEvidence(t *testing.T) {
 
 // TestStepsOfUpdates checks that steps with the mean of their group count as one value per group.
 func TestStepsOfUpdates(t *testing.T) {
-	run := func(groups int, ms float64) *compare.Run {
+	of := func(steps, groups int, ms float64) *compare.Run {
 		r := &compare.Run{Name: "run", WorldSize: 8, Updates: true}
 		rng := rand.New(rand.NewPCG(uint64(groups), 1))
 		for range groups {
 			mean := ms * 1e6 * math.Exp(0.002*rng.NormFloat64())
-			for range 50 {
+			for range steps {
 				r.Periods = append(r.Periods, mean)
 			}
 		}
 		return r
 	}
+	run := func(groups int, ms float64) *compare.Run { return of(50, groups, ms) }
 	for groups, want := range map[int]compare.Kind{1: compare.Inconclusive, 7: compare.Inconclusive, 40: compare.Slower} {
 		r := compareRuns(run(groups, 100), run(groups, 120), nil)
 		if r.Kind != want {
@@ -200,6 +201,11 @@ func TestStepsOfUpdates(t *testing.T) {
 		}
 		if text := strings.Join(r.Notes, "; "); (want == compare.Inconclusive) != strings.Contains(text, fmt.Sprintf("%d group", groups)) {
 			t.Errorf("%d groups: notes %q", groups, text)
+		}
+	}
+	for steps, groups := range map[int]int{1: 300, 2: 150} {
+		if r := compareRuns(of(steps, groups, 100), of(steps, groups, 120), nil); r.Kind != compare.Slower {
+			t.Errorf("updates each %d steps: %s, want slower: %s", steps, r.Kind, r.Sentence)
 		}
 	}
 	many := compare.Sides([]*compare.Run{run(1, 100), run(1, 100), run(1, 101)}, []*compare.Run{run(1, 120), run(1, 121), run(1, 120)}, nil)

@@ -113,18 +113,25 @@ func differences(a, b *Run) []string {
 // steps returns the number of steps that the periods cover.
 func (r *Run) steps() int { return cmp.Or(r.Steps, len(r.Periods)) }
 
-// values returns how many values the periods are.
+// values returns how many values the periods are: one for each group of equal steps. If fewer than a third of the
+// neighbors are equal, updates came with each step, and all are values.
 func (r *Run) values() int {
 	if !r.Updates {
 		return len(r.Periods)
 	}
 	const equal = 2e3 // nanoseconds; times are rounded to microseconds
-	n, same := 0, false
+	n, pairs, same := 0, 0, false
 	for i := 1; i < len(r.Periods); i++ {
 		was := same
-		if same = math.Abs(r.Periods[i]-r.Periods[i-1]) < equal; same && !was {
+		if same = math.Abs(r.Periods[i]-r.Periods[i-1]) < equal; !same {
+			continue
+		}
+		if pairs++; !was {
 			n++
 		}
+	}
+	if 3*pairs < len(r.Periods) {
+		return len(r.Periods)
 	}
 	return n
 }

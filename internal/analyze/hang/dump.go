@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,8 @@ type Dump struct {
 	Rank   int   // -1 if the name of the file has none
 	At     int64 // time of its newest entry, nanoseconds
 	Groups []Group
+	// AtMessage is set if the newest send or receive was not completed.
+	AtMessage bool
 }
 
 // Group is a process group in the dump of one rank.
@@ -35,6 +38,7 @@ type Op struct {
 	Name  string // such as all_reduce
 	Shape string // of the input, with its types
 	Where string // the line of the program that called it
+	At    int64  // when it was enqueued, nanoseconds; 0 if unknown
 }
 
 // maxMembers limits the lists of members of all groups together, in bytes.
@@ -86,13 +90,21 @@ func readDump(r io.Reader) (*Dump, error) {
 	return d, nil
 }
 
-// entry reads one entry. Messages have separate numbers.
+// entry reads one entry. Entries are in the order in which they were enqueued.
+// Messages have separate numbers; those of a batch are never completed, but the
+// entry after them, which stands for the batch, is. The same holds for the
+// collectives of a batch, which have one number: the last entry of it counts.
 func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
-	if at, ok := e["time_created_ns"].(int64); ok {
-		d.At = max(d.At, at)
-	}
+	at, _ := e["time_created_ns"].(int64)
+	d.At = max(d.At, at)
+	backend, name, _ := strings.Cut(text(e["profiling_name"]), ":")
+	done := isDone(e, backend)
 	if p2p, _ := e["is_p2p"].(bool); p2p {
+		d.AtMessage = !done
 		return
+	}
+	if done && name == "coalesced" { // before PyTorch 2.6 that of messages is no message
+		d.AtMessage = false
 	}
 	seq, ok := e["collective_seq_id"].(int64)
 	if !ok {
@@ -109,8 +121,7 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 		g = &Group{Name: key[0], Desc: key[1]}
 		of[key] = g
 	}
-	backend, name, _ := strings.Cut(text(e["profiling_name"]), ":")
-	op := Op{Seq: seq, Name: name, Where: where(items(e["frames"]))}
+	op := Op{Seq: seq, Name: name, Where: where(items(e["frames"])), At: at}
 	if name == "" {
 		op.Name = backend
 	}
@@ -128,17 +139,18 @@ func (d *Dump) entry(e map[string]any, of map[[2]string]*Group) {
 	if seq >= g.Enqueued {
 		g.Enqueued, g.Last = seq, op
 	}
-	// A watchdog of NCCL also retires entries that have timed out; for other
-	// backends retired is the only record of an end.
-	done, _ := e["retired"].(bool)
-	if state := text(e["state"]); state == "completed" {
-		done = true
-	} else if backend == "nccl" {
-		done = false
-	}
-	if !done && !slices.ContainsFunc(g.Open, func(o Op) bool { return o.Seq == seq }) {
+	g.Open = slices.DeleteFunc(g.Open, func(o Op) bool { return o.Seq == seq })
+	if !done {
 		g.Open = append(g.Open, op)
 	}
+}
+
+// isDone reports whether an entry was completed. A watchdog of NCCL also retires
+// entries that have timed out; for other backends retired is the only record of
+// an end.
+func isDone(e map[string]any, backend string) bool {
+	retired, _ := e["retired"].(bool)
+	return text(e["state"]) == "completed" || retired && backend != "nccl"
 }
 
 // where returns the innermost frame outside of PyTorch.
@@ -146,7 +158,7 @@ func where(frames []any) string {
 	for _, f := range frames {
 		of := dict(f)
 		file, _ := of["filename"].(string)
-		if file == "" || strings.Contains(file, "/torch/") || ours(file) {
+		if file == "" || torch.MatchString(file) || ours(file) {
 			continue
 		}
 		line, _ := of["line"].(int64)
@@ -154,6 +166,10 @@ func where(frames []any) string {
 	}
 	return ""
 }
+
+// torch matches the files of PyTorch, with or without the path before the
+// package.
+var torch = regexp.MustCompile(`(/(site|dist)-packages/|/pytorch/|^)torch/`)
 
 // ours reports whether a file belongs to the client that observes PyTorch.
 func ours(file string) bool {

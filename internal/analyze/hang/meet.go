@@ -26,13 +26,15 @@ type place struct {
 	op   Op
 }
 
-// stuck is a group at a collective that some of its ranks entered and none
-// completed.
+// stuck is a group at a collective that some of its ranks entered and did not
+// complete.
 type stuck struct {
 	group   *Group
 	seq     int64
+	at      int64 // when the first rank enqueued it
 	here    []place
 	missing []int // they have a dump, and did not enter
+	passed  []int // they completed it
 }
 
 // Meet returns the ranks that did not enter a collective. It is nil if the
@@ -48,8 +50,8 @@ func Meet(dumps []*Dump) *Meeting {
 	if len(all) == 0 {
 		return nil
 	}
-	// A rank that waits in another group did not stop by itself: the rank that it
-	// waits for may have.
+	// A rank that waits in another group, or for a message, did not stop by itself:
+	// the rank that it waits for may have.
 	waits := make(map[int]*stuck)
 	for _, s := range all {
 		for _, p := range s.here {
@@ -59,7 +61,7 @@ func Meet(dumps []*Dump) *Meeting {
 		}
 	}
 	for _, s := range all {
-		absent := slices.DeleteFunc(slices.Clone(s.missing), func(r int) bool { return waits[r] != nil })
+		absent := slices.DeleteFunc(slices.Clone(s.missing), func(r int) bool { return waits[r] != nil || newest[r].AtMessage })
 		if len(absent) > 0 {
 			return &Meeting{Ranks: absent, Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(absent), s.name(s.here[0].op), s.who())}
 		}
@@ -70,14 +72,23 @@ func Meet(dumps []*Dump) *Meeting {
 		}
 	}
 	for _, s := range all {
+		if m := s.ahead(); m != nil {
+			return m
+		}
+	}
+	for _, s := range all {
 		if len(s.missing) == 0 {
 			continue
 		}
 		// All wait, in different groups: none is first.
-		m := &Meeting{Mismatch: true, Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
-		if other := waits[s.missing[0]]; other != nil {
-			m.Text += fmt.Sprintf(", but entered %s", other.name(other.opOf(s.missing[0])))
+		m := &Meeting{Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
+		other := waits[s.missing[0]]
+		if other == nil {
+			m.Text += fmt.Sprintf("; rank %d waits for a message", s.missing[0])
+			return m
 		}
+		m.Mismatch = true
+		m.Text += fmt.Sprintf(", but entered %s", other.name(other.opOf(s.missing[0])))
 		if 2*len(s.missing) < len(s.missing)+len(s.here) {
 			m.Ranks = s.missing
 		}
@@ -87,7 +98,7 @@ func Meet(dumps []*Dump) *Meeting {
 	return &Meeting{Text: fmt.Sprintf("all ranks with a dump entered %s, and it did not complete", s.name(s.here[0].op))}
 }
 
-// standing returns the waiting groups, by name.
+// standing returns the waiting groups, those that wait for longest first.
 func standing(dumps map[int]*Dump) (out []*stuck) {
 	type key struct{ name, desc, ranks string }
 	of := make(map[key]*stuck)
@@ -115,9 +126,14 @@ func standing(dumps map[int]*Dump) (out []*stuck) {
 			return
 		}
 		if i := slices.IndexFunc(g.Open, func(o Op) bool { return o.Seq == s.seq }); i >= 0 {
+			if at := g.Open[i].At; len(s.here) == 0 || at < s.at {
+				s.at = at
+			}
 			s.here = append(s.here, place{rank, g.Open[i]})
 		} else if g.Enqueued < s.seq {
 			s.missing = append(s.missing, rank)
+		} else {
+			s.passed = append(s.passed, rank)
 		}
 	})
 	for k, s := range of {
@@ -130,9 +146,26 @@ func standing(dumps map[int]*Dump) (out []*stuck) {
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b *stuck) int {
-		return cmp.Or(cmp.Compare(a.group.Name, b.group.Name), cmp.Compare(a.group.Desc, b.group.Desc), slices.Compare(a.group.Ranks, b.group.Ranks))
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.group.Name, b.group.Name), cmp.Compare(a.group.Desc, b.group.Desc), slices.Compare(a.group.Ranks, b.group.Ranks))
 	})
 	return out
+}
+
+// ahead finds ranks that did not complete what others completed. It names them
+// if they are the minority.
+func (s *stuck) ahead() *Meeting {
+	if len(s.passed) == 0 {
+		return nil
+	}
+	var here []int
+	for _, p := range s.here {
+		here = append(here, p.rank)
+	}
+	m := &Meeting{Text: fmt.Sprintf("%s did not complete %s, which %s completed", ranks(here), s.name(s.here[0].op), ranks(s.passed))}
+	if len(here) < len(s.passed)+len(s.missing) {
+		m.Ranks = here
+	}
+	return m
 }
 
 // differ finds ranks that entered another collective than most of them.

@@ -74,8 +74,9 @@ func TestLargeGroup(t *testing.T) {
 		}
 		return f.Dump
 	}
+	path := "/torch/" + strings.Repeat("deep/", 50)
 	waits := "}(" + text("process_group") + "](" + text("0") + text("tp") + "e" + text("collective_seq_id") + "K\x01" + text("profiling_name") + text("nccl:all_reduce") +
-		text("frames") + "](}(" + text("filename") + text("/"+strings.Repeat("deep/", 50)+"train.py") + text("line") + "K\x07" + text("name") + text("main") + "u" + "e" + "u"
+		text("frames") + "](}(" + text("filename") + text(path+"train.py") + text("line") + "K\x07" + text("name") + text("main") + "u" + "e" + "u"
 	var all, strided []int
 	for i := range 64 {
 		all, strided = append(all, i), append(strided, 5+8*i)
@@ -115,6 +116,14 @@ func TestMeet(t *testing.T) {
 	in := func(rank int, groups ...hang.Group) *hang.Dump {
 		return &hang.Dump{Rank: rank, Groups: groups}
 	}
+	// The groups of stages of two ranks, and ranks that wait for a message.
+	stage := func(name string, enqueued int64, open ...hang.Op) hang.Group {
+		return hang.Group{Name: name, Ranks: map[string][]int{"1": {0, 1}, "2": {2, 3}}[name], Enqueued: enqueued, Open: open}
+	}
+	waiting := func(d *hang.Dump) *hang.Dump {
+		d.AtMessage = true
+		return d
+	}
 	reduce := op(7, "all_reduce")
 	sized := reduce
 	sized.Shape = "Float[5]"
@@ -123,20 +132,24 @@ func TestMeet(t *testing.T) {
 		dumps []*hang.Dump
 		want  string
 	}{
-		"nothing waits":           {[]*hang.Dump{in(0, group("0", 7)), in(1, group("0", 7))}, "nil"},
-		"the first rank is late":  {[]*hang.Dump{in(0, group("0", 6)), in(1, w), in(2, w), in(3, w)}, "[0] false"},
-		"half did not come":       {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 6)), in(3, group("0", 6))}, "[2 3] false"},
-		"all came":                {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3, w)}, "[] false"},
-		"the first rank differs":  {[]*hang.Dump{in(0, group("0", 7, op(7, "broadcast"))), in(1, w), in(2, w), in(3, w)}, "[0] true"},
-		"another size":            {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 7, sized)), in(3, w)}, "[2] true"},
-		"half and half":           {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 7, sized)), in(3, group("0", 7, sized))}, "[] true"},
-		"sizes may differ":        {[]*hang.Dump{in(0, group("0", 7, op(7, "broadcast"))), in(1, group("0", 7, hang.Op{Seq: 7, Name: "broadcast", Shape: "Float[9]"}))}, "[] false"},
-		"who waits is no culprit": {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 6), group("1", 3, op(3, "all_gather"))), in(3, group("0", 6), group("1", 2))}, "[3] false"},
-		"in another order":        {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3, group("0", 6), group("1", 3, op(3, "all_gather")))}, "[3] true"},
-		"one never used it":       {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3)}, "[3] false"},
-		"a rank without a dump":   {[]*hang.Dump{in(0, w), in(1, w), in(2, w)}, "[] false"},
-		"one is ahead":            {[]*hang.Dump{in(0, group("0", 9, reduce, op(8, "all_reduce"), op(9, "all_reduce"))), in(1, w), in(2, w), in(3, group("0", 6))}, "[3] false"},
-		"the older dump":          {[]*hang.Dump{{Rank: 0, At: 1, Groups: []hang.Group{w}}, {Rank: 0, At: 2, Groups: []hang.Group{group("0", 9)}}, in(1, group("0", 9))}, "nil"},
+		"nothing waits":                           {[]*hang.Dump{in(0, group("0", 7)), in(1, group("0", 7))}, "nil"},
+		"the first rank is late":                  {[]*hang.Dump{in(0, group("0", 6)), in(1, w), in(2, w), in(3, w)}, "[0] false"},
+		"half did not come":                       {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 6)), in(3, group("0", 6))}, "[2 3] false"},
+		"all came":                                {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3, w)}, "[] false"},
+		"the first rank differs":                  {[]*hang.Dump{in(0, group("0", 7, op(7, "broadcast"))), in(1, w), in(2, w), in(3, w)}, "[0] true"},
+		"another size":                            {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 7, sized)), in(3, w)}, "[2] true"},
+		"half and half":                           {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 7, sized)), in(3, group("0", 7, sized))}, "[] true"},
+		"sizes may differ":                        {[]*hang.Dump{in(0, group("0", 7, op(7, "broadcast"))), in(1, group("0", 7, hang.Op{Seq: 7, Name: "broadcast", Shape: "Float[9]"}))}, "[] false"},
+		"who waits is no culprit":                 {[]*hang.Dump{in(0, w), in(1, w), in(2, group("0", 6), group("1", 3, op(3, "all_gather"))), in(3, group("0", 6), group("1", 2))}, "[3] false"},
+		"in another order":                        {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3, group("0", 6), group("1", 3, op(3, "all_gather")))}, "[3] true"},
+		"one never used it":                       {[]*hang.Dump{in(0, w), in(1, w), in(2, w), in(3)}, "[3] false"},
+		"a rank without a dump":                   {[]*hang.Dump{in(0, w), in(1, w), in(2, w)}, "[] false"},
+		"one is ahead":                            {[]*hang.Dump{in(0, group("0", 9, reduce, op(8, "all_reduce"), op(9, "all_reduce"))), in(1, w), in(2, w), in(3, group("0", 6))}, "[3] false"},
+		"one waits for a message":                 {[]*hang.Dump{in(0, stage("1", 7, reduce)), waiting(in(1, stage("1", 6))), in(2, stage("2", 7, reduce)), in(3, stage("2", 6))}, "[3] false"},
+		"all that did not come wait for messages": {[]*hang.Dump{in(0, w), in(1, w), in(2, w), waiting(in(3, group("0", 6)))}, "[] false"},
+		"one did not complete it":                 {[]*hang.Dump{in(0, group("0", 8, op(8, "all_reduce"))), in(1, group("0", 8, op(8, "all_reduce"))), in(2, group("0", 8, op(8, "all_reduce"))), in(3, w)}, "[3] false"},
+		"one completed it":                        {[]*hang.Dump{in(0, group("0", 8, op(8, "all_reduce"))), in(1, w), in(2, w), in(3, w)}, "[] false"},
+		"the older dump":                          {[]*hang.Dump{{Rank: 0, At: 1, Groups: []hang.Group{w}}, {Rank: 0, At: 2, Groups: []hang.Group{group("0", 9)}}, in(1, group("0", 9))}, "nil"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := "nil"
@@ -148,6 +161,59 @@ func TestMeet(t *testing.T) {
 				t.Errorf("%s, want %s: %+v", got, tt.want, m)
 			}
 		})
+	}
+}
+
+// TestFirst checks that of several groups in which all ranks wait, the text has
+// the one that they entered first.
+func TestFirst(t *testing.T) {
+	var dumps []*hang.Dump
+	for rank := range 4 {
+		a, b := op(7, "all_reduce"), op(3, "all_gather")
+		a.At, b.At = int64(20+rank), int64(10+rank)
+		dumps = append(dumps, &hang.Dump{Rank: rank, Groups: []hang.Group{group("0", 7, a), group("1", 3, b)}})
+	}
+	if m := hang.Meet(dumps); m == nil || !strings.Contains(m.Text, "all_gather 3 of group 1") {
+		t.Errorf("Meet() = %+v, want the all_gather", m)
+	}
+}
+
+// TestEntries checks which entries of a dump wait: of a batch, the entry that stands for it.
+func TestEntries(t *testing.T) {
+	str := func(s string) string { return "X" + string(binary.LittleEndian.AppendUint32(nil, uint32(len(s)))) + s }
+	entry := func(name, number string, seq byte, state, p2p string) string {
+		return "}(" + str("process_group") + "](" + str("0") + str("dp") + "e" + str(number) + "K" + string(seq) + str("profiling_name") + str("nccl:"+name) +
+			str("state") + str(state) + str("is_p2p") + p2p + str("retired") + "\x89" + "u"
+	}
+	collective := func(name string, seq byte, state string) string {
+		return entry(name, "collective_seq_id", seq, state, "\x89")
+	}
+	message := func(name, state string) string { return entry(name, "p2p_seq_id", 1, state, "\x88") }
+	for name, tt := range map[string]struct{ entries, want string }{
+		"a batch of collectives": {collective("_broadcast_oop", 12, "scheduled") + collective("_broadcast_oop", 12, "scheduled") + collective("ALLGATHER_coalesced", 12, "completed") +
+			collective("all_reduce", 13, "scheduled"), "[all_reduce 13] false"},
+		"a batch that hangs":             {collective("_broadcast_oop", 12, "scheduled") + collective("ALLGATHER_coalesced", 12, "started"), "[ALLGATHER_coalesced 12] false"},
+		"a batch of messages":            {message("send 0->1", "scheduled") + message("recv 0<-1", "scheduled") + message("coalesced", "completed"), "[] false"},
+		"a batch of messages before 2.6": {message("send 0->1", "scheduled") + collective("coalesced", 3, "completed"), "[] false"},
+		"a message":                      {message("send 0->1", "completed") + message("recv 0<-1", "started"), "[] true"},
+	} {
+		path := filepath.Join(t.TempDir(), "comm_lib_trace_rank_0")
+		if err := os.WriteFile(path, []byte("\x80\x02}("+str("pg_config")+"}"+str("entries")+"]("+tt.entries+"eu."), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := hang.Read(path)
+		if err != nil || f == nil || f.Dump == nil {
+			t.Fatalf("%s: Read() = %v, %v; want a dump", name, f, err)
+		}
+		open := []string{}
+		for _, g := range f.Dump.Groups {
+			for _, o := range g.Open {
+				open = append(open, fmt.Sprint(o.Name, " ", o.Seq))
+			}
+		}
+		if got := fmt.Sprint(open, f.Dump.AtMessage); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
 	}
 }
 
@@ -221,6 +287,8 @@ func TestPlace(t *testing.T) {
 		"the program itself":       {begin + in("/a/data.py", "decode") + in("/a/train.py", "main"), "data.py:7 (decode)"},
 		"Python's own library":     {begin + in("/usr/lib/python3.11/threading.py", "wait") + in("/usr/lib/python3.11/threading.py", "wait") + in("/a/data.py", "never"), "data.py:7 (wait)"},
 		"a virtual environment":    {begin + in("/a/venv/lib/python3.12/site-packages/timm/data.py", "load") + in("/a/train.py", "main"), "train.py:7 (load)"},
+		"a folder named torch":     {begin + in("/home/me/torch/train.py", "main"), "train.py:7 (main)"},
+		"PyTorch from source":      {begin + in("/opt/pytorch/torch/nn/modules/module.py", "_call_impl") + in("/home/me/torch/train.py", "main"), "train.py:7 (main)"},
 		"frozen":                   {begin + in("<frozen importlib._bootstrap>", "_find_and_load") + in("/a/train.py", "main"), "train.py:7 (_find_and_load)"},
 		"only wrappers":            {begin + in(torch+"a.py", "wrapper") + in("/a/train.py", "main"), "train.py:7 (main)"},
 		"none of the program":      {begin + in(torch+"run.py", "poll") + in("/usr/lib/python3.11/runpy.py", "_run_code"), "run.py:7 (poll)"},

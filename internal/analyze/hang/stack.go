@@ -136,7 +136,7 @@ var passesOn = map[string]bool{"wrapper": true, "wrapped": true, "inner": true, 
 
 // installed matches the paths of installed packages, of Python's own library
 // and of PyTorch; py-spy omits the path before the name of a package.
-var installed = regexp.MustCompile(`/(site|dist)-packages/|/lib(64)?/python\d|^<|(^|/)torch/|^(multiprocessing|concurrent|asyncio|importlib|numpy)/|^(threading|queue|selectors|socket|ssl|subprocess|runpy)\.py:`)
+var installed = regexp.MustCompile(`/(site|dist)-packages/|/lib(64)?/python\d|^<|/pytorch/torch/|^torch/|^(multiprocessing|concurrent|asyncio|importlib|numpy)/|^(threading|queue|selectors|socket|ssl|subprocess|runpy)\.py:`)
 
 // inLibrary reports whether a line is outside of the program's own code.
 func inLibrary(path string) bool { return installed.MatchString(strings.ReplaceAll(path, `\`, "/")) }

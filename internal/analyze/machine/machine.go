@@ -33,8 +33,8 @@ type Rank struct {
 type Finding struct {
 	// Causes are the causes of late ranks, at most one of each rank.
 	Causes []Cause `json:"causes,omitempty"`
-	// NoCause are the late ranks with samples in which nothing changes with the
-	// delay.
+	// NoCause are the late ranks that were compared with others, and whose samples
+	// have nothing that changes with the delay.
 	NoCause []int `json:"no_cause,omitempty"`
 	// Overloaded are the hosts on which all ranks wait for CPUs.
 	Overloaded []Overload `json:"overloaded,omitempty"`
@@ -142,9 +142,9 @@ func Judge(ranks []Rank, late []int) *Finding {
 		if !slices.Contains(late, ranks[i].Rank) || len(ranks[i].Own) == 0 {
 			continue
 		}
-		if c := g.causeOf(i, late); c != nil {
+		if c, compared := g.causeOf(i, late); c != nil {
 			f.Causes = append(f.Causes, *c)
-		} else {
+		} else if compared {
 			f.NoCause = append(f.NoCause, ranks[i].Rank)
 		}
 	}
@@ -152,8 +152,9 @@ func Judge(ranks []Rank, late []int) *Finding {
 	return f
 }
 
-// causeOf returns the cause that explains most of the delay of a rank.
-func (g *grid) causeOf(i int, late []int) (best *Cause) {
+// causeOf returns the cause that explains most of the delay of a rank, and
+// whether the rank was compared with others.
+func (g *grid) causeOf(i int, late []int) (best *Cause, compared bool) {
 	var others []int
 	for k := range g.ranks {
 		if !slices.Contains(late, g.ranks[k].Rank) {
@@ -161,14 +162,15 @@ func (g *grid) causeOf(i int, late []int) (best *Cause) {
 		}
 	}
 	for _, kd := range kinds {
-		c := g.explains(i, others, kd)
+		c, enough := g.explains(i, others, kd)
+		compared = compared || enough
 		if c == nil || best != nil && !(kd.isTime && c.Value-c.Others > 1.1*(best.Value-best.Others)) {
 			continue
 		}
 		best = c
 	}
 	if best == nil {
-		return nil
+		return nil, compared
 	}
 	r := &g.ranks[i]
 	best.Rank, best.Host = r.Rank, r.Host
@@ -181,13 +183,13 @@ func (g *grid) causeOf(i int, late []int) (best *Cause) {
 	case CauseClock:
 		best.Slowed = g.mean(i, gpu, plain(job.Slowed)) > 0.5
 	}
-	return best
+	return best, true
 }
 
 // explains compares a rank with the others in each window: it returns a cause
 // if a kind of evidence is high when the rank is late and not otherwise, and
-// nil if not.
-func (g *grid) explains(i int, others []int, kd kind) *Cause {
+// nil if not. It reports whether there are enough windows.
+func (g *grid) explains(i int, others []int, kd kind) (c *Cause, enough bool) {
 	x := g.values(i, kd.of, kd.value)
 	rest := make([][]float64, 0, len(others))
 	for _, k := range others {
@@ -196,7 +198,7 @@ func (g *grid) explains(i int, others []int, kd kind) *Cause {
 		}
 	}
 	if x == nil || len(rest) == 0 {
-		return nil
+		return nil, false
 	}
 	var dx, dy, ox, lx []float64 // differences of the evidence, delays, evidence of the others and of the rank
 	buf := make([]float64, 0, len(rest))
@@ -212,13 +214,13 @@ func (g *grid) explains(i int, others []int, kd kind) *Cause {
 			dx, dy, ox, lx = append(dx, x[w]-o), append(dy, y), append(ox, o), append(lx, x[w])
 		}
 	}
-	return judge(dx, dy, ox, lx, kd)
+	if len(dx) < leastWindows {
+		return nil, false
+	}
+	return judge(dx, dy, ox, lx, kd), true
 }
 
 func judge(dx, dy, ox, lx []float64, kd kind) *Cause {
-	if len(dx) < leastWindows {
-		return nil
-	}
 	usual := stats.Mean(dy)
 	if usual <= 0 {
 		return nil

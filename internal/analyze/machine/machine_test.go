@@ -125,11 +125,16 @@ func TestJudge(t *testing.T) {
 				if len(f.Causes) > 0 {
 					got = f.Causes[0].Cause
 				}
-				if got != c.cause || (len(f.NoCause) == 1) != (c.cause == "none") || (len(f.Overloaded) > 0) != c.overloaded {
+				if got != c.cause || (len(f.NoCause) == 1) != (c.cause == "none" && name != "too short") || (len(f.Overloaded) > 0) != c.overloaded {
 					t.Errorf("of %d ranks got %+v, want %s, overloaded %v", ranks, f, c.cause, c.overloaded)
 				}
 			}
 		})
+	}
+	alone := (&drawn{ranks: 2, seconds: 120, late: always, value: onRank1(quiet, quiet)}).make(rand.New(rand.NewPCG(1, 2)))
+	alone[0].Own = nil
+	if f := machine.Judge(alone, []int{1}); len(f.NoCause) > 0 {
+		t.Errorf("without samples of other ranks Judge() = %+v, want no rank without a cause: it was not compared", f)
 	}
 	if f := machine.Judge((&drawn{ranks: 2, seconds: 60, late: always}).make(rand.New(rand.NewPCG(1, 2))), []int{1}); f != nil {
 		t.Errorf("without samples Judge() = %+v, want nil", f)

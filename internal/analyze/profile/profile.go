@@ -145,8 +145,9 @@ type sink struct {
 	// host, and waiting for input.
 	device                          [Copies + 1]nest.Set
 	operators, collectives, waiting nest.Set
-	names, kernels                  map[string]Operator
-	host                            []call // operators by thread, for the outermost ones
+	names, kernels                  map[string]Operator // of devices
+	calls                           map[string]Operator // the outermost operators of the host
+	host                            []call              // operators by thread, for the outermost ones
 }
 
 type call struct {
@@ -161,7 +162,7 @@ const maxCalls = 1 << 16
 // The Use is complete when the sink is closed; it has no Processes if the
 // process is not a profile.
 func OpenSink(p *job.Process) (job.Sink, *Use) {
-	s := &sink{Use: &Use{}, proc: p, names: make(map[string]Operator), kernels: make(map[string]Operator)}
+	s := &sink{Use: &Use{}, proc: p, names: make(map[string]Operator), kernels: make(map[string]Operator), calls: make(map[string]Operator)}
 	return s, s.Use
 }
 
@@ -215,7 +216,7 @@ func (s *sink) outermost() {
 			thread, until = c.thread, math.MinInt64
 		}
 		if c.end > until {
-			count(s.names, c.name, c.end-max(c.start, until))
+			count(s.calls, c.name, c.end-max(c.start, until))
 			until = c.end
 		}
 	}
@@ -240,6 +241,7 @@ func (s *sink) Close() error {
 	u.Processes, u.Window = 1, max(s.proc.LastSeen-s.proc.Start, 0)
 	if !u.Device {
 		s.outermost()
+		s.names = s.calls
 	}
 	u.Operators, u.Kernels = longest(s.names), longest(s.kernels)
 	var steps nest.Set

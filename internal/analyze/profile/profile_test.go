@@ -113,6 +113,22 @@ func TestOperators(t *testing.T) {
 	}
 }
 
+// TestManyOperators checks that operators of the host do not count on a device, however many
+// there are before the first kernel.
+func TestManyOperators(t *testing.T) {
+	var list []in
+	for i := range int64(70_000) {
+		list = append(list, in{"aten::add", 10 * i, 10*i + 9})
+	}
+	u := use(t, append(list, in{"kernel", 0, 4}))
+	if want := "[{aten::mm 1 4000000}]"; fmt.Sprint(u.Operators) != want {
+		t.Errorf("%v, want %s", u.Operators, want)
+	}
+	if u := use(t, list); fmt.Sprint(u.Operators) != "[{aten::add 70000 630000000000}]" {
+		t.Errorf("on the host: %v, want 70000 times aten::add", u.Operators)
+	}
+}
+
 // TestAnyOrder checks rows in any order, because several goroutines read a
 // file.
 func TestAnyOrder(t *testing.T) {

@@ -38,11 +38,23 @@ func commOp(word string) string {
 	return ""
 }
 
-var commBackends = []string{"nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:", "rccl:"}
+// The backends that run collectives on the host, and on devices.
+var (
+	hostBackends   = []string{"gloo:", "mpi:", "ucc:"}
+	deviceBackends = []string{"nccl:", "hccl:", "xccl:", "rccl:"}
+)
 
 // commAnnotation returns the word after "nccl:" and similar prefixes.
 func commAnnotation(name string) (word string, ok bool) {
-	for _, p := range commBackends {
+	if word, ok = wordAfter(name, deviceBackends); !ok {
+		word, ok = wordAfter(name, hostBackends)
+	}
+	return word, ok
+}
+
+// wordAfter returns the word after one of the prefixes of a name.
+func wordAfter(name string, prefixes []string) (word string, ok bool) {
+	for _, p := range prefixes {
 		if rest, found := strings.CutPrefix(name, p); found {
 			word, _, _ = strings.Cut(rest, " ")
 			return word, true
@@ -176,8 +188,6 @@ func (c *collective) fromArgs(args kineto.Args) {
 			c.src = number(string(raw))
 		case "Dst Rank":
 			c.dst = number(string(raw))
-		case "Input Dims", "Input type":
-			return true
 		}
 		return true
 	})
@@ -247,8 +257,15 @@ func (c *collective) symmetric() bool {
 // hostBackendRow reports whether a row belongs to a backend that runs
 // collectives on the host.
 func hostBackendRow(name string) bool {
-	word, ok := commAnnotation(name)
-	return ok && commOp(word) != "" && (strings.HasPrefix(name, "gloo:") || strings.HasPrefix(name, "mpi:") || strings.HasPrefix(name, "ucc:"))
+	word, ok := wordAfter(name, hostBackends)
+	return ok && commOp(word) != ""
+}
+
+// deviceBackendRow reports whether a host row launches a collective of a
+// device.
+func deviceBackendRow(name string) bool {
+	word, ok := wordAfter(name, deviceBackends)
+	return ok && commOp(word) != ""
 }
 
 // waited adds what the other ranks show about a collective.

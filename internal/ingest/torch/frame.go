@@ -107,7 +107,7 @@ func (f *frame) isBackend() bool { return hostBackendRow(f.name) }
 
 // isHostCollective reports whether a row in up is a collective: the row of a
 // backend that works on the host, or, in a trace without any such row and
-// without collectives on a device, the dispatcher's.
+// without collectives on a device or their launches, the dispatcher's.
 func (f *frame) isHostCollective(up *frame, p *process) bool {
 	if f.comm == nil || f.comm.op == "" || f.r.kind != kineto.KindCPUOp && f.r.kind != kineto.KindUserAnnotation {
 		return false
@@ -118,7 +118,7 @@ func (f *frame) isHostCollective(up *frame, p *process) bool {
 	if p.hasGloo {
 		return f.isBackend() && (up == nil || !up.isBackend())
 	}
-	return !p.hasComm && up == nil // otherwise the enclosing row is the collective
+	return !p.hasComm && !p.launchesComm && up == nil // otherwise the enclosing row is the collective
 }
 
 // inBackward reports whether a rule's event is a forward inside the backward

@@ -339,14 +339,17 @@ func (im *importer) identify() {
 	slices.SortStableFunc(im.procs, func(a, b *process) int { return compareRanks(a.rank, b.rank) })
 }
 
+// compareRanks orders ranks, unknown ones last.
 func compareRanks(a, b int64) int {
 	switch {
-	case a == b || a < 0 || b < 0:
+	case a < 0 && b < 0:
 		return 0
-	case a < b:
+	case a < 0:
+		return 1
+	case b < 0:
 		return -1
 	}
-	return 1
+	return cmp.Compare(a, b)
 }
 
 // finishReport fills in the results of the passes. lanesLeft is on how many
@@ -365,6 +368,9 @@ func (p *process) finishReport(lanesLeft int) {
 	}
 	if p.ordinals == 0 {
 		r.cannot("operators: the trace has no host rows")
+	}
+	if p.launchesComm && !p.hasComm && !p.hasGloo {
+		r.cannot("collectives: they ran on a device, and the trace has only their launches")
 	}
 	if !p.hasShapes && p.ordinals > 0 {
 		r.cannot("input_size: record_shapes was off")

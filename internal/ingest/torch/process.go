@@ -29,6 +29,7 @@ type process struct {
 
 	// What one pass found in the file for later ones.
 	hasShapes, hasComm, hasGloo bool    // some row has shapes; a collective of a device; of the host
+	launchesComm                bool    // some row launches a collective of a device
 	legacy                      bool    // the file has no rows of the autograd engine itself
 	moduleFrames                bool    // Python frames of nn.Module calls
 	fwdThreads                  []int64 // threads whose forward has a backward here, at most two

@@ -1,6 +1,8 @@
 package torch_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,5 +79,33 @@ func TestHostCollectives(t *testing.T) {
 	}
 	if b := c.one(t, "comm", "bcast"); arg(b, "in_bytes") != "80" {
 		t.Errorf("bcast %+v, want 80 bytes in", b)
+	}
+}
+
+// TestLaunchesAreNoCollectives checks a profile of a job with NCCL without rows of the device: a
+// host only launches there.
+func TestLaunchesAreNoCollectives(t *testing.T) {
+	rows := func(backend string) []string {
+		return []string{hostRow("cpu_op", "c10d::allreduce_", 12, 100, 60, ""), hostRow("cpu_op", "record_param_comms", 12, 105, 50, ""), hostRow("user_annotation", backend+":all_reduce", 12, 110, 40, "")}
+	}
+	for backend, want := range map[string]int{"nccl": 0, "xccl": 0, "gloo": 1} {
+		c, rep := importTrace(t, nil, rows(backend)...)
+		said := strings.Contains(strings.Join(rep.Files[0].Unknown, "; "), "only their launches")
+		if got := len(c.pick("comm", "")); got != want || said == (want > 0) {
+			t.Errorf("%s: %d collectives, want %d; reported %v: %q", backend, got, want, said, rep.Files[0].Unknown)
+		}
+	}
+}
+
+// TestUnknownRanksAreLast checks that the order of files is that of their ranks, unknown ones last.
+func TestUnknownRanksAreLast(t *testing.T) {
+	unknown := fromBytes("x.json", []byte(`{"traceEvents":[{`+hostRow("cpu_op", "aten::none", 12, 1, 2, "")+`}]}`))
+	c, _ := importAll(t, rankTrace(3, 4, hostRow("cpu_op", "aten::three", 12, 1, 2, "")), unknown, rankTrace(1, 4, hostRow("cpu_op", "aten::one", 12, 1, 2, "")))
+	var got []string
+	for _, e := range c.pick("PP", "") {
+		got = append(got, e.Name)
+	}
+	if want := []string{"aten::one", "aten::three", "aten::none"}; !slices.Equal(got, want) {
+		t.Errorf("events in order %q, want %q", got, want)
 	}
 }

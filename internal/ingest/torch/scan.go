@@ -156,6 +156,7 @@ func (s *scanner) noteAnnotation(rw *row) {
 		}
 	}
 	s.hasGloo = s.hasGloo || hostBackendRow(name)
+	s.launchesComm = s.launchesComm || deviceBackendRow(name)
 	s.rules.match(rw, name)
 }
 

@@ -55,8 +55,9 @@ func (d Defect) String() string {
 
 // Compile is one compilation of one frame.
 type Compile struct {
-	// ID is frame/recompile, with _attempt if it is not the first: the text in the
-	// profiler's "Torch-Compiled Region: 0/0".
+	// ID is frame/recompile, with _attempt if it is not the first, and after
+	// !autograd/ if compiled autograd made the frame: the text in the profiler's
+	// "Torch-Compiled Region: 0/0".
 	ID string
 	// Forward, Backward and Inference are the operators of the AOT graphs in order;
 	// Post holds those after Inductor's passes.

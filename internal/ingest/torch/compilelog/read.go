@@ -154,10 +154,12 @@ func (rd *reader) finish() error {
 	env := kineto.Args(rd.envelope)
 	var kind string
 	var detail []byte
-	var frame, compile, attempt int64 = -1, -1, 0
+	var autograd, frame, compile, attempt int64 = -1, -1, -1, 0
 	artifact := ""
 	env.Each(func(key, raw []byte) bool {
 		switch string(key) {
+		case "compiled_autograd_id":
+			autograd = intOr(raw, -1)
 		case "frame_id":
 			frame = intOr(raw, -1)
 		case "frame_compile_id":
@@ -168,7 +170,7 @@ func (rd *reader) finish() error {
 			if v, ok := kineto.ParseInt(raw); ok {
 				rd.log.Rank = v
 			}
-		case "compiled_autograd_id", "has_payload", "stack":
+		case "has_payload", "stack":
 		default:
 			if kind == "" {
 				kind, detail = string(key), raw
@@ -189,6 +191,9 @@ func (rd *reader) finish() error {
 	id := ""
 	if frame >= 0 && compile >= 0 {
 		id = strconv.FormatInt(frame, 10) + "/" + strconv.FormatInt(compile, 10)
+		if autograd >= 0 {
+			id = "!" + strconv.FormatInt(autograd, 10) + "/" + id
+		}
 		if attempt > 0 {
 			id += "_" + strconv.FormatInt(attempt, 10)
 		}

@@ -85,6 +85,21 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestCompiledAutograd checks that a graph of compiled autograd is a compilation of its own.
+func TestCompiledAutograd(t *testing.T) {
+	graph := func(env string) string {
+		return record(`"aot_forward_graph": {}, "frame_id": 0, "frame_compile_id": 0`+env, "    x = torch.ops.aten.mul.Tensor(a)")
+	}
+	log, _ := read(t, strings.NewReader(graph("")+graph(`, "compiled_autograd_id": 1`)+graph(`, "compiled_autograd_id": null`)))
+	var got []string
+	for _, c := range log.Compiles {
+		got = append(got, fmt.Sprint(c.ID, " ", len(c.Forward)))
+	}
+	if want := []string{"0/0 2", "!1/0/0 1"}; !slices.Equal(got, want) {
+		t.Errorf("operators by compilation: %q, want %q", got, want)
+	}
+}
+
 func TestReadStopsWithTheCallback(t *testing.T) {
 	data, err := os.ReadFile(fixture)
 	if err != nil {
