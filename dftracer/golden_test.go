@@ -36,6 +36,9 @@ func writeEverything(t *testing.T, w *dftracer.Writer) {
 	file := w.Hash(tracefile.NameFileHash, "/p/lustre3/data/img_0.h5")
 	w.Hash(tracefile.NameFileHash, "/p/lustre3/data/img_0.h5")
 	text := w.Hash(tracefile.NameStringHash, "a \"quoted\" \\ string")
+	if again := w.Hash("", "a \"quoted\" \\ string"); again != text {
+		t.Errorf("Hash of no kind = %v, want that of a string: %v", again, text)
+	}
 	other := tracefile.HashText(w.Hash(tracefile.NameHostHash, "corona172"), w.Dialect())
 	key := tracefile.WithType(dftracer.NewKey("compute", "forward"), tracefile.TypePython)
 	w.WriteComplete(&key, dftracer.Span{ID: w.NextID(), TID: 1028567, TS: ts + 10, Dur: 20, Level: 2, Parent: int64(train.ID)},

@@ -1,6 +1,7 @@
 package dftracer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -352,12 +353,13 @@ func (w *Writer) drain() {
 
 // Hash returns the hash that stands for a text in this trace. The kind is the
 // name of the record that maps the hash to the text: "HH" for a host, "FH" for
-// a file, "SH" for any other text. The first use of a text writes this record.
+// a file, "SH" or "" for any other text. The first use of a text writes this record.
 // A nil Writer returns the zero Hash.
 func (w *Writer) Hash(kind, s string) Hash {
 	if w == nil {
 		return 0
 	}
+	kind = cmp.Or(kind, tracefile.NameStringHash)
 	h := tracefile.HashOf(w.opts.Dialect, s)
 	if w.opts.NoMetadata && kind != tracefile.NameHostHash {
 		return h

@@ -181,6 +181,7 @@ func (p *pass) hand(samples int64) {
 // has ended the step.
 func (p *pass) back() {
 	p.inBatch = false
+	p.r.takeNone()
 	if p.as != forTraining && p.r.evaluate != nil {
 		p.r.evaluate.Record(current, nil, 0, p.r.state.stepStart)
 	}

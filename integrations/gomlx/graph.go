@@ -90,7 +90,8 @@ func (g *graphs) signature() uint64 {
 }
 
 // created records that the trainer has created an executor. The trainer calls
-// it directly before it runs the executor on the current batch.
+// it directly before it runs the executor on the current batch, which is unknown if its
+// dataset is not wrapped.
 func (g *graphs) created(exec *model.Exec, kind train.GraphType) {
 	use := &graphUse{exec: exec, seen: make(map[uint64]bool)}
 	g.known[graphKey{kind, g.spec}] = use

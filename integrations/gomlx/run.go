@@ -115,6 +115,7 @@ func (r *Run) Attach(loop *train.Loop) {
 	if r == nil || loop == nil || !r.tel.Enabled() {
 		return
 	}
+	r.trainer = loop.Trainer // an evaluation may come before the first run
 	const first, name = train.Priority(math.MinInt), "trainspan"
 	loop.OnStart(name, first, func(loop *train.Loop, _ train.Dataset) error {
 		r.start(loop)
@@ -188,6 +189,7 @@ func (r *Run) endStep(metrics []*tensors.Tensor) {
 	}
 	_ = r.cb.OnTrainingSingleIterationEnd(r.ctx, end)
 	s.last = r.now()
+	r.takeNone() // an evaluation that follows may have a dataset that is not wrapped
 }
 
 // now returns the time by the clock of the telemetry.

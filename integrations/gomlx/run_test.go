@@ -354,6 +354,43 @@ func (spread) DistributedIter() iter.Seq2[train.DistributedBatch, error] {
 	return func(func(train.DistributedBatch, error) bool) {}
 }
 
+// TestEvaluationBeforeTheFirstRun checks an evaluation of batches of several shapes before
+// the loop runs.
+func TestEvaluationBeforeTheFirstRun(t *testing.T) {
+	tel, path := newTelemetry(t)
+	loop := newLoop(t, model.NewStore(), linear)
+	run := gomlxspan.Attach(tel, loop, nil)
+	_, err := loop.Trainer.Eval(run.Validation(&batches{sizes: []int{4, 4, 2}}))
+	check(t, err)
+	run.End(nil)
+	tr := readTrace(t, tel, path)
+	tr.want(map[string]int{"ai_root": 1, "evaluate": 1 + 3, "evaluate.iteration": 3, "fetch.iter": 4, "graph_compile": 2})
+}
+
+// TestEvaluationOfADatasetOfItsOwn checks that no graph is built for an evaluation whose
+// batches are not known.
+func TestEvaluationOfADatasetOfItsOwn(t *testing.T) {
+	tel, path := newTelemetry(t)
+	loop := newLoop(t, model.NewStore(), linear)
+	run := gomlxspan.Attach(tel, loop, nil)
+	train.EveryNSteps(loop, 2, "evaluate", 0, func(loop *train.Loop, _ []*tensors.Tensor) error {
+		_, err := loop.Trainer.Eval(&batches{sizes: []int{3}})
+		return err
+	})
+	_, err := loop.RunSteps(run.Train(&batches{sizes: []int{4}, forever: true}), 5)
+	check(t, err)
+	_, err = loop.Trainer.Eval(run.Testing(&batches{sizes: []int{2}}))
+	check(t, err)
+	run.End(nil)
+	var shapes []string
+	for _, e := range readTrace(t, tel, path).events["graph_compile"] {
+		shapes = append(shapes, arg(e, "graph")+" "+arg(e, "shapes"))
+	}
+	if want := []string{"train (Float32)[4, 2] (Float32)[4, 1]", "evaluate (Float32)[2, 2] (Float32)[2, 1]"}; !slices.Equal(shapes, want) {
+		t.Errorf("compiled %q, want %q", shapes, want)
+	}
+}
+
 // TestGraphsAreBuiltAgain checks that a discarded graph is compiled again, with
 // a span.
 func TestGraphsAreBuiltAgain(t *testing.T) {
