@@ -26,7 +26,7 @@ type Recorder struct {
 	// The lock guards state and arithmetic only. Configuration functions, Error
 	// methods, span processors, outputs, the clock and the log are foreign code,
 	// which is called before the lock is taken or after it is released. The methods
-	// of state.go need the lock held, except locked, while, why, pending, opened
+	// of state.go need the lock held, except locked, while, why, succeeds, onRecord, opened
 	// and those that read the configuration: values, initEvent and firstEvents.
 	off      atomic.Bool // ended is set
 	progress *outputs.Progress
@@ -220,7 +220,7 @@ func (r *Recorder) finish(s *Span, e *finishing) error {
 	}
 	c := call{now: r.time.now()}
 	e.at, e.wrong = r.time.instant(e.Time, c.now, e.anyTime)
-	e.failure, e.known = r.repairs.describe(e.Err, 2), r.childFailedWith(s, e.Err)
+	e.failure, e.known = r.repairs.describe(e.Err, 2), r.onRecord(s, e.Err)
 	var problem error
 	last := false // the end of this span ends the recording
 	r.locked(func() {
