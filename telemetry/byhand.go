@@ -50,7 +50,7 @@ func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.
 	if r == nil {
 		return errNotConfigured
 	}
-	attrs = r.repairs.cleanCopy(attrs)
+	attrs = r.repairs.withoutSecrets(attrs)
 	return r.record(s, "event", at, false, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindEvent, outputs.Event{Name: name, Time: t, Attributes: attrs}, false)
 	})
@@ -88,7 +88,7 @@ func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) e
 // in OpenTelemetry, and the window of explicit times is not checked.
 func (s *Span) addEvent(name string, attrs []attributes.Attr, at time.Time) {
 	r := s.rec
-	attrs = r.repairs.cleanCopy(attrs)
+	attrs = r.repairs.withoutSecrets(attrs)
 	_ = r.record(s, "", at, true, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindEvent, outputs.Event{Name: name, Time: t, Attributes: attrs}, false)
 	})
