@@ -34,7 +34,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 		err = r.fail(phase.CallsOf(p.index).Start, err)
 		return ctx, &Span{rec: r, index: -1, state: spanRefused, rare: &rare{problem: err}}, err
 	}
-	if cause := r.otel.start(ctx, s, p); cause != nil {
+	if cause := r.otel.start(s.base, s, p); cause != nil {
 		r.out.warn(warnStart, "the OpenTelemetry SDK could not start a span", "span", p.name, "panic", cause)
 	}
 	var first []outputs.Event
@@ -78,7 +78,7 @@ func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTi
 // reserve checks the start and reserves the name.
 func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
 	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
-	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, hook: p.hook, step: int64(p.step)}
+	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, hook: p.hook, step: int64(p.step), base: ctx}
 	s.data.Name = p.name
 	s.data.Start = t
 	s.data.StartAttributes = p.starts
@@ -95,6 +95,9 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 			if s.parent, ended = r.tree.parentOf(r, carried, p); ended != nil {
 				c.warn(warnEndedParent, "a span was started with the context of an ended span; its parent is the nearest open span",
 					"span", p.name, "ended", ended.data.Name)
+				if s.parent != nil {
+					s.base = r.tree.withoutEnded(r, ctx)
+				}
 			}
 			if _, ours := carried.(*contextSpan); !ours && s.parent == nil {
 				s.outside = carried.SpanContext().SpanID()

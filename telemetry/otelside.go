@@ -47,7 +47,6 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 			s.identify()
 		}
 	}()
-	s.base = ctx
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = withSpan(ctx, s.parent)
 	}

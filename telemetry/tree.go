@@ -267,7 +267,13 @@ func (t *tree) remove(s *Span) {
 	}
 	t.open--
 	if t.current.Load() == s {
-		t.current.Store(s.parent.nearest(func(a *Span) bool { return a.state == spanOpen && a.ambient }))
+		latest := s.parent.nearest(func(a *Span) bool { return a.state == spanOpen && a.ambient })
+		for a := t.last; latest == nil && a != nil; a = a.prev { // s was below a span of another process, for instance
+			if a.ambient {
+				latest = a
+			}
+		}
+		t.current.Store(latest)
 	}
 }
 
@@ -312,6 +318,19 @@ func (t *tree) free(p *startParams) error {
 			"Please ensure the callback is called correctly.", p.name)
 	}
 	return nil
+}
+
+// withoutEnded returns ctx without the ended spans of rec that were put into it last. A
+// loop that starts each span with the context of the one before needs no more memory and
+// time for that.
+func (t *tree) withoutEnded(rec *Recorder, ctx context.Context) context.Context {
+	for {
+		c, ours := ctx.(*carryingContext)
+		if !ours || c.rec != rec || c.state != spanEnded {
+			return ctx
+		}
+		ctx = c.base
+	}
 }
 
 // list returns the open spans with a name in the order of their start; all open
