@@ -23,12 +23,18 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 		return ctx, nil, errNotConfigured
 	}
 	ctx = orBackground(ctx)
+	if r.idle(p.name) {
+		return ctx, nil, r.why()
+	}
 	c := call{now: r.time.now()}
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {
 		if errors.Is(err, errDisabled) || errors.Is(err, ErrClosed) {
 			r.late(p.name)
 			return ctx, nil, err
+		}
+		if p.index == phase.Application {
+			r.locked(func() { r.refusedApp = true })
 		}
 		r.out.deliver(&c)
 		err = r.fail(phase.CallsOf(p.index).Start, err)
@@ -51,7 +57,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 
 // scope starts the scope of a standard span.
 func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
-	if r.off.Load() && errors.Is(r.why(), errDisabled) { // switched off permanently: no warning
+	if r.idle(name) {
 		return ctx, nil
 	}
 	var p startParams
@@ -68,6 +74,9 @@ func (r *Recorder) scope(ctx context.Context, name string, options []StartOption
 // name keeps its meaning in the trace file, but does not change the training
 // state. anyTime lifts the window of explicit times.
 func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
+	if r.idle(name) {
+		return ctx, nil
+	}
 	ctx, s, _ := r.begin(ctx, &startParams{
 		name: name, index: -1, scoped: true, at: start.Time, parent: start.Parent, anyTime: anyTime,
 		attrs: r.repairs.cleanCopy(start.Attributes), starts: r.repairs.cleanCopy(start.StartAttributes),
@@ -119,6 +128,16 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 		s.data.Attributes = upsert(s.data.Attributes, a)
 	}
 	return s, nil
+}
+
+// idle reports whether nothing is recorded any more, and warns about a start after the
+// end. It needs no memory.
+func (r *Recorder) idle(span string) bool {
+	if !r.off.Load() {
+		return false
+	}
+	r.late(span)
+	return true
 }
 
 // late warns about a start after the end. A program that switched telemetry off
