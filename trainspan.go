@@ -106,9 +106,14 @@ func Start(ctx context.Context, options ...Option) (_ *telemetry.Provider, err e
 			err = failed(fmt.Errorf("a configuration function panicked: %v", p))
 		}
 	}()
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	var s choices
 	for _, o := range options {
-		o(&s)
+		if o != nil {
+			o(&s)
+		}
 	}
 	cfg, err := config.Load(config.LoadOptions{Code: s.code, Partial: true})
 	if err != nil {

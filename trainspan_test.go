@@ -195,6 +195,18 @@ func TestBadConfiguration(t *testing.T) {
 	sp.End()
 }
 
+// Start accepts no context and no option.
+func TestStartWithNil(t *testing.T) {
+	var none context.Context
+	tel, err := trainspan.Start(none, nil, trainspan.WithDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tel.Shutdown(none); err != nil {
+		t.Error(err)
+	}
+}
+
 // Variables of OpenTelemetry that this program cannot use do not prevent the files.
 func TestStartWithVariablesOfOtherPrograms(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -126,3 +126,44 @@ func TestWithoutProvider(t *testing.T) {
 		}
 	}
 }
+
+// OnAppEnd shuts the provider down also if the start of the application was refused, but
+// not if it is misplaced.
+func TestEndOfARefusedApplication(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		ctx, backend := context.Background(), &closed{}
+		tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quiet()).
+			WithBaseConfig(config.Base{ApplicationName: "a", SessionTag: config.Value("s"), WorldSize: config.Value(1), ErrorStrategy: config.PropagateErrors}).
+			WithSpanProcessor(backend).ConfigureProvider(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cb := callbacks.New(tel)
+		if refused {
+			if _, err := cb.OnAppStart(ctx, callbacks.Start{Time: time.Now().Add(-time.Hour)}); err == nil {
+				t.Error("OnAppStart with an old time: no error, want one")
+			}
+		}
+		_, s := tel.StartSpan(ctx, "open")
+		if err := cb.OnAppEnd(ctx); err == nil {
+			t.Errorf("refused %v: OnAppEnd without an application: no error, want one", refused)
+		}
+		if tel.Enabled() == refused || s.Active() == refused || (backend.times == 1) != refused {
+			t.Errorf("refused %v: telemetry is on: %v, the span is open: %v, the output is closed: %d times", refused, tel.Enabled(), s.Active(), backend.times)
+		}
+		if err := tel.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// closed counts how often it is shut down.
+type closed struct {
+	sdktrace.SpanProcessor
+	times int
+}
+
+func (*closed) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (*closed) OnEnd(sdktrace.ReadOnlySpan)                     {}
+func (*closed) ForceFlush(context.Context) error                { return nil }
+func (c *closed) Shutdown(context.Context) error                { c.times++; return nil }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/callbacks"
@@ -12,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/exporters/pfw"
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -125,4 +127,29 @@ func TestWithParent(t *testing.T) {
 			t.Errorf("it hangs under %v, want %v; the log is %q", got, sc.SpanID(), log)
 		}
 	}
+}
+
+// After a callback below a span of another process, callbacks without a context are below
+// what is open again.
+func TestCallbacksAfterARequest(t *testing.T) {
+	j := newJob(t, exportAll)
+	started(t)(j.cb.OnAppStart(j.ctx))
+	loop := started(t)(j.cb.OnTrainStart(j.ctx, callbacks.TrainStart{}))
+	remote := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 1, Remote: true})
+	_, custom := j.tel.StartSpan(j.ctx, "custom") // open, but callbacks are not below it
+	for range 2 {
+		request := trace.ContextWithRemoteSpanContext(j.ctx, remote)
+		started(t)(j.cb.OnTrainingSingleIterationStart(request))
+		if got := j.tel.Recorder().Current(); got.Name() != spans.TrainingIteration {
+			t.Errorf("the current span is %q, want the iteration", got.Name())
+		}
+		j.clock.pass(time.Second)
+		check(t, j.cb.OnTrainingSingleIterationEnd(request))
+		if got := j.tel.Recorder().Current(); got != telemetry.FromContext(loop) {
+			t.Errorf("the current span is %q, want the loop", got.Name())
+		}
+	}
+	custom.End()
+	check(t, j.cb.OnTrainEnd(j.ctx))
+	check(t, j.cb.OnAppEnd(j.ctx))
 }

@@ -47,7 +47,7 @@ func (b *TrainingTelemetryBuilder) ConfigureProvider(ctx context.Context) (_ *Pr
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: invalid configuration: %w", err)
 	}
-	p, err := assemble(ctx, b, base)
+	p, err := assemble(orBackground(ctx), b, base)
 	if err != nil {
 		return nil, err
 	}

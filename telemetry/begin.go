@@ -23,6 +23,9 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 		return ctx, nil, errNotConfigured
 	}
 	ctx = orBackground(ctx)
+	if r.idle(p.name) {
+		return ctx, nil, r.why()
+	}
 	c := call{now: r.time.now()}
 	s, err := r.reserve(ctx, &c, p)
 	if err != nil {
@@ -30,11 +33,14 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 			r.late(p.name)
 			return ctx, nil, err
 		}
+		if p.index == phase.Application {
+			r.locked(func() { r.refusedApp = true })
+		}
 		r.out.deliver(&c)
 		err = r.fail(phase.CallsOf(p.index).Start, err)
 		return ctx, &Span{rec: r, index: -1, state: spanRefused, rare: &rare{problem: err}}, err
 	}
-	if cause := r.otel.start(ctx, s, p); cause != nil {
+	if cause := r.otel.start(s.base, s, p); cause != nil {
 		r.out.warn(warnStart, "the OpenTelemetry SDK could not start a span", "span", p.name, "panic", cause)
 	}
 	var first []outputs.Event
@@ -51,7 +57,7 @@ func (r *Recorder) begin(ctx context.Context, p *startParams) (context.Context, 
 
 // scope starts the scope of a standard span.
 func (r *Recorder) scope(ctx context.Context, name string, options []StartOption) (context.Context, *Span) {
-	if r.off.Load() && errors.Is(r.why(), errDisabled) { // switched off permanently: no warning
+	if r.idle(name) {
 		return ctx, nil
 	}
 	var p startParams
@@ -68,6 +74,9 @@ func (r *Recorder) scope(ctx context.Context, name string, options []StartOption
 // name keeps its meaning in the trace file, but does not change the training
 // state. anyTime lifts the window of explicit times.
 func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTime bool) (context.Context, *Span) {
+	if r.idle(name) {
+		return ctx, nil
+	}
 	ctx, s, _ := r.begin(ctx, &startParams{
 		name: name, index: -1, scoped: true, at: start.Time, parent: start.Parent, anyTime: anyTime,
 		attrs: r.repairs.cleanCopy(start.Attributes), starts: r.repairs.cleanCopy(start.StartAttributes),
@@ -78,7 +87,7 @@ func (r *Recorder) span(ctx context.Context, name string, start SpanStart, anyTi
 // reserve checks the start and reserves the name.
 func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span, error) {
 	t, wrong := r.time.instant(p.at, c.now, p.anyTime)
-	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, hook: p.hook, step: int64(p.step)}
+	s := &Span{rec: r, index: p.index, scoped: p.scoped, ambient: p.ambient, hook: p.hook, step: int64(p.step), base: ctx}
 	s.data.Name = p.name
 	s.data.Start = t
 	s.data.StartAttributes = p.starts
@@ -95,6 +104,9 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 			if s.parent, ended = r.tree.parentOf(r, carried, p); ended != nil {
 				c.warn(warnEndedParent, "a span was started with the context of an ended span; its parent is the nearest open span",
 					"span", p.name, "ended", ended.data.Name)
+				if s.parent != nil {
+					s.base = r.tree.withoutEnded(r, ctx)
+				}
 			}
 			if _, ours := carried.(*contextSpan); !ours && s.parent == nil {
 				s.outside = carried.SpanContext().SpanID()
@@ -116,6 +128,16 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 		s.data.Attributes = upsert(s.data.Attributes, a)
 	}
 	return s, nil
+}
+
+// idle reports whether nothing is recorded any more, and warns about a start after the
+// end. It needs no memory.
+func (r *Recorder) idle(span string) bool {
+	if !r.off.Load() {
+		return false
+	}
+	r.late(span)
+	return true
 }
 
 // late warns about a start after the end. A program that switched telemetry off

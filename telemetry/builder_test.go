@@ -111,7 +111,7 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cb := callbacks.New(tel)
+	cb, attrs := callbacks.New(tel), []attribute.KeyValue{attribute.String("k", "v")}
 	n := testing.AllocsPerRun(100, func() {
 		if _, err := cb.OnTrainingSingleIterationStart(ctx); err != nil {
 			t.Fatal(err)
@@ -120,6 +120,10 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, s := tel.Start(ctx, spans.ModelForward)
+		s.End()
+		_, s = tel.StartSpan(ctx, "x", attrs...)
+		s.End()
+		_, s = tel.StartSpanWith(ctx, "x", telemetry.SpanStart{})
 		s.End()
 	})
 	if n != 0 {
@@ -132,6 +136,27 @@ func TestDisabledRankDoesNothing(t *testing.T) {
 	if p.closed != 1 {
 		t.Errorf("the span processor was shut down %d times, want 1", p.closed)
 	}
+}
+
+// Telemetry that was switched off makes no spans, and a builder accepts no context.
+func TestSwitchedOffTelemetryDoesNothing(t *testing.T) {
+	var none context.Context
+	tel, err := telemetry.NewTrainingTelemetryBuilder().WithLogger(quietLog()).WithBaseConfig(base()).
+		WithExporter(&memory{}).ConfigureProvider(none)
+	check(t, err)
+	ctx, outer := tel.Start(none, spans.Application)
+	tracer := tel.Tracer("t")
+	tel.ForceDisable()
+	if n := testing.AllocsPerRun(100, func() {
+		_, s := tel.StartSpan(ctx, "x")
+		s.End()
+	}); n != 0 {
+		t.Errorf("telemetry that is off allocates %v times, want 0", n)
+	}
+	if _, s := tracer.Start(ctx, "x"); s.IsRecording() || !s.SpanContext().Equal(outer.SpanContext()) {
+		t.Errorf("the tracer started %v, recording %v; want no span below %v", s.SpanContext(), s.IsRecording(), outer.SpanContext())
+	}
+	check(t, tel.Shutdown(context.Background()))
 }
 
 func TestNilProviderDoesNothing(t *testing.T) {

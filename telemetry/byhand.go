@@ -36,9 +36,9 @@ func (r *Recorder) Stop(s *Span, e End, stops ...attributes.Attr) error {
 		return errNotConfigured
 	}
 	attrs := r.repairs.cleanCopy(stops)
-	f, known := r.repairs.describe(e.Err, 1), r.childFailedWith(s, e.Err)
+	f, known := r.repairs.describe(e.Err, 1), r.onRecord(s, e.Err)
 	return r.record(s, "stop", e.Time, false, func(c *call, t int64) {
-		if f != nil && !s.errored && !known {
+		if f != nil && !known && !s.erredLike(f) {
 			r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
 		}
 		r.stopByForce(c, s, t, attrs, f)
@@ -50,7 +50,7 @@ func (r *Recorder) Event(s *Span, name string, attrs []attributes.Attr, at time.
 	if r == nil {
 		return errNotConfigured
 	}
-	attrs = r.repairs.cleanCopy(attrs)
+	attrs = r.repairs.withoutSecrets(attrs)
 	return r.record(s, "event", at, false, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindEvent, outputs.Event{Name: name, Time: t, Attributes: attrs}, false)
 	})
@@ -64,6 +64,7 @@ func (r *Recorder) Error(s *Span, message string, cause error) error {
 	f := r.repairs.describe(cause, 1)
 	return r.record(s, "error", time.Time{}, false, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindError, f.Event(message, t), false)
+		s.erred(f)
 	})
 }
 
@@ -87,19 +88,23 @@ func (r *Recorder) TelemetryDataError(message string, attrs []attributes.Attr) e
 // in OpenTelemetry, and the window of explicit times is not checked.
 func (s *Span) addEvent(name string, attrs []attributes.Attr, at time.Time) {
 	r := s.rec
-	attrs = r.repairs.cleanCopy(attrs)
+	attrs = r.repairs.withoutSecrets(attrs)
 	_ = r.record(s, "", at, true, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindEvent, outputs.Event{Name: name, Time: t, Attributes: attrs}, false)
 	})
 }
 
-// recordError is Error for handles.
-func (s *Span) recordError(message string, cause error, at time.Time, extra []attribute.KeyValue) {
+// recordError is Error for handles. If fails is set, the span ends with the error unless
+// its end has another.
+func (s *Span) recordError(message string, cause error, at time.Time, extra []attribute.KeyValue, fails bool) {
 	r := s.rec
 	f := r.repairs.describe(cause, 2)
 	f.Attrs = r.repairs.withExtra(f.Attrs, extra)
 	_ = r.record(s, "", at, true, func(c *call, t int64) {
 		r.out.event(c, s, outputs.KindError, f.Event(message, t), false)
+		if s.erred(f); fails {
+			s.rare.failed = f
+		}
 		if s.parent != nil {
 			s.parent.rarely().inner = cause
 		}

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -22,6 +23,20 @@ func TestExplicitTimesAfterAStepOfTheClock(t *testing.T) {
 		got, err := in.instant(base.Add(at).Round(0), now, false)
 		if near := at == 0 || at == -step; (err == nil) != near || near && got != base.Add(at).UnixNano() {
 			t.Errorf("%v from the wall clock: %v, %v; want accepted: %v", at, time.Unix(0, got), err, near)
+		}
+	}
+}
+
+// A window of any length includes now, and leaves out what is out of it.
+func TestLongWindowsOfExplicitTimes(t *testing.T) {
+	now := time.Now().UnixNano()
+	for _, window := range []time.Duration{time.Hour, 250 * 365 * 24 * time.Hour, math.MaxInt64} {
+		in := times{of: time.Time.UnixNano, window: window}
+		for _, at := range []time.Duration{-2 * time.Hour, 0, 2 * time.Hour} {
+			_, err := in.instant(time.Unix(0, now).Add(at), now, false)
+			if want := at.Abs() <= window; (err == nil) != want {
+				t.Errorf("window %v: %v from now: %v, want accepted: %v", window, at, err, want)
+			}
 		}
 	}
 }

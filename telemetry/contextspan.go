@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"errors"
 	"time"
 
 	"github.com/trainspan/trainspan/attributes"
@@ -17,7 +18,7 @@ var _ trace.Span = (*contextSpan)(nil)
 func (c *contextSpan) End(options ...trace.SpanEndOption) {
 	if r := recover(); r != nil {
 		defer panic(r)
-		c.owner().RecordError(failure.Panic{Value: r})
+		c.owner().Fail(failure.Panic{Value: r})
 	}
 	cfg := trace.NewSpanEndConfig(options...)
 	c.owner().finish(End{Time: cfg.Timestamp(), anyTime: true, again: true})
@@ -55,17 +56,24 @@ func (c *contextSpan) RecordError(err error, options ...trace.EventOption) {
 		return
 	}
 	cfg, at := eventConfig(options)
-	c.owner().recordError(failure.Text(err), err, at, cfg.Attributes())
+	c.owner().recordError(failure.Text(err), err, at, cfg.Attributes(), false)
 }
 
 // SpanContext implements trace.Span.
 func (c *contextSpan) SpanContext() trace.SpanContext { return c.otel.SpanContext() }
 
 // SetStatus implements trace.Span. An error status becomes an error in the
-// records unless one was recorded before.
+// records unless one was recorded before, and makes the span a failure.
 func (c *contextSpan) SetStatus(code codes.Code, description string) {
 	if code != codes.Error {
 		c.otel.SetStatus(code, description)
+		if code == codes.Ok {
+			c.rec.locked(func() {
+				if c.rare != nil {
+					c.rare.failed = nil
+				}
+			})
+		}
 		return
 	}
 	description = failure.Clean(description)
@@ -92,13 +100,22 @@ func (c *contextSpan) TracerProvider() trace.TracerProvider { return c.rec.otel.
 // statusError records the error of a status.
 func (s *Span) statusError(description string) {
 	r := s.rec
+	f := r.repairs.describe(errors.New(description), 2)
 	c := call{now: r.time.now()}
 	_ = r.while(func() error {
-		if s.state == spanOpen && !s.errored {
+		if s.state != spanOpen {
+			return nil
+		}
+		if !s.errored {
 			n := len(c.events)
 			r.out.event(&c, s, outputs.KindError, (*failure.Failure)(nil).Event(description, c.now), false)
 			c.events = c.events[:n] // OpenTelemetry has the status already
+			s.erred(f)
 		}
+		if s.erredLike(f) { // usually recorded before, with its type
+			f = s.rare.last
+		}
+		s.rarely().failed = f
 		return nil
 	})
 	r.out.deliver(&c)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 )
@@ -164,5 +165,34 @@ func TestOnAppEndGivesNoErrorsOfOutputs(t *testing.T) {
 	check(t, cb.OnAppEnd(context.Background()))
 	if err := tel.Shutdown(context.Background()); err == nil {
 		t.Error("the error of Shutdown lacks the cause")
+	}
+}
+
+// Shutdown keeps its deadline while another goroutine closes the outputs, by the end of the
+// application or by an earlier Shutdown.
+func TestShutdownBesideAnother(t *testing.T) {
+	for name, first := range map[string]func(*telemetry.Provider, *telemetry.Span){
+		"end of the application": func(_ *telemetry.Provider, app *telemetry.Span) { app.End() },
+		"Shutdown":               func(tel *telemetry.Provider, _ *telemetry.Span) { _ = tel.Shutdown(context.Background()) },
+	} {
+		withHanging(t, "Shutdown", outputs.Traits{Ordered: true}, func(t *testing.T, tel *telemetry.Provider, _ *memory) {
+			_, app := tel.Start(context.Background(), spans.Application)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				first(tel, app)
+			}()
+			synctest.Wait()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			start := time.Now()
+			if err := tel.Shutdown(ctx); err == nil {
+				t.Errorf("%s: Shutdown returned no error, want one: the outputs are not closed", name)
+			}
+			if took := time.Since(start); took != time.Second {
+				t.Errorf("%s: Shutdown took %v, want %v", name, took, time.Second)
+			}
+			<-done
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -381,5 +382,29 @@ func TestStatusHasNoSecret(t *testing.T) {
 				t.Errorf("records %v, want one with %q", records, want)
 			}
 		})
+	}
+}
+
+// The texts of an exception have no secrets if the program makes the event itself.
+func TestExceptionsOfTheProgramHaveNoSecrets(t *testing.T) {
+	j := newJob(t)
+	_, s := j.tel.Tracer("t").Start(j.ctx, "request")
+	texts := trace.WithAttributes(
+		attribute.String("exception.message", "no answer of https://u:hunter2@host"), attribute.String("exception.stacktrace", "in f(password=hunter2)"))
+	s.AddEvent("exception", texts)
+	s.RecordError(errGone, texts)
+	s.End()
+	var all []string
+	for _, r := range j.mem.all() {
+		all = append(all, attr(r, "exception.message"), attr(r, "exception.stacktrace"))
+	}
+	for _, e := range j.stub(t, "request").Events {
+		for _, kv := range e.Attributes {
+			all = append(all, kv.Value.String())
+		}
+	}
+	text := strings.Join(all, " ")
+	if n := strings.Count(text, "REDACTED"); n != 8 || strings.Contains(text, "hunter2") {
+		t.Errorf("%d secrets are hidden, want 8: %q", n, all)
 	}
 }

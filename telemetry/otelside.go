@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -47,7 +48,6 @@ func (o *otelSide) start(ctx context.Context, s *Span, p *startParams) (panicked
 			s.identify()
 		}
 	}()
-	s.base = ctx
 	if s.parent != nil && FromContext(ctx) != s.parent {
 		ctx = withSpan(ctx, s.parent)
 	}
@@ -292,6 +292,9 @@ type tracer struct {
 // Start implements trace.Tracer.
 func (t *tracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	ctx = orBackground(ctx)
+	if t.rec.idle(name) && errors.Is(t.rec.why(), errDisabled) {
+		return noop.Tracer{}.Start(ctx, name)
+	}
 	cfg := trace.NewSpanStartConfig(options...)
 	p := &startParams{
 		name: name, index: -1, at: cfg.Timestamp(), anyTime: true, root: cfg.NewRoot(),

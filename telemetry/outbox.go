@@ -96,7 +96,6 @@ func (o *outbox) edge(c *call, s *Span, kind outputs.Kind, e outputs.Event) {
 // OpenTelemetry if an output can see it there.
 func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, extension bool) {
 	o.events++
-	s.errored = s.errored || kind == outputs.KindError
 	if o.recorded(s) {
 		o.record(c, s, &outputs.Record{Kind: kind, Event: e, Extension: extension})
 	}
@@ -106,8 +105,9 @@ func (o *outbox) event(c *call, s *Span, kind outputs.Kind, e outputs.Event, ext
 }
 
 // entry records the events of the counters, for a span that ended and, if it is
-// open, for the training loop.
-func (o *outbox) entry(c *call, s, loop *Span) {
+// open, for the training loop. f is the failure, if any: the one of a save is on record
+// in these events, but that of an asynchronous save is not an error of the application.
+func (o *outbox) entry(c *call, s, loop *Span, f *failure.Failure) {
 	for i := range c.entry.Events {
 		e := &c.entry.Events[i]
 		of, kind := s, outputs.KindEvent
@@ -116,6 +116,9 @@ func (o *outbox) entry(c *call, s, loop *Span) {
 		}
 		if e.Error {
 			kind = outputs.KindError
+			if of.index != phase.Application {
+				of.erred(f)
+			}
 		}
 		o.event(c, of, kind, e.Event, e.Extension)
 	}

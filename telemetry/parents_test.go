@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/trainspan/trainspan/ai"
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/callbacks"
 	"github.com/trainspan/trainspan/config"
@@ -321,5 +322,17 @@ func TestManyAttributes(t *testing.T) {
 	}
 	if n := j.tel.Stats().RepairedValues; n < 4*19_000 {
 		t.Errorf("%d values are counted, want at least %d", n, 4*19_000)
+	}
+}
+
+// A scope of package ai may be ended twice, also as a span.
+func TestScopeEndedTwice(t *testing.T) {
+	j, log := logged(t, exportAll)
+	scope := ai.NewTree(j.tel).Compute.Forward.Start(j.ctx)
+	scope.End()
+	scope.End()
+	j.stub(t, "compute.forward")
+	if got := log.String(); got != "" {
+		t.Errorf("the log is %q, want nothing", got)
 	}
 }

@@ -170,8 +170,7 @@ func anyGiven(options []StartOption) bool {
 // these may be open for different steps. The error follows the error strategy;
 // a recorder that is off returns none.
 func (r *Recorder) StartPhase(ctx context.Context, name string, options ...StartOption) (context.Context, error) {
-	if !r.Recording() {
-		r.late(name)
+	if r == nil || r.idle(name) {
 		return ctx, nil
 	}
 	var p startParams
@@ -226,7 +225,18 @@ func (r *Recorder) EndPhase(name string, options ...endOption) error {
 	case silent(err) == nil:
 		return nil
 	}
-	return r.fail(calls.End, err)
+	err = r.fail(calls.End, err)
+	if index == phase.Application && r.lacksApplication() { // its end is the end of the recording all the same
+		_ = r.Close(context.Background()) // logged where it happens
+	}
+	return err
+}
+
+// lacksApplication reports whether the application is not open because its start was
+// refused.
+func (r *Recorder) lacksApplication() (lacks bool) {
+	r.locked(func() { lacks = r.refusedApp && !r.tree.isOpen(phase.Application) })
+	return lacks
 }
 
 // with applies options. It makes them escape, which ends without options avoid.

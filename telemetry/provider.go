@@ -71,7 +71,7 @@ func (p *Provider) Run(ctx context.Context, span string, fn func(context.Context
 // of spans of one name may be open. A span with a standard name keeps its meaning in the
 // trace file and changes no training state: it counts no iteration and starts no epoch.
 func (p *Provider) StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, *Span) {
-	if p == nil {
+	if p == nil || p.rec.idle(name) {
 		return ctx, nil
 	}
 	return p.rec.span(ctx, name, SpanStart{Attributes: attributes.From(attrs...)}, false)
@@ -150,15 +150,15 @@ func (p *Provider) ForceFlush(ctx context.Context) error {
 // It returns by the deadline of ctx, and after the shutdown timeout (5 s unless
 // WithShutdownTimeout sets it) at the latest, even if an output stalls. If ctx is
 // already done, as in a program that was interrupted, Shutdown has the whole timeout.
-// Later and concurrent calls return the same result; what starts afterwards is not
-// recorded.
+// Later and concurrent calls return the same result, or an error if their time ends
+// first; what starts afterwards is not recorded.
 func (p *Provider) Shutdown(ctx context.Context) error {
 	if p == nil {
 		return nil
 	}
-	return p.life.end(func() error {
-		ctx, cancel := p.deadline(orBackground(ctx))
-		defer cancel()
+	ctx, cancel := p.deadline(orBackground(ctx))
+	defer cancel()
+	return p.life.end(ctx, func() error {
 		if p.sdk != nil {
 			active.Leave()
 		}
@@ -218,9 +218,9 @@ func (p *Provider) deadline(ctx context.Context) (context.Context, context.Cance
 
 // finish ends all outputs, once.
 func (p *Provider) finish(ctx context.Context) error {
-	return p.down.end(func() error {
-		ctx, cancel := context.WithTimeout(ctx, p.timeout)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	return p.down.end(ctx, func() error {
 		if p.sdk == nil {
 			return dispatch.Discard(ctx, p.unused)
 		}

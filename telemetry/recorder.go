@@ -26,7 +26,7 @@ type Recorder struct {
 	// The lock guards state and arithmetic only. Configuration functions, Error
 	// methods, span processors, outputs, the clock and the log are foreign code,
 	// which is called before the lock is taken or after it is released. The methods
-	// of state.go need the lock held, except locked, while, why, pending, opened
+	// of state.go need the lock held, except locked, while, why, succeeds, onRecord, opened
 	// and those that read the configuration: values, initEvent and firstEvents.
 	off      atomic.Bool // ended is set
 	progress *outputs.Progress
@@ -36,6 +36,8 @@ type Recorder struct {
 	tree  tree
 	books spantree.Counters
 	out   outbox
+
+	refusedApp bool // the start of an application was refused
 
 	errors, repairedTimes int64 // counts
 
@@ -91,7 +93,9 @@ func (c *times) instant(at time.Time, now int64, anyTime bool) (int64, error) {
 }
 
 // near reports whether a time is in the window around another.
-func (c *times) near(t, now int64) bool { return t >= now-int64(c.window) && t <= now+int64(c.window) }
+func (c *times) near(t, now int64) bool {
+	return uint64(max(t, now))-uint64(min(t, now)) <= uint64(c.window) // the difference may need 64 bits
+}
 
 // fail applies the error strategy to a problem of a call: the outputs get their
 // telemetry data error, and either the problem is returned or telemetry ends
@@ -178,7 +182,7 @@ func (r *Recorder) Current() *Span {
 }
 
 // lifetime runs a function once, for any number of callers, who all wait for
-// it.
+// it until their contexts are done.
 type lifetime struct {
 	state atomic.Pointer[life]
 }
@@ -188,12 +192,16 @@ type life struct {
 	err  error
 }
 
-func (l *lifetime) end(f func() error) (err error) {
+func (l *lifetime) end(ctx context.Context, f func() error) (err error) {
 	mine := &life{done: make(chan struct{})}
 	if !l.state.CompareAndSwap(nil, mine) {
 		other := l.state.Load()
-		<-other.done
-		return other.err
+		select {
+		case <-other.done:
+			return other.err
+		case <-ctx.Done():
+			return fmt.Errorf("telemetry: another call has not closed the outputs yet: %w", ctx.Err())
+		}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -220,7 +228,7 @@ func (r *Recorder) finish(s *Span, e *finishing) error {
 	}
 	c := call{now: r.time.now()}
 	e.at, e.wrong = r.time.instant(e.Time, c.now, e.anyTime)
-	e.failure, e.known = r.repairs.describe(e.Err, 2), r.childFailedWith(s, e.Err)
+	e.failure, e.known = r.repairs.describe(e.Err, 2), r.onRecord(s, e.Err)
 	var problem error
 	last := false // the end of this span ends the recording
 	r.locked(func() {

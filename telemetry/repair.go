@@ -54,6 +54,18 @@ next:
 	return own
 }
 
+// withoutSecrets is cleanCopy for the attributes of an event: the texts of an exception may
+// have secrets.
+func (r *repairs) withoutSecrets(attrs []attributes.Attr) []attributes.Attr {
+	attrs = r.cleanCopy(attrs)
+	for i := range attrs {
+		if key := attrs[i].Key; key == "exception.message" || key == "exception.stacktrace" {
+			attrs[i] = attrvalue.String(string(key), failure.Clean(attrs[i].Value.String()))
+		}
+	}
+	return attrs
+}
+
 // describe describes an error for the records; nil stays nil.
 func (r *repairs) describe(err error, skip int) *failure.Failure {
 	f := failure.Describe(err, skip+1)
@@ -67,7 +79,7 @@ func (r *repairs) describe(err error, skip int) *failure.Failure {
 // span; those left out count as repaired values. Attributes with a key of ours
 // get the prefix "user_".
 func (r *repairs) withExtra(attrs []attributes.Attr, extra []attribute.KeyValue) []attributes.Attr {
-	for _, a := range r.cleanCopy(attributes.From(extra...)) {
+	for _, a := range r.withoutSecrets(attributes.From(extra...)) {
 		if len(attrs) >= maxAttributes {
 			r.values.Add(1)
 			continue

@@ -30,7 +30,7 @@ func (r *Recorder) CheckpointSucceeded(p SaveSuccess) error {
 			e := &c.entry.Events[i]
 			e.Attributes = r.repairs.clean(e.Attributes)
 		}
-		r.out.entry(c, s, nil)
+		r.out.entry(c, s, nil, nil)
 		return nil
 	})
 }
@@ -49,7 +49,7 @@ func (r *Recorder) CheckpointFailed(p SaveFailure) error {
 			}
 		}
 		r.books.FailSave(int64(p.GlobalStep), t, f, &c.entry)
-		r.out.entry(c, s, nil)
+		r.out.entry(c, s, nil, f)
 		return nil
 	})
 }

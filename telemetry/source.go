@@ -227,7 +227,7 @@ func (s *spanScope) End() {
 		_, own := s.own[kv.Key]
 		return own || slices.Contains(before, kv)
 	}))
-	s.span.EndWith(End{Err: s.failure})
+	s.span.EndWith(End{Err: s.failure, again: true})
 }
 
 // Abandon implements dispatch.Scope.

@@ -131,12 +131,12 @@ func runIn(ctx context.Context, s *Span, fn func(context.Context) error) (err er
 }
 
 // Fail records an error of the span and sets its status, and leaves the span
-// open. A nil err is ignored.
+// open. If the end of the span has no error, it ends with err. A nil err is ignored.
 func (s *Span) Fail(err error) {
 	if s == nil || s.rec == nil || err == nil {
 		return
 	}
-	s.RecordError(err)
+	s.recordError("Error in "+s.Name()+": ", err, time.Time{}, nil, true)
 	if s.otel != nil {
 		s.otel.SetStatus(codes.Error, failure.Text(err))
 	}
@@ -146,7 +146,7 @@ func (s *Span) finish(e End) {
 	if s == nil || s.rec == nil {
 		return
 	}
-	if s.scoped && (s.index == phase.SaveSync || s.index == phase.Finalization) && e.Err == nil && s.rec.pending(s.step) {
+	if s.scoped && (s.index == phase.SaveSync || s.index == phase.Finalization) && e.Err == nil && s.rec.succeeds(s) {
 		// A scope around a save that ends without an error is a success, like
 		// one-logger's context manager.
 		if err := s.rec.CheckpointSucceeded(SaveSuccess{Time: e.Time, GlobalStep: int(s.step)}); err != nil {
@@ -235,7 +235,7 @@ func (s *Span) RecordError(err error) {
 	if s == nil || s.rec == nil || err == nil {
 		return
 	}
-	s.recordError("Error in "+s.Name()+": ", err, time.Time{}, nil)
+	s.recordError("Error in "+s.Name()+": ", err, time.Time{}, nil, false)
 }
 
 // errGoexit is the failure of a scope whose goroutine was ended by

@@ -95,7 +95,7 @@ type finishing struct {
 	wrong   error // an invalid time
 	used    spantree.Consumed
 	failure *failure.Failure
-	known   bool // a span below has recorded the failure
+	known   bool // the failure is on record, see onRecord
 }
 
 // end is the part of finish under the lock. It reports whether the span was
@@ -111,7 +111,10 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 		return false, e.wrong
 	}
 	t, repaired := r.notBefore(s, e.at)
-	f := e.failure
+	f, own := e.failure, false
+	if f == nil && s.rare != nil && s.rare.failed != nil {
+		f, own = s.rare.failed, true
+	}
 	if s.index >= 0 {
 		used := e.used
 		if s.rare != nil {
@@ -129,12 +132,12 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 		case s.index == phase.Epoch:
 			r.progress.SetEpoch(-1)
 		}
-		r.out.entry(c, s, loop)
+		r.out.entry(c, s, loop, f)
 	}
-	if f != nil && !s.errored && !e.known {
+	if f != nil && !own && !e.known && !s.erredLike(f) {
 		r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
 	}
-	if f != nil && s.parent != nil {
+	if f != nil && !own && s.parent != nil {
 		s.parent.rarely().inner = f.Err
 	}
 	r.tree.remove(s)
@@ -151,24 +154,33 @@ func (r *Recorder) saveSpan(v *spantree.Values) (*Span, error) {
 	return r.tree.named(phase.SaveSync)
 }
 
-// pending reports whether the result of the save of a step is outstanding.
-func (r *Recorder) pending(step int64) (pending bool) {
-	r.locked(func() { pending = r.books.Pending(step) })
-	return pending
+// succeeds reports whether the result of a save is outstanding, and the save has not
+// failed.
+func (r *Recorder) succeeds(s *Span) (succeeds bool) {
+	r.locked(func() { succeeds = r.books.Pending(s.step) && (s.rare == nil || s.rare.failed == nil) })
+	return succeeds
 }
 
-// childFailedWith reports whether a span below has ended with the same error.
-func (r *Recorder) childFailedWith(s *Span, err error) bool {
+// onRecord reports whether err is on record as the latest error of the span, or of a span
+// below.
+func (r *Recorder) onRecord(s *Span, err error) bool {
 	if s == nil || err == nil {
 		return false
 	}
 	var inner error
+	var last *failure.Failure
 	r.locked(func() {
 		if s.rare != nil {
-			inner = s.rare.inner
+			inner, last = s.rare.inner, s.rare.last
 		}
 	})
-	return inner != nil && failure.Same(err, inner)
+	return inner != nil && failure.Same(err, inner) || last != nil && failure.Same(err, last.Err)
+}
+
+// erredLike reports whether the latest error of the span has the text of f. An error of
+// another process is a new value each time.
+func (s *Span) erredLike(f *failure.Failure) bool {
+	return s.rare != nil && s.rare.last != nil && s.rare.last.Text == f.Text
 }
 
 // setAttrs is the part of SetAttrs under the lock.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/record/filter"
 	"github.com/trainspan/trainspan/internal/record/phase"
 	"github.com/trainspan/trainspan/internal/record/spantree"
@@ -30,7 +31,8 @@ const (
 //
 // End ends it. There are two ways to record an error: defer sp.EndErr(&err)
 // ends the span with the error that the function returns, and sp.Fail(err)
-// records an error and leaves the span open.
+// records an error and leaves the span open. Both make the span a failure: a
+// checkpoint is not saved, and an iteration does not count as completed.
 //
 // Every Span is an OpenTelemetry span too. The context that a start function
 // returns carries it, so that spans started with the OpenTelemetry API below
@@ -59,7 +61,7 @@ type Span struct {
 	ambient    bool  // it is a parent for callbacks, without a context
 	hook       bool  // it stands for an ambient scope of package ai
 	scoped     bool  // it belongs to a scope
-	errored    bool  // an error was recorded
+	errored    bool  // an error of the program was recorded
 	rare       *rare // nil: nothing
 	prev, next *Span
 	step       int64 // of a checkpoint save
@@ -68,6 +70,8 @@ type Span struct {
 // rare is what few spans have.
 type rare struct {
 	inner    error             // the latest error with which a span below ended
+	last     *failure.Failure  // the latest error of the span itself
+	failed   *failure.Failure  // the error with which the span ends if its end has none: of Fail, or of its status
 	problem  error             // of telemetry with the span
 	consumed spantree.Consumed // of a training iteration, set before its end
 }
@@ -78,6 +82,15 @@ func (s *Span) rarely() *rare {
 		s.rare = new(rare)
 	}
 	return s.rare
+}
+
+// erred notes that an error of the span was recorded; f is nil if only its text is
+// known. The lock is held.
+func (s *Span) erred(f *failure.Failure) {
+	s.errored = true
+	if f != nil {
+		s.rarely().last = f
+	}
 }
 
 // contextSpan is the view of a Span that contexts carry: the OpenTelemetry API
@@ -254,7 +267,13 @@ func (t *tree) remove(s *Span) {
 	}
 	t.open--
 	if t.current.Load() == s {
-		t.current.Store(s.parent.nearest(func(a *Span) bool { return a.state == spanOpen && a.ambient }))
+		latest := s.parent.nearest(func(a *Span) bool { return a.state == spanOpen && a.ambient })
+		for a := t.last; latest == nil && a != nil; a = a.prev { // s was below a span of another process, for instance
+			if a.ambient {
+				latest = a
+			}
+		}
+		t.current.Store(latest)
 	}
 }
 
@@ -299,6 +318,19 @@ func (t *tree) free(p *startParams) error {
 			"Please ensure the callback is called correctly.", p.name)
 	}
 	return nil
+}
+
+// withoutEnded returns ctx without the ended spans of rec that were put into it last. A
+// loop that starts each span with the context of the one before needs no more memory and
+// time for that.
+func (t *tree) withoutEnded(rec *Recorder, ctx context.Context) context.Context {
+	for {
+		c, ours := ctx.(*carryingContext)
+		if !ours || c.rec != rec || c.state != spanEnded {
+			return ctx
+		}
+		ctx = c.base
+	}
 }
 
 // list returns the open spans with a name in the order of their start; all open

@@ -3,6 +3,7 @@ package pfw
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -16,14 +17,17 @@ import (
 // Open implements outputs.Output. An exporter that is passed to a telemetry builder, by
 // any of its methods, is the trace file of this process. Open creates the file for the
 // rank and attempt that telemetry knows. The exporter then receives spans, events and
-// scopes as they happen, like a [Processor].
+// scopes as they happen, like a [Processor]. An exporter that is open returns an error.
 func (e *Exporter) Open(ctx context.Context, t *outputs.Telemetry) (outputs.Traits, error) {
 	if e == nil {
 		return outputs.Traits{}, nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.open(t, nil); err != nil { // a corrected builder opens it again
+	if e.live != nil && !e.closed { // a corrected builder has shut it down
+		return outputs.Traits{}, errors.New("pfw: the exporter is already open: create one per builder")
+	}
+	if err := e.open(t, nil); err != nil {
 		return outputs.Traits{}, err
 	}
 	e.closed, e.err = false, nil

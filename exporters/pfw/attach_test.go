@@ -3,7 +3,9 @@ package pfw_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
+	"github.com/trainspan/trainspan/telemetry"
 	"github.com/trainspan/trainspan/telemetry/outputs"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -129,5 +132,44 @@ func TestAttachAgain(t *testing.T) {
 		if err := e.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestAttachTwice checks that an exporter is not attached while it is open, and writes the
+// file of the first telemetry on.
+func TestAttachTwice(t *testing.T) {
+	dir := t.TempDir()
+	e := pfw.New(filepath.Join(dir, "trace.pfw"), nil)
+	builder := func() *telemetry.TrainingTelemetryBuilder {
+		return telemetry.NewTrainingTelemetryBuilder().WithLogger(slog.New(slog.DiscardHandler)).
+			WithBaseConfig(config.Base{ApplicationName: "a", SessionTag: config.Value("s"), WorldSize: config.Value(1)})
+	}
+	tel, err := builder().WithExporter(e).ConfigureProvider(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*telemetry.TrainingTelemetryBuilder{
+		"another builder": builder().WithExporter(e),
+		"twice":           builder().WithExporter(pfw.New(filepath.Join(dir, "other.pfw"), nil)).WithSpanExporter(e),
+	} {
+		if _, err := b.ConfigureProvider(t.Context()); err == nil || !strings.Contains(err.Error(), "already open") {
+			t.Errorf("%s: %v, want an error", name, err)
+		}
+	}
+	_, s := tel.StartSpan(t.Context(), "x")
+	s.End()
+	if err := tel.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := filepath.Base(e.Path()); got != "trace.pfw" {
+		t.Errorf("the file is %s, want trace.pfw", got)
+	}
+	dftest.Check(t, e.Path())
+	if byName(dftest.Events(t, e.Path()))["x"].Name == "" {
+		t.Error("the span is not in the file of the first telemetry")
+	}
+	both := pfw.New(filepath.Join(dir, "both.pfw"), nil)
+	if _, err := builder().WithExporter(both).WithSpanExporter(both).ConfigureProvider(t.Context()); err == nil {
+		t.Error("an exporter was added to one builder twice without an error, want one")
 	}
 }

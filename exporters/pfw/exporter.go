@@ -56,7 +56,8 @@ var (
 
 // New returns an exporter that creates the file at path, which may contain {rank}, {pid}
 // and {host}, when the first spans arrive. If that fails, every ExportSpans returns the
-// error. If the options have a writer, New ignores path.
+// error. If the options have a writer, New ignores path. Add the exporter to one builder,
+// once.
 func New(path string, o *Options) *Exporter {
 	e := &Exporter{path: path, opts: o.withDefaults()}
 	if e.opts.Writer != nil {
