@@ -102,7 +102,7 @@ func (r *recordReader) line(line []byte) {
 	var rec record
 	if err := json.Unmarshal(line, &rec); err != nil {
 		// one-logger writes NaN and infinities bare.
-		if clean := strict(line); clean == nil || json.Unmarshal(clean, &rec) != nil {
+		if clean := tracefile.Strict(line); clean == nil || json.Unmarshal(clean, &rec) != nil {
 			r.bad++
 			return
 		}
@@ -142,33 +142,6 @@ func (r *recordReader) line(line []byte) {
 	default:
 		r.bad++
 	}
-}
-
-// strict replaces the words that are not valid JSON by null, or returns nil.
-func strict(line []byte) []byte {
-	var out []byte
-	quoted, from := false, 0
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == 'N' || c == 'I' || c == '-'):
-			for _, word := range []string{"NaN", "Infinity", "-Infinity"} {
-				if bytes.HasPrefix(line[i:], []byte(word)) {
-					out = append(append(out, line[from:i]...), "null"...)
-					i += len(word) - 1
-					from = i + 1
-					break
-				}
-			}
-		}
-	}
-	if from == 0 {
-		return nil
-	}
-	return append(out, line[from:]...)
 }
 
 // time returns the time of an event in nanoseconds, or 0.
