@@ -344,6 +344,37 @@ func TestTraceAndLines(t *testing.T) {
 	}
 }
 
+// JSON lines belong to the trace that began with them, not to one of another attempt that had the same process
+// id a moment before, or that records another number.
+func TestLinesOfAttempts(t *testing.T) {
+	const ms = base / 1000
+	lines := func(at int64, attempt string) string {
+		return fmt.Sprintf(`{"type":"complete","id":"5d0c","name":"application","start_event":{"attributes":{"timestamp_msec":%d}},"stop_event":{"attributes":{"timestamp_msec":%d}},"count":1,"pid":1%s}`+"\n", ms+at, ms+at+20_000, attempt)
+	}
+	for name, c := range map[string]struct {
+		first, second string
+		at            int64 // of the second trace
+	}{
+		"by time":   {"", "", 15_000},
+		"by number": {`,"attempt":0`, `,"attempt":1`, 10}, // the lines are as near to the first
+	} {
+		r := readAll(t, files(t, map[string]string{
+			"1/a.pfw": process(1, 0, 2000, c.first, beat), "2/a.pfw": process(1, c.at*1000, c.at*1000+20_000_000, c.second, app),
+			"2/a.jsonl": lines(max(c.at-6, 4), c.second),
+		}))
+		for p, s := range r.sinks {
+			first, lines := false, false
+			for _, path := range p.Sources {
+				first = first || strings.HasSuffix(path, "1/a.pfw")
+				lines = lines || strings.HasSuffix(path, "2/a.jsonl")
+			}
+			if first == lines || first && p.End != job.NoEnd || !first && len(s.spans) != 1 {
+				t.Errorf("%s: files %v, end %d, %d spans; want the lines with the second trace", name, p.Sources, p.End, len(s.spans))
+			}
+		}
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	if _, err := job.Open(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("Open of an absent directory: %v, want an error that names it", err)
