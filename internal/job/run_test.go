@@ -244,6 +244,7 @@ func TestTimes(t *testing.T) {
 		"recovered":  {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200090000,"dur":0,"ph":"X","args":{"hhash":"h","recovered":1}}` + "\n]", -1, 500, true, 7, 0, 1, false, true},
 		"closed":     {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h"}}` + "\n]", 600, 600, true, 7, 0, 1, false, true},
 		"rotated":    {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","continued":1}}` + "\n]", -1, 600, true, 7, 0, 1, false, true},
+		"its total":  {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","events_lost":9,"spans_lost":2}}` + "\n]", 600, 600, true, 11, 0, 1, false, true},
 		"cut":        {killed[:len(killed)-30], -1, 500, true, 0, 0, 1, true, true},
 		"one near 0": {process(1, 0, 500, "", app, strings.ReplaceAll(fetch, "FROM", "77")), 500, 500, false, 0, 0, 1, false, true},
 		"truncated":  {process(1, 0, 500, "", strings.Replace(app, `"p_idx":-1`, `"p_idx":-1,"truncated":1`, 1)), -1, 500, false, 0, 0, 1, false, true},
@@ -258,6 +259,22 @@ func TestTimes(t *testing.T) {
 			p.Bad != c.bad || len(r.sinks[p].spans) != c.spans || p.Torn != c.torn || p.Training != c.training || p.Start/1000 != base {
 			t.Errorf("%s: process %+v, want from %d ms to %d, seen at %d, heartbeats %v, %d spans, torn %v, training %v", name, p, base, c.end, c.seen, c.beats, c.spans, c.torn, c.training)
 		}
+	}
+}
+
+// Each part of a rotated trace has the number of all lines that were lost so far.
+func TestLostLinesOfParts(t *testing.T) {
+	end := func(part int, more string) string {
+		return fmt.Sprintf(`{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h"%s}}`+"\n]", base+600, more)
+	}
+	part := `{"id":80,"name":"CM","cat":"dftracer","pid":1,"tid":1,"ph":"M","args":{"hhash":"h","name":"trace.part","value":"%d"}}`
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw":   process(1, 0, 500, "", app, lost) + end(0, `,"continued":1,"events_lost":7`),
+		"a.1.pfw": process(1, 0, 500, "", fmt.Sprintf(part, 1), beat) + end(1, `,"continued":1,"events_lost":7`),
+		"a.2.pfw": process(1, 0, 500, "", fmt.Sprintf(part, 2), beat) + end(2, `,"events_lost":7`),
+	}))
+	if p := r.jobs[0].Processes[0]; p.Dropped != 7 || len(p.Sources) != 3 {
+		t.Errorf("%d spans dropped, files %v; want 7 of three files", p.Dropped, p.Sources)
 	}
 }
 

@@ -49,6 +49,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 	var out []*Process
 	for _, p := range t.order {
 		t.nameFiles(p)
+		p.Dropped += max(p.gaps, p.lost)
 		p.Samples.settle()
 		if name, ok := t.hosts[p.key.Host]; ok {
 			p.Host = name
@@ -76,7 +77,7 @@ func (t *traceReader) reset() (failed error) {
 	for _, p := range t.order {
 		failed = errors.Join(failed, p.sink.Close())
 		*p.Process = *newProcess()
-		p.raw, p.files, p.begun, p.ended, p.lastLoss = nil, nil, nil, nil, 0
+		p.raw, p.files, p.begun, p.ended, p.lastLoss, p.gaps, p.lost = nil, nil, nil, nil, 0, 0, 0
 		clear(p.events)
 		p.sink = nil
 	}
@@ -250,7 +251,9 @@ func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
 			later = true
 		case "continued":
 			proper = false
-		case "events_lost", "spans_lost", "spans_unfinished":
+		case tracefile.ArgLost:
+			p.lost = max(p.lost, a.Int64()) // of the whole process, so far
+		case "spans_lost", "spans_unfinished":
 			p.Dropped += a.Int64()
 		}
 	}
@@ -292,7 +295,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		return
 	case tracefile.KeyEventsLost:
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-			p.Dropped += n
+			p.gaps += n
 		}
 		return
 	case tracefile.KeyDamaged:
@@ -424,6 +427,8 @@ type traceProcess struct {
 	ended map[uint64]struct{} // IDs of ended spans, because an end may be read before its begin
 
 	lastLoss int64 // when the last finite loss was
+
+	gaps, lost int64 // missing lines: the sum of the recorded gaps, and the total of the end record, which has all of them
 }
 
 // maxBegun bounds the begins that wait for their ends.
