@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
@@ -399,6 +400,47 @@ func TestOpenErrors(t *testing.T) {
 	dir := files(t, map[string]string{"a.txt": "hello"})
 	if _, err := job.Open(dir); err == nil || !strings.Contains(err.Error(), "no trace file") {
 		t.Errorf(`Open of an empty directory: %v, want "no trace file"`, err)
+	}
+}
+
+// If a member in the middle of a file is damaged, the rest is read, however many files there are.
+func TestDamageInTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, pid int) string {
+		path := filepath.Join(dir, name)
+		w, err := dftracer.Create(path, &dftracer.Options{MemberSize: 4 << 10, Process: dftracer.Process{PID: pid, Host: "h"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(2000) {
+			w.Write(&dftracer.Event{ID: 10 + i, Cat: "c", Name: "n", TID: 1, TS: base, Dur: 9, Level: 1})
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := write("a.pfw.gz", 7)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[len(data)/10:], make([]byte, 100))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(paths ...string) (n int, cut bool) {
+		for p, s := range readAll(t, paths...).sinks {
+			if p.PID == 7 {
+				n, cut = len(s.spans), p.Cut
+			}
+		}
+		return n, cut
+	}
+	alone, _ := read(path)
+	n, cut := read(path, write("b.pfw.gz", 8))
+	if alone < 1800 || alone == 2000 || n != alone || !cut {
+		t.Errorf("%d spans, and %d with another file, damaged %v; want all but those of a member, twice, damaged", alone, n, cut)
 	}
 }
 

@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"errors"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -30,6 +29,8 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 		g.workers = s.workers()
 	case len(s.traces) == 1:
 		t.workers = s.workers()
+	default:
+		t.workers = 1 // several groups are read at a time
 	}
 	failed := t.all()
 	if t.wrong && failed == nil {
@@ -127,7 +128,7 @@ func (t *traceReader) file(path string) error {
 		t.times = filetime.With(unit, median)
 	}
 	// For equal spans the order in the file decides how they nest.
-	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.events == nil}
+	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.workers > 1 && t.events == nil}
 	st, err := t.read(path, opts, take)
 	if !known {
 		median = t.times.Median()
@@ -158,33 +159,13 @@ func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(
 			return t.goOn()
 		})
 	}
-	if t.workers > 1 {
-		var mu sync.Mutex
-		return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
-			mu.Lock()
-			defer mu.Unlock()
-			take(ev)
-			return t.goOn()
-		})
-	}
-	r, err := dftracer.OpenReader(path, opts)
-	if err != nil {
-		return dftracer.ReadStats{}, err
-	}
-	defer r.Close() //nolint:errcheck // only read
-	for {
-		ev, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return r.Stats(), nil
-		}
-		if err != nil {
-			return r.Stats(), err
-		}
+	var mu sync.Mutex
+	return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
 		take(ev)
-		if err := t.goOn(); err != nil {
-			return r.Stats(), err
-		}
-	}
+		return t.goOn()
+	})
 }
 
 // goOn calls Stop every few thousand events.
