@@ -443,7 +443,8 @@ func mayBeRenamed(c vocab.Class) bool {
 }
 
 // settle removes the held begin of an ended span, and copies from it what the
-// end does not repeat.
+// end does not repeat. A begin may be later than the span: a sender of OTLP
+// reports it with an event of its own.
 func (t *traceReader) settle(p *traceProcess, s *Span) {
 	if t.workers > 1 && mayBeRenamed(s.Class) {
 		if p.ended == nil {
@@ -452,7 +453,7 @@ func (t *traceReader) settle(p *traceProcess, s *Span) {
 		p.ended[s.ID] = struct{}{}
 	}
 	b, ok := p.begun[s.ID]
-	if !ok || b.Start != s.Start {
+	if !ok || b.Start < s.Start || b.Start > s.End {
 		return
 	}
 	delete(p.begun, s.ID)
