@@ -40,7 +40,7 @@ const Slack = 10_000
 // Options configures an Assembler. A MaxWaiting or MaxParents below 1 counts as 1;
 // callers apply their own defaults.
 type Options struct {
-	TID        int64 // thread id of the first lane; the other lanes follow it
+	TID        int64 // thread id of the first lane; the others are tracefile.LaneDistance apart
 	MaxWaiting int   // spans that wait at once; beyond it, the oldest is written
 	MaxParents int   // open spans, and as many finished ones, that are remembered
 	TraceIDs   bool  // write trace_id and span_id for parents that never arrive

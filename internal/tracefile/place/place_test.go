@@ -725,8 +725,29 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// A parent that does not arrive is written also for children and events without a time,
-// and announced once.
+// All lanes are lanes of one thread. A parent that is still to come has no record.
+func TestLanesAreOfOneThread(t *testing.T) {
+	h := start(t, Options{})
+	h.add(node{1, 9, 0, 10}, node{2, 9, 5, 15}, node{3, 9, 5, 20})
+	h.WriteAll()
+	if c := h.counts; c.Begins != 0 {
+		t.Errorf("%d begins, want none", c.Begins)
+	}
+	h.add(node{9, -1, 0, 30})
+	h.finished()
+	var tids []int64
+	for _, ev := range dftest.Events(t, h.path) {
+		if _, ok := ev.Arg("index"); ok {
+			tids = append(tids, ev.TID)
+		}
+	}
+	slices.Sort(tids)
+	if want := []int64{42, 42, 42 + tracefile.LaneDistance, 42 + 2*tracefile.LaneDistance}; !slices.Equal(tids, want) {
+		t.Errorf("lanes %v, want %v", tids, want)
+	}
+}
+
+// A parent that does not arrive is written also for children and events without a time.
 func TestParentOfTimelessChildren(t *testing.T) {
 	h := start(t, Options{})
 	timeless := int64(-base)
