@@ -180,7 +180,7 @@ type ProblemGroup = validate.ProblemGroup
 // ValidateOptions relaxes a validation. The zero value, and nil, are strict. Its fields:
 //
 //   - AllowUnfinished: accepts a trace without end event and closing bracket, such as
-//     the trace of a running or killed process.
+//     the trace of a running or killed process, which may lack parents.
 //   - AllowMissingParents: accepts a p_idx that names no event of the trace. Parts of a
 //     rotated trace, and traces that report losses, always may.
 //   - AllowOutliving: accepts events that end after their parent or begin before it.

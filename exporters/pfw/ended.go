@@ -37,7 +37,7 @@ func (p *Processor) writeEnded(records []outputs.Record) {
 	}
 	if e.asm == nil {
 		o := &p.traces.opts
-		e.asm = place.New(p.traces.w, place.Options{TID: e.first, MaxWaiting: maxBatch, MaxParents: o.MaxParents, TraceIDs: o.TraceIDs, NoBegin: o.NoBegin})
+		e.asm = place.New(p.traces.w, place.Options{TID: e.first, MaxWaiting: maxBatch, MaxParents: o.MaxParents, TraceIDs: o.TraceIDs})
 	}
 	for len(records) > 0 {
 		n := min(len(records), maxBatch)

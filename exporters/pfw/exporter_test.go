@@ -199,8 +199,7 @@ func TestExporterConcurrently(t *testing.T) {
 
 // TestExporterTraceBeginsWithItsFirstSpan checks that the trace starts with the first
 // span, although the file is created after spans have ended. It also checks that a span
-// that arrives twice is written once, and that an open span has a begin record by which
-// Recover closes it.
+// that arrives twice is written once, and the open span as unfinished.
 func TestExporterTraceBeginsWithItsFirstSpan(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.pfw")
 	e := pfw.New(path, nil)
@@ -228,8 +227,8 @@ func TestExporterTraceBeginsWithItsFirstSpan(t *testing.T) {
 	if ev["start"].TS != first.UnixMicro() || ev["end"].TS < ev["start"].TS {
 		t.Errorf("trace lasts from %d to %d, want from %d, the start of its first span", ev["start"].TS, ev["end"].TS, first.UnixMicro())
 	}
-	if n := report.Counts["otel/unfinished/X"]; n != 1 || ev["CM:span.begin"].Name == "" {
-		t.Error("there is no record of the open span")
+	if n := report.Counts["otel/unfinished/X"]; n != 1 {
+		t.Errorf("%d unfinished spans, want the open one", n)
 	}
 }
 

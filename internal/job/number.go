@@ -29,15 +29,21 @@ func (s *Steps) number() {
 }
 
 func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
-	lowest, numbered, rises, last := NoEnd, 0, true, Unknown
+	lowest, last := NoEnd, Unknown
+	numbered, repeated, restarts := 0, 0, false
 	for k := range steps {
 		if n := steps[k].Raw; n >= 0 {
 			numbered++
-			lowest = min(lowest, n)
-			rises = rises && n > last
-			last = n
+			if n <= last {
+				repeated++
+			}
+			restarts = restarts || n < last && n <= lowest
+			lowest, last = min(lowest, n), n
 		}
 	}
+	// Numbers that restart with each epoch, or that several steps share, count nothing in the loop. A step that is
+	// tried again leaves the numbers of the others right.
+	local := numbered == len(steps) && (restarts || 3*repeated >= numbered)
 	if !lp.Given {
 		lp.From = Unknown
 		switch step := s.loaded(i); {
@@ -53,7 +59,7 @@ func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
 		st := &steps[k]
 		st.Number = st.Raw
 		switch {
-		case numbered == 0 && lp.From >= 0, numbered == len(steps) && !rises: // from the start in each epoch
+		case numbered == 0 && lp.From >= 0, local:
 			st.Number = max(lp.From, 0) + int64(k)
 		case st.Raw < 0:
 			s.Unnumbered++

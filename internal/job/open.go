@@ -360,6 +360,7 @@ func header(path string, text io.Reader) (*group, error) {
 		}
 	}
 	g.who.named(path)
+	g.who.applyEvidence()
 	if g.start > math.MaxInt64/g.scale || g.start < 0 {
 		g.start = Unknown
 	} else {

@@ -212,11 +212,11 @@ func Assemble(procs []*Process, starts ...*rundir.Run) []*Job {
 
 // withoutCopies leaves out the processes whose spans were sent by OTLP if
 // another file of the process has the same spans, so that they do not count
-// twice.
+// twice. A profile has only some of them: see single.
 func withoutCopies(procs []*Process) []*Process {
 	own := make(map[int64][]*Process)
 	for _, p := range procs {
-		if !p.Exported && p.spanned() {
+		if !p.Exported && !p.Profile && p.spanned() {
 			own[p.PID] = append(own[p.PID], p)
 		}
 	}

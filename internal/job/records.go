@@ -102,7 +102,7 @@ func (r *recordReader) line(line []byte) {
 	var rec record
 	if err := json.Unmarshal(line, &rec); err != nil {
 		// one-logger writes NaN and infinities bare.
-		if clean := strict(line); clean == nil || json.Unmarshal(clean, &rec) != nil {
+		if clean := tracefile.Strict(line); clean == nil || json.Unmarshal(clean, &rec) != nil {
 			r.bad++
 			return
 		}
@@ -142,33 +142,6 @@ func (r *recordReader) line(line []byte) {
 	default:
 		r.bad++
 	}
-}
-
-// strict replaces the words that are not valid JSON by null, or returns nil.
-func strict(line []byte) []byte {
-	var out []byte
-	quoted, from := false, 0
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == 'N' || c == 'I' || c == '-'):
-			for _, word := range []string{"NaN", "Infinity", "-Infinity"} {
-				if bytes.HasPrefix(line[i:], []byte(word)) {
-					out = append(append(out, line[from:i]...), "null"...)
-					i += len(word) - 1
-					from = i + 1
-					break
-				}
-			}
-		}
-	}
-	if from == 0 {
-		return nil
-	}
-	return append(out, line[from:]...)
 }
 
 // time returns the time of an event in nanoseconds, or 0.
@@ -354,17 +327,22 @@ func (p *recordProcess) processAt(t int64) *records {
 	return p.parts[max(i, 0)]
 }
 
-// twin finds the trace of the process that wrote the records: the same process
-// id and rank, begun at the same time.
-func (x *records) sameTraces(traces []*group) *group {
-	const apart = 60e9
+// sameTraces finds the trace of the process that wrote the records: the same
+// process id, rank and attempt, begun at about the same time. The nearest start
+// decides, because a container that restarts has the same process id again.
+func (x *records) sameTraces(traces []*group) (out *group) {
+	least := int64(60e9)
 	for _, g := range traces {
-		if g.owner.PID == x.proc.PID && g.start != Unknown && (!g.who.RankKnown || !x.proc.RankKnown || g.who.Rank == x.proc.Rank) &&
-			x.proc.Start-g.start < apart && g.start-x.proc.Start < apart {
-			return g
+		if g.owner.PID != x.proc.PID || g.start == Unknown ||
+			g.who.RankKnown && x.proc.RankKnown && g.who.Rank != x.proc.Rank ||
+			g.who.AttemptKnown && x.proc.AttemptKnown && g.who.Attempt != x.proc.Attempt {
+			continue
+		}
+		if apart := max(x.proc.Start-g.start, g.start-x.proc.Start); apart < least {
+			out, least = g, apart
 		}
 	}
-	return nil
+	return out
 }
 
 // records is the content of a file of JSON lines about one process.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
@@ -244,6 +245,7 @@ func TestTimes(t *testing.T) {
 		"recovered":  {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200090000,"dur":0,"ph":"X","args":{"hhash":"h","recovered":1}}` + "\n]", -1, 500, true, 7, 0, 1, false, true},
 		"closed":     {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h"}}` + "\n]", 600, 600, true, 7, 0, 1, false, true},
 		"rotated":    {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","continued":1}}` + "\n]", -1, 600, true, 7, 0, 1, false, true},
+		"its total":  {killed + `{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":1704067200000600,"dur":0,"ph":"X","args":{"hhash":"h","events_lost":9,"spans_lost":2}}` + "\n]", 600, 600, true, 11, 0, 1, false, true},
 		"cut":        {killed[:len(killed)-30], -1, 500, true, 0, 0, 1, true, true},
 		"one near 0": {process(1, 0, 500, "", app, strings.ReplaceAll(fetch, "FROM", "77")), 500, 500, false, 0, 0, 1, false, true},
 		"truncated":  {process(1, 0, 500, "", strings.Replace(app, `"p_idx":-1`, `"p_idx":-1,"truncated":1`, 1)), -1, 500, false, 0, 0, 1, false, true},
@@ -258,6 +260,22 @@ func TestTimes(t *testing.T) {
 			p.Bad != c.bad || len(r.sinks[p].spans) != c.spans || p.Torn != c.torn || p.Training != c.training || p.Start/1000 != base {
 			t.Errorf("%s: process %+v, want from %d ms to %d, seen at %d, heartbeats %v, %d spans, torn %v, training %v", name, p, base, c.end, c.seen, c.beats, c.spans, c.torn, c.training)
 		}
+	}
+}
+
+// Each part of a rotated trace has the number of all lines that were lost so far.
+func TestLostLinesOfParts(t *testing.T) {
+	end := func(part int, more string) string {
+		return fmt.Sprintf(`{"id":99,"name":"end","cat":"dftracer","pid":1,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h"%s}}`+"\n]", base+600, more)
+	}
+	part := `{"id":80,"name":"CM","cat":"dftracer","pid":1,"tid":1,"ph":"M","args":{"hhash":"h","name":"trace.part","value":"%d"}}`
+	r := readAll(t, files(t, map[string]string{
+		"a.pfw":   process(1, 0, 500, "", app, lost) + end(0, `,"continued":1,"events_lost":7`),
+		"a.1.pfw": process(1, 0, 500, "", fmt.Sprintf(part, 1), beat) + end(1, `,"continued":1,"events_lost":7`),
+		"a.2.pfw": process(1, 0, 500, "", fmt.Sprintf(part, 2), beat) + end(2, `,"events_lost":7`),
+	}))
+	if p := r.jobs[0].Processes[0]; p.Dropped != 7 || len(p.Sources) != 3 {
+		t.Errorf("%d spans dropped, files %v; want 7 of three files", p.Dropped, p.Sources)
 	}
 }
 
@@ -344,6 +362,37 @@ func TestTraceAndLines(t *testing.T) {
 	}
 }
 
+// JSON lines belong to the trace that began with them, not to one of another attempt that had the same process
+// id a moment before, or that records another number.
+func TestLinesOfAttempts(t *testing.T) {
+	const ms = base / 1000
+	lines := func(at int64, attempt string) string {
+		return fmt.Sprintf(`{"type":"complete","id":"5d0c","name":"application","start_event":{"attributes":{"timestamp_msec":%d}},"stop_event":{"attributes":{"timestamp_msec":%d}},"count":1,"pid":1%s}`+"\n", ms+at, ms+at+20_000, attempt)
+	}
+	for name, c := range map[string]struct {
+		first, second string
+		at            int64 // of the second trace
+	}{
+		"by time":   {"", "", 15_000},
+		"by number": {`,"attempt":0`, `,"attempt":1`, 10}, // the lines are as near to the first
+	} {
+		r := readAll(t, files(t, map[string]string{
+			"1/a.pfw": process(1, 0, 2000, c.first, beat), "2/a.pfw": process(1, c.at*1000, c.at*1000+20_000_000, c.second, app),
+			"2/a.jsonl": lines(max(c.at-6, 4), c.second),
+		}))
+		for p, s := range r.sinks {
+			first, lines := false, false
+			for _, path := range p.Sources {
+				first = first || strings.HasSuffix(path, "1/a.pfw")
+				lines = lines || strings.HasSuffix(path, "2/a.jsonl")
+			}
+			if first == lines || first && p.End != job.NoEnd || !first && len(s.spans) != 1 {
+				t.Errorf("%s: files %v, end %d, %d spans; want the lines with the second trace", name, p.Sources, p.End, len(s.spans))
+			}
+		}
+	}
+}
+
 func TestOpenErrors(t *testing.T) {
 	if _, err := job.Open(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("Open of an absent directory: %v, want an error that names it", err)
@@ -351,6 +400,47 @@ func TestOpenErrors(t *testing.T) {
 	dir := files(t, map[string]string{"a.txt": "hello"})
 	if _, err := job.Open(dir); err == nil || !strings.Contains(err.Error(), "no trace file") {
 		t.Errorf(`Open of an empty directory: %v, want "no trace file"`, err)
+	}
+}
+
+// If a member in the middle of a file is damaged, the rest is read, however many files there are.
+func TestDamageInTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, pid int) string {
+		path := filepath.Join(dir, name)
+		w, err := dftracer.Create(path, &dftracer.Options{MemberSize: 4 << 10, Process: dftracer.Process{PID: pid, Host: "h"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(2000) {
+			w.Write(&dftracer.Event{ID: 10 + i, Cat: "c", Name: "n", TID: 1, TS: base, Dur: 9, Level: 1})
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	path := write("a.pfw.gz", 7)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[len(data)/10:], make([]byte, 100))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(paths ...string) (n int, cut bool) {
+		for p, s := range readAll(t, paths...).sinks {
+			if p.PID == 7 {
+				n, cut = len(s.spans), p.Cut
+			}
+		}
+		return n, cut
+	}
+	alone, _ := read(path)
+	n, cut := read(path, write("b.pfw.gz", 8))
+	if alone < 1800 || alone == 2000 || n != alone || !cut {
+		t.Errorf("%d spans, and %d with another file, damaged %v; want all but those of a member, twice, damaged", alone, n, cut)
 	}
 }
 

@@ -38,6 +38,8 @@ func TestKindIsSettledAtTheEnd(t *testing.T) {
 			[]string{step(0, 0), begin(150, 100, 1), step(1, 1200), step(2, 1300)}, []int64{0, 1, 2}, 0, 0},
 		{"a long step",
 			[]string{step(0, 0), begin(150, 100, 1), end(150, "train.iteration", 100, 1000, ""), step(2, 1300)}, []int64{0, 1, 2}, 0, 0},
+		{"a begin with a time of its own",
+			[]string{step(0, 0), begin(150, 103, 1), end(150, "train.iteration", 100, 1000, ""), step(2, 1300)}, []int64{0, 1, 2}, 0, 0},
 		{"a step that never ended",
 			[]string{step(0, 0), step(1, 100), begin(150, 200, 2)}, []int64{0, 1, 2}, 1, 0},
 		{"one that a repair closed",

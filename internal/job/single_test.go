@@ -112,3 +112,25 @@ func TestSamplesDoNotHideAFailure(t *testing.T) {
 		t.Errorf("Failures = %+v, want status 7 of process 8", got)
 	}
 }
+
+// A profile of a few steps does not replace the steps of the same process that came by OTLP.
+func TestProfileOfAProcessOfOTLP(t *testing.T) {
+	const row = `{"id":%d,"name":"aten::mm","cat":"pp","pid":77,"tid":1,"ts":%d,"dur":9,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1}}`
+	const host = `{"id":2,"name":"HH","cat":"dftracer","pid":77,"tid":1,"ph":"M","args":{"hhash":"h","name":"n1","value":"h"}}`
+	var steps []string
+	for i := range int64(10) {
+		steps = append(steps, otlpSpan(fmt.Sprint(i+1), "", "training_single_iteration", 10*i, 10*i+9))
+	}
+	at := otlpStart * 1e6
+	profile := fmt.Sprintf(`{"id":1,"name":"start","cat":"dftracer","pid":77,"tid":1,"ts":%d,"dur":0,"ph":"X","args":{"hhash":"h","level":1,"p_idx":-1,"rank":3}}`+"\n"+host+"\n"+row+"\n"+row+"\n", at+20e6, 3, at+21e6, 4, at+22e6)
+	r := readAll(t, files(t, map[string]string{"a.otlp.jsonl": otlpLine(steps...), "prof.pfw": profile}))
+	var got []string
+	for _, j := range r.jobs {
+		for _, p := range j.Processes {
+			got = append(got, fmt.Sprint(p.Steps.Count, p.Exported))
+		}
+	}
+	if len(got) != 1 || got[0] != "10 true" {
+		t.Errorf("processes with steps %v, want one with 10 that were sent", got)
+	}
+}

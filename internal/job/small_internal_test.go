@@ -11,22 +11,6 @@ import (
 	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
-// Words that are not valid JSON become null, but not within strings.
-func TestStrictJSON(t *testing.T) {
-	for line, want := range map[string]string{
-		`{"a":1}`:                             "",
-		`{"a":"NaN"}`:                         "",
-		`{"a":"x \" NaN"}`:                    "",
-		`{"a":NaN}`:                           `{"a":null}`,
-		`{"a":-Infinity,"b":-1,"c":Infinity}`: `{"a":null,"b":-1,"c":null}`,
-		`{"NaN":NaN,"b":"Infinity","c":"-","d":NaN}`: `{"NaN":null,"b":"Infinity","c":"-","d":null}`,
-	} {
-		if got := string(strict([]byte(line))); got != want {
-			t.Errorf("%s is %q, want %q", line, got, want)
-		}
-	}
-}
-
 // Only a missing id is the number 0, which means no span.
 func TestSpanID(t *testing.T) {
 	for id, want := range map[string]uint64{"": 0, "00000000000000ff": 255} {

@@ -194,7 +194,7 @@ func addStep(list []Step, st Step) []Step {
 // first rule applies, apart from the steps.
 func (s *Steps) usesExplicit(c vocab.Class, lane int64) bool {
 	if p, ok := passOf(c); ok {
-		return !slices.Contains(s.training.passes[p], lane)
+		return !slices.Contains(s.training.passes[p], ThreadOf(lane))
 	}
 	return c == vocab.ClassFrame || c == vocab.ClassCheckpointLoad
 }

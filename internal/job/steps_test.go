@@ -317,3 +317,30 @@ func TestUpdates(t *testing.T) {
 		})
 	}
 }
+
+// The numbers of a loop are those in the records, even if a step was tried again. Numbers that restart with each
+// epoch, and those that several steps share, are counted instead.
+func TestNumbersInALoop(t *testing.T) {
+	for name, c := range map[string]struct{ recorded, want []int64 }{
+		"in order":                {[]int64{5, 6, 7}, []int64{5, 6, 7}},
+		"one is tried again":      {[]int64{5, 6, 6, 7, 8, 9}, []int64{5, 6, 6, 7, 8, 9}},
+		"the program jumps back":  {[]int64{5, 6, 7, 8, 7, 8, 9, 10}, []int64{5, 6, 7, 8, 7, 8, 9, 10}},
+		"from 0 in each epoch":    {[]int64{0, 1, 2, 3, 0, 1, 2, 3}, []int64{0, 1, 2, 3, 4, 5, 6, 7}},
+		"the first epoch goes on": {[]int64{2, 3, 0, 1, 2, 3}, []int64{0, 1, 2, 3, 4, 5}},
+		"two steps each":          {[]int64{5, 5, 6, 6, 7}, []int64{5, 6, 7, 8, 9}},
+	} {
+		var s job.Steps
+		for i, n := range c.recorded {
+			sp := job.Span{ID: uint64(i + 1), Start: int64(10 * i), End: int64(10*i + 9), Step: n, Epoch: job.Unknown, First: job.Unknown}
+			sp.SetName("pipeline", "train.iteration")
+			s.Add(&sp)
+		}
+		var got []int64
+		for _, st := range s.All() {
+			got = append(got, st.Number)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

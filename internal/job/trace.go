@@ -3,7 +3,6 @@ package job
 import (
 	"cmp"
 	"errors"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -30,6 +29,8 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 		g.workers = s.workers()
 	case len(s.traces) == 1:
 		t.workers = s.workers()
+	default:
+		t.workers = 1 // several groups are read at a time
 	}
 	failed := t.all()
 	if t.wrong && failed == nil {
@@ -49,6 +50,7 @@ func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path stri
 	var out []*Process
 	for _, p := range t.order {
 		t.nameFiles(p)
+		p.Dropped += max(p.gaps, p.lost)
 		p.Samples.settle()
 		if name, ok := t.hosts[p.key.Host]; ok {
 			p.Host = name
@@ -76,7 +78,7 @@ func (t *traceReader) reset() (failed error) {
 	for _, p := range t.order {
 		failed = errors.Join(failed, p.sink.Close())
 		*p.Process = *newProcess()
-		p.raw, p.files, p.begun, p.ended, p.lastLoss = nil, nil, nil, nil, 0
+		p.raw, p.files, p.begun, p.ended, p.lastLoss, p.gaps, p.lost = nil, nil, nil, nil, 0, 0, 0
 		clear(p.events)
 		p.sink = nil
 	}
@@ -126,7 +128,7 @@ func (t *traceReader) file(path string) error {
 		t.times = filetime.With(unit, median)
 	}
 	// For equal spans the order in the file decides how they nest.
-	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.events == nil}
+	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.workers > 1 && t.events == nil}
 	st, err := t.read(path, opts, take)
 	if !known {
 		median = t.times.Median()
@@ -157,33 +159,13 @@ func (t *traceReader) read(path string, opts *dftracer.ReaderOptions, take func(
 			return t.goOn()
 		})
 	}
-	if t.workers > 1 {
-		var mu sync.Mutex
-		return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
-			mu.Lock()
-			defer mu.Unlock()
-			take(ev)
-			return t.goOn()
-		})
-	}
-	r, err := dftracer.OpenReader(path, opts)
-	if err != nil {
-		return dftracer.ReadStats{}, err
-	}
-	defer r.Close() //nolint:errcheck // only read
-	for {
-		ev, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return r.Stats(), nil
-		}
-		if err != nil {
-			return r.Stats(), err
-		}
+	var mu sync.Mutex
+	return dftracer.Scan(path, opts, func(ev *dftracer.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
 		take(ev)
-		if err := t.goOn(); err != nil {
-			return r.Stats(), err
-		}
-	}
+		return t.goOn()
+	})
 }
 
 // goOn calls Stop every few thousand events.
@@ -250,7 +232,9 @@ func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
 			later = true
 		case "continued":
 			proper = false
-		case "events_lost", "spans_lost", "spans_unfinished":
+		case tracefile.ArgLost:
+			p.lost = max(p.lost, a.Int64()) // of the whole process, so far
+		case "spans_lost", "spans_unfinished":
 			p.Dropped += a.Int64()
 		}
 	}
@@ -292,7 +276,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		return
 	case tracefile.KeyEventsLost:
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-			p.Dropped += n
+			p.gaps += n
 		}
 		return
 	case tracefile.KeyDamaged:
@@ -424,6 +408,8 @@ type traceProcess struct {
 	ended map[uint64]struct{} // IDs of ended spans, because an end may be read before its begin
 
 	lastLoss int64 // when the last finite loss was
+
+	gaps, lost int64 // missing lines: the sum of the recorded gaps, and the total of the end record, which has all of them
 }
 
 // maxBegun bounds the begins that wait for their ends.
@@ -457,7 +443,8 @@ func mayBeRenamed(c vocab.Class) bool {
 }
 
 // settle removes the held begin of an ended span, and copies from it what the
-// end does not repeat.
+// end does not repeat. A begin may be later than the span: a sender of OTLP
+// reports it with an event of its own.
 func (t *traceReader) settle(p *traceProcess, s *Span) {
 	if t.workers > 1 && mayBeRenamed(s.Class) {
 		if p.ended == nil {
@@ -466,7 +453,7 @@ func (t *traceReader) settle(p *traceProcess, s *Span) {
 		p.ended[s.ID] = struct{}{}
 	}
 	b, ok := p.begun[s.ID]
-	if !ok || b.Start != s.Start {
+	if !ok || b.Start < s.Start || b.Start > s.End {
 		return
 	}
 	delete(p.begun, s.ID)

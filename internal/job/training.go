@@ -38,8 +38,8 @@ func passOf(c vocab.Class) (pass, bool) {
 // loop or of a step, which an import of a profile puts on rows of their own.
 const mostThreads = 16
 
-func addThread(list []int64, tid int64) []int64 {
-	if tid != 0 && len(list) < mostThreads && !slices.Contains(list, tid) {
+func addThread(list []int64, lane int64) []int64 {
+	if tid := ThreadOf(lane); lane != 0 && len(list) < mostThreads && !slices.Contains(list, tid) {
 		list = append(list, tid)
 	}
 	return list
@@ -81,6 +81,10 @@ func (t *Training) Beside(thread int64, c vocab.Class) bool {
 	return t.Knows(thread) && !t.trains(thread) && !t.Elsewhere(c)
 }
 
-func (t *Training) trains(thread int64) bool {
-	return slices.Contains(t.threads, thread) || slices.Contains(t.threads, ThreadOf(thread))
+func (t *Training) trains(lane int64) bool { return slices.Contains(t.threads, ThreadOf(lane)) }
+
+// Beside reports whether a span that is not part of the step ran at the same time: on another lane of the
+// step's thread, because on one thread spans overlap only if tasks take turns or if the thread is unknown.
+func (st *Step) Beside(lane, start, end int64) bool {
+	return lane != 0 && st.Thread != 0 && lane != st.Thread && ThreadOf(lane) == ThreadOf(st.Thread) && start < st.End && st.Start < end
 }

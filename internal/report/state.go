@@ -174,12 +174,18 @@ func (s *State) Window(always bool) error {
 	if !always && s.jobSteps() <= maxRankSteps {
 		return nil
 	}
+	ends := make(map[int64]bool)
+	for _, p := range s.procs {
+		if err := p.ledger.AddEnds(ends); err != nil {
+			return err
+		}
+	}
 	for i, p := range s.procs {
 		w := *p // other States may share it
 		var err error
 		if w.steps = p.steps.Windows(); w.steps.Len() == 0 {
 			// Its steps come from the ledger: see timeline.
-		} else if w.ledger, err = p.ledger.Windows(); err != nil {
+		} else if w.ledger, err = p.ledger.Windows(ends); err != nil {
 			return err
 		}
 		s.procs[i] = &w

@@ -16,7 +16,7 @@ func (p *Parser) general(line []byte, ev *Event) error {
 		return errNotObject
 	}
 	if !json.Valid(line) {
-		if clean := withoutCommas(line); clean != nil && json.Valid(clean) {
+		if clean := Strict(line); clean != nil && json.Valid(clean) {
 			return p.general(clean, ev)
 		}
 		var v any
@@ -56,27 +56,43 @@ func (p *Parser) general(line []byte, ev *Event) error {
 	return err
 }
 
-// withoutCommas returns a line without the commas before closing braces that
-// the first versions of DFTracer wrote, or nil if there are none.
-func withoutCommas(line []byte) []byte {
-	if !bytes.Contains(line, []byte(",}")) {
-		return nil
-	}
-	out := make([]byte, 0, len(line))
-	inText := false
+// notFinite has the strings of [Float] for numbers that are not finite, as C++ and
+// Python print them.
+var notFinite = [...]struct{ printed, text string }{
+	{"nan", `"NaN"`}, {"-nan", `"NaN"`}, {"NaN", `"NaN"`},
+	{"inf", `"Infinity"`}, {"Infinity", `"Infinity"`}, {"-inf", `"-Infinity"`}, {"-Infinity", `"-Infinity"`},
+}
+
+// Strict returns a line without what known producers write and JSON does not have, or
+// nil if there is nothing of it: numbers that are not finite, and the commas before
+// closing braces of the first versions of DFTracer.
+func Strict(line []byte) []byte {
+	var out []byte
+	quoted, from := false, 0
 	for i := 0; i < len(line); i++ {
 		switch c := line[i]; {
-		case inText && c == '\\' && i+1 < len(line):
-			out = append(out, c)
+		case quoted && c == '\\':
 			i++
 		case c == '"':
-			inText = !inText
-		case c == ',' && !inText && i+1 < len(line) && line[i+1] == '}':
-			continue
+			quoted = !quoted
+		case quoted:
+		case c == ',' && i+1 < len(line) && line[i+1] == '}':
+			out, from = append(out, line[from:i]...), i+1
+		case c == '-' || c == 'n' || c == 'N' || c == 'i' || c == 'I':
+			for _, w := range notFinite {
+				if bytes.HasPrefix(line[i:], []byte(w.printed)) {
+					out = append(append(out, line[from:i]...), w.text...)
+					i += len(w.printed) - 1
+					from = i + 1
+					break
+				}
+			}
 		}
-		out = append(out, line[i])
 	}
-	return out
+	if from == 0 {
+		return nil
+	}
+	return append(out, line[from:]...)
 }
 
 func (ev *Event) setPhase(a Arg) error {

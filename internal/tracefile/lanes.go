@@ -7,7 +7,7 @@ import (
 
 // LaneDistance is what a writer adds to a thread's id for each further lane
 // that its overlapping spans need. It is the limit of thread ids on Linux. The
-// writer of Python's ring buffers uses it.
+// writers of Python's ring buffers and of the spans of receivers use it.
 const LaneDistance = 1 << 22
 
 // Lanes assigns every open span a lane, the tid of its record, such that spans

@@ -46,8 +46,8 @@ func TestEventOfAnOpenSpan(t *testing.T) {
 		addRecord(list, 2, "late", 50, nil)
 	}))
 	ev, report := r.finished()
-	if n := report.Counts["dftracer/CM/M"]; n != 3+4+1 {
-		t.Errorf("%d CM records, want three events, the four facts of the resource and the begin of the span", n)
+	if n := report.Counts["dftracer/CM/M"]; n != 3+4 {
+		t.Errorf("%d CM records, want three events and the four facts of the resource", n)
 	}
 	for _, name := range []string{"CM:training_metrics_update", "CM:save_checkpoint_success", "CM:late"} {
 		wantParent(t, ev, name, "train")

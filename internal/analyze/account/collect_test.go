@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/account"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -332,6 +333,56 @@ func TestRotatedTrace(t *testing.T) {
 	write(t, filepath.Join(dir, "t.1.pfw"), append(append(bytes.Join(head, nil), part...), bytes.Join(lines[cut:], nil)...))
 	if a := s.replay(t, dir); len(a.Job.Processes) != 1 || len(a.Job.Processes[0].Sources) != 2 {
 		t.Errorf("job %+v, want one process of two files", a.Job)
+	}
+}
+
+// A receiver has no threads, only spans that end in any order. Those that run one after the other count, whatever
+// lanes they have; those that run while a step does, without being part of it, are beside it.
+func TestSpansOfAReceiver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.pfw.gz")
+	begin := time.UnixMilli(epoch)
+	w, err := dftracer.Create(path, &dftracer.Options{Start: begin, Heartbeat: -1, Process: dftracer.Process{PID: 7, Host: "h"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := place.New(w, place.Options{TID: 7, MaxWaiting: 100, MaxParents: 100})
+	key := func(id byte) (k place.Key) {
+		if id > 0 {
+			k.Trace[0], k.Span[0] = 1, id
+		}
+		return k
+	}
+	var names place.Names
+	span := func(id, parent byte, name string, from, to int64, args ...dftracer.Arg) {
+		a.Add(&place.Span{Key: key(id), Parent: key(parent), Name: names.Find("", name, "", ""),
+			Start: begin.UnixMicro() + from*1e6, End: begin.UnixMicro() + to*1e6, Args: args}, begin)
+		a.WriteAll() // long after the last one
+	}
+	const app, loop = 1, 2
+	span(10, app, "model_initialization", 0, 60)
+	span(11, app, "checkpoint_load", 60, 180)
+	for i := range int64(10) {
+		id := byte(20 + i)
+		span(id+20, id, "model_forward", 180+10*i, 184+10*i)
+		if i == 3 {
+			span(12, app, "checkpoint_save_async", 210, 218)
+			span(13, app, "upload", 208, 219)
+		}
+		span(id, loop, "training_single_iteration", 180+10*i, 190+10*i, dftracer.Int("current_iteration", i))
+	}
+	span(loop, app, "training_loop", 180, 280)
+	span(14, app, "validation_loop", 280, 300)
+	span(app, 0, "application", 0, 300)
+	a.Finish()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, _ := accountOf(t, path)
+	rep := got.Ledger.Report(account.Query{})
+	want(t, "time", rep.Categories, account.Totals{account.Init: 60 * sec, account.CheckpointLoad: 120 * sec, account.Productive: 100 * sec, account.Validation: 20 * sec})
+	want(t, "overlapped", rep.Overlapped, account.Totals{account.CheckpointSave: 8 * sec, "custom.upload": 11 * sec})
+	if p := rep.ProductiveParts; p[account.Compute] != 40*sec {
+		t.Errorf("parts of the steps %v, want 40 s of compute", p)
 	}
 }
 

@@ -161,6 +161,7 @@ func newMatcher(all []*attempt, expected int, strides meet.Strides) *matcher {
 		if at[i] = i; few {
 			at[i] = a.Rank
 		}
+		ranks[at[i]] = []meet.Group{} // it has records
 		ops := make([]uint32, len(a.meets))
 		for k := range a.meets {
 			op := a.meets[k].op

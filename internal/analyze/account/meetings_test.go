@@ -245,7 +245,7 @@ func TestWaitingIsKept(t *testing.T) {
 		return l.Report(account.Query{})
 	}
 	whole := ledger(func(b *account.Builder) (*account.Builder, error) { return b, nil })
-	windows := ledger((*account.Builder).Windows)
+	windows := ledger(func(b *account.Builder) (*account.Builder, error) { return b.Windows(nil) })
 	const each = 2 * 2 * sec // two ranks wait for two seconds in each step
 	if got, want := whole.ProductiveParts[account.WaitInStep], int64(450*each); got != want {
 		t.Errorf("waited %d ns, want %d", got, want)
@@ -448,7 +448,7 @@ func TestMessagesOfWindows(t *testing.T) {
 			b := j.b
 			if windows {
 				var err error
-				if b, err = b.Windows(); err != nil {
+				if b, err = b.Windows(nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -90,6 +90,7 @@ func TestBeside(t *testing.T) {
 		"the training's thread":   {[]int64{3, 4}, Row{kind: kindCompute, Thread: 4}, false, true},
 		"a lane of it":            {[]int64{3, 4}, Row{kind: kindCompute, Thread: far}, false, true},
 		"the training has a lane": {[]int64{far}, Row{kind: kindCompute, Thread: far}, false, true},
+		"the thread of the lane":  {[]int64{far}, Row{kind: kindCompute, Thread: 4}, false, true},
 		"another thread":          {[]int64{3, 4}, Row{kind: kindCompute, Thread: 5}, true, true},
 		"another, of no meaning":  {[]int64{3, 4}, Row{kind: kindOther, Thread: 5}, false, true},
 		"no thread is known":      {nil, Row{kind: kindCompute, Thread: 5}, false, false},

@@ -15,6 +15,7 @@ type walk struct {
 	a       *attempt
 	t       *timeline
 	train   job.Training
+	lanes   bool       // steps are on further lanes of their thread
 	step    opened     // the step span that was opened last
 	all     []job.Step // the steps
 	steps   []job.Step // the same if steps have no spans, else nil
@@ -118,6 +119,7 @@ func newWalk(a *attempt, t *timeline, steps *job.Steps) *walk {
 	if steps.Rule.Between() {
 		w.steps = w.all
 	}
+	w.lanes = slices.ContainsFunc(w.all, func(s job.Step) bool { return s.Thread != job.ThreadOf(s.Thread) })
 	w.emit = func(from, to int64, what what, p part) {
 		t.extend(from, what)
 		t.divide(what, p, to-from)
@@ -336,6 +338,7 @@ func (w *walk) place(r *Row, up int32) placed {
 		}
 	}
 	beside, known := w.onOtherThread(r)
+	beside = beside || known && w.besideStep(r, up)
 	l.aside = r.Background || beside || parent != nil && parent.aside && (beside || !known)
 	return l
 }
@@ -354,6 +357,31 @@ func (w *walk) isFrame(r *Row) bool {
 // whether the thread is known.
 func (w *walk) onOtherThread(r *Row) (beside, known bool) {
 	return r.kind != kindOther && w.train.Beside(r.Thread, r.pass()), w.train.Knows(r.Thread)
+}
+
+// besideStep reports whether a span runs at the same time as a step on whose thread it is, without being part of it.
+func (w *walk) besideStep(r *Row, up int32) bool {
+	if !w.lanes && r.Thread == job.ThreadOf(r.Thread) || r.kind == kindOther || r.kind == kindIteration {
+		return false
+	}
+	next, _ := slices.BinarySearchFunc(w.all, r.Start, func(s job.Step, start int64) int { return cmp.Compare(s.Start, start) })
+	for i := max(next-1, 0); i < min(next+1, len(w.all)); i++ {
+		if st := &w.all[i]; st.Beside(r.Thread, r.Start, r.End) && !w.isInside(up, st.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// isInside reports whether the span with an id is the open span at a slot, or around it.
+func (w *walk) isInside(slot int32, id uint64) bool {
+	for slot != none && w.live[slot].ID != id {
+		n := &w.nodes[slot]
+		if slot = n.up; slot != none && w.nodes[slot].seq != n.upSeq {
+			return false
+		}
+	}
+	return slot != none
 }
 
 // parentOf returns the slot of the open span that a row is part of, or none. A pass through the
@@ -414,7 +442,7 @@ func (w *walk) closeSiblings(r *Row) {
 		switch {
 		case l.seq == 0 || l.End != job.NoEnd || l.role != roleIteration && l.role != rolePhase:
 			// It has ended, and its slot may be in use by another span.
-		case l.Parent == r.Parent && l.Start < r.Start && l.Thread == r.Thread &&
+		case l.Parent == r.Parent && l.Start < r.Start && job.ThreadOf(l.Thread) == job.ThreadOf(r.Thread) &&
 			(l.role == rolePhase || r.role == roleIteration):
 			w.a.missingEnds++
 			w.closeTree(slot)

@@ -18,35 +18,43 @@ const windowOutlier = 1.5
 // Windows returns the same process with windows in place of iterations. A window
 // merges up to windowSteps consecutive iterations and takes about 40 bytes. All sums
 // stay exact. The order of the time within a window is lost, and the median of
-// iterations becomes the median of the medians of windows. A window ends at the last
-// iteration of a saved checkpoint, so that the iterations undone by a resume stay
-// exact. The first iteration, iterations without an end or a number, and those much
-// longer than usual are not merged. No spans may be added to either builder
-// afterwards.
-func (b *Builder) Windows() (*Builder, error) {
+// iterations becomes the median of the medians of windows. A window ends at the numbers in
+// ends, so that the iterations undone by a resume stay exact: see AddEnds. The first
+// iteration, iterations without an end or a number, and those much longer than usual are
+// not merged. No spans may be added to either builder afterwards.
+func (b *Builder) Windows(ends map[int64]bool) (*Builder, error) {
 	if err := b.finish(); err != nil {
 		return nil, err
 	}
 	a := *b.done
-	a.packed = a.windows()
+	a.packed = a.windows(ends)
 	return &Builder{done: &a}, nil
 }
 
+// AddEnds adds the numbers of the iterations at which the windows of all processes of
+// the job must end: the last ones in saved checkpoints, and those before a loop. Usually
+// one rank saves for all.
+func (b *Builder) AddEnds(ends map[int64]bool) error {
+	if err := b.finish(); err != nil {
+		return err
+	}
+	for _, s := range b.done.saves {
+		ends[s.through] = true
+	}
+	for _, l := range b.done.loops {
+		ends[l.from-1] = true
+	}
+	return nil
+}
+
 // windows returns the timeline with windows in place of iterations.
-func (a *attempt) windows() packed {
+func (a *attempt) windows(ends map[int64]bool) packed {
 	all, _ := a.packed.open(nil)
 	var own []int64
 	for i := range all {
 		own = append(own, all[i].own)
 	}
 	usual := stats.MedianInt(own, job.Unknown)
-	ends := make(map[int64]bool) // numbers after which a window ends
-	for _, s := range a.saves {
-		ends[s.through] = true
-	}
-	for _, l := range a.loops {
-		ends[l.from-1] = true
-	}
 	out := newTimeline(a.names, nil)
 	place := make([]int32, len(all)) // the new index of each iteration
 	for i, it := range all {

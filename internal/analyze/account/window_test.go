@@ -32,7 +32,7 @@ func steady(rank, attempt int, from, to int64, start int64, r *rand.Rand) *accou
 		end := fetched + took
 		span("training_single_iteration", 2, fetched, end, i)
 		at = end
-		if (i+1)%250 == 0 {
+		if (i+1)%275 == 0 {
 			span("checkpoint_save_sync", 2, at, at+30e6, i+1)
 			at += 30e6
 			saves = append(saves, [2]int64{at, i})
@@ -47,7 +47,9 @@ func steady(rank, attempt int, from, to int64, start int64, r *rand.Rand) *accou
 		b.Span(&all[i])
 	}
 	for _, s := range saves {
-		b.Saved(s[0], s[1])
+		if rank == 0 { // it saves for all
+			b.Saved(s[0], s[1])
+		}
 	}
 	return b
 }
@@ -58,13 +60,23 @@ func TestWindows(t *testing.T) {
 	ledger := func(window bool) (*account.Ledger, int) {
 		l := &account.Ledger{}
 		bytes := 0
-		for rank := range 3 {
+		ends := make(map[int64]bool)
+		var all [3][2]*account.Builder
+		for rank := range all {
 			r := rand.New(rand.NewPCG(uint64(rank), 1))
-			for attempt, from := range []int64{0, 3000} {
+			for attempt, from := range []int64{0, 3025} {
 				b := steady(rank, attempt+1, from, from+3100, 1e15+int64(attempt)*4e11, r)
+				if err := b.AddEnds(ends); err != nil {
+					t.Fatal(err)
+				}
+				all[rank][attempt] = b
+			}
+		}
+		for rank := range all {
+			for attempt, b := range all[rank] {
 				if window {
 					var err error
-					if b, err = b.Windows(); err != nil {
+					if b, err = b.Windows(ends); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -89,8 +101,8 @@ func TestWindows(t *testing.T) {
 		t.Errorf("%d bytes with windows, want at most an eighth of the %d without", small, full)
 	}
 	want, have := exact.Report(account.Query{}), windows.Report(account.Query{})
-	if d := want.Disruptions; len(d) != 1 || d[0].Iterations != 100 {
-		t.Fatalf("disruptions %+v, want one of 100 iterations", d)
+	if d := want.Disruptions; len(d) != 1 || d[0].Iterations != 75 {
+		t.Fatalf("disruptions %+v, want one of 75 iterations", d)
 	}
 	// The median is a median of medians: figures derived from it may differ slightly.
 	near := func(name string, a, b int64) {
@@ -117,7 +129,7 @@ func TestWindows(t *testing.T) {
 	if !reflect.DeepEqual(want.Iterations, have.Iterations) {
 		t.Errorf("%+v\nwant %+v", have.Iterations, want.Iterations)
 	}
-	if d := have.Disruptions; len(d) != 1 || d[0].Iterations != 100 || d[0].Down != want.Disruptions[0].Down {
+	if d := have.Disruptions; len(d) != 1 || d[0].Iterations != 75 || d[0].Down != want.Disruptions[0].Down {
 		t.Errorf("%+v\nwant %+v", d, want.Disruptions)
 	}
 	if got := fmt.Sprint(have.Flags); got != fmt.Sprint(want.Flags) {
@@ -133,7 +145,7 @@ func TestDamagedTimeline(t *testing.T) {
 		b := steady(0, 1, 0, 700, 1e15, r)
 		if windows {
 			var err error
-			if b, err = b.Windows(); err != nil {
+			if b, err = b.Windows(nil); err != nil {
 				t.Fatal(err)
 			}
 		}

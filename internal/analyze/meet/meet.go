@@ -57,9 +57,9 @@ type Corrections map[int]Correction
 
 // NumberGroups numbers the groups in the records of ranks, by name. If more
 // ranks use a name than the group has members, there are several groups with
-// that name: the ranks in order are divided among them, with the given strides. If
-// they cannot be divided evenly without the ranks that have no groups, which may be missing,
-// these have a place among them, too.
+// that name: the ranks in order are divided among them, with the given strides. Ranks
+// without records, whose list is nil, have a place among them if all can then be divided
+// evenly. The list of a rank that has records but no groups is empty.
 func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	type key struct {
 		name  string
@@ -69,7 +69,7 @@ func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	users, sizes := make(map[key][]int), make(map[key]int)
 	var absent []int
 	for r, groups := range ranks {
-		if len(groups) == 0 {
+		if groups == nil {
 			absent = append(absent, r)
 		}
 		for _, g := range groups {
@@ -94,7 +94,7 @@ func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(users), byName) {
 		of, size, parts := users[k], sizes[k], 1
-		if size > 0 && len(of) > size && len(of)%size != 0 && (len(of)+len(absent))%size == 0 {
+		if size > 0 && len(of) > size && (len(of)+len(absent))%size == 0 {
 			of = slices.Sorted(slices.Values(slices.Concat(of, absent)))
 			users[k] = of
 		}

@@ -249,6 +249,7 @@ func (g *graph) nameGroups(strides meet.Strides) {
 	for _, r := range slices.Compact(all) {
 		var of []meet.Group
 		if rs := g.st.ranks[r]; rs != nil {
+			of = []meet.Group{} // it has records
 			for _, n := range rs.groups {
 				of = append(of, meet.Group{Name: n.name, Size: n.size})
 			}

@@ -40,11 +40,10 @@ const Slack = 10_000
 // Options configures an Assembler. A MaxWaiting or MaxParents below 1 counts as 1;
 // callers apply their own defaults.
 type Options struct {
-	TID        int64 // thread id of the first lane; the other lanes follow it
+	TID        int64 // thread id of the first lane; the others are tracefile.LaneDistance apart
 	MaxWaiting int   // spans that wait at once; beyond it, the oldest is written
 	MaxParents int   // open spans, and as many finished ones, that are remembered
 	TraceIDs   bool  // write trace_id and span_id for parents that never arrive
-	NoBegin    bool  // do not write the begin records that Recover uses to close open spans
 	LiveEvents bool  // AddEvent will be called: remember the events that arrive with spans
 }
 
@@ -61,7 +60,6 @@ type Assembler struct {
 	family  *spanIndex
 	lanes   lanes
 	waiting waiting
-	touched []*relative // open spans with a new child or event
 
 	nameless uint64 // number of spans that arrived without an id
 
@@ -248,33 +246,6 @@ func (a *Assembler) expect(r *relative) *relative {
 		}
 	}
 	return r
-}
-
-func (a *Assembler) touch(r *relative) {
-	if !r.touched && !a.o.NoBegin {
-		r.touched = true
-		a.touched = append(a.touched, r)
-	}
-}
-
-// announce writes begin records for the open spans with new children or events, so that
-// Recover can close them if this process is killed.
-func (a *Assembler) announce() {
-	for i, r := range a.touched {
-		a.touched[i] = nil
-		waits := r.touched && r.in != nil && r.begun == nil
-		r.touched = false
-		if !waits || r.announced && r.announcedAt <= r.start {
-			continue
-		}
-		r.announced, r.announcedAt = true, r.start
-		tracefile.WriteBegin(a.w, &dftracer.Event{
-			ID: r.id, Name: tracefile.KeyName(unfinishedKey), Cat: tracefile.KeyCat(unfinishedKey), TID: a.tid(a.lanes.reservedFor(r.id)), TS: r.start,
-			Parent: dftracer.NoParent,
-		})
-		a.counts.Begins++
-	}
-	a.touched = a.touched[:0]
 }
 
 // Made is the new file of a process.

@@ -40,8 +40,6 @@ func (a *Assembler) AddEvent(key Key, e Event) (id uint64) {
 		lane = a.lanes.reservedFor(r.id)
 		at := e.Time / 1000
 		r.extend(at, at)
-		a.touch(r)
-		a.announce()
 	}
 	a.event(&e, r.id, a.tid(lane))
 	return r.id

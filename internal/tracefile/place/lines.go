@@ -65,8 +65,9 @@ func (a *Assembler) Counts() Counts {
 // Cut adds what was dropped from a span before it was added.
 func (a *Assembler) Cut(c Cut) { a.counts.Cut.add(c) }
 
-// tid returns the thread id of a lane in the file. A negative lane stands for the first
-// lane; Shared is 0.
+// tid returns the thread id of a lane in the file: all lanes are lanes of one thread,
+// because senders do not tell on which thread a span ran. A negative lane stands for the
+// first lane; Shared is 0.
 func (a *Assembler) tid(lane int) int64 {
 	if lane == Shared {
 		if !a.crowded {
@@ -75,7 +76,7 @@ func (a *Assembler) tid(lane int) int64 {
 		}
 		return 0
 	}
-	return a.first + int64(max(lane, 0))
+	return a.first + int64(max(lane, 0))*tracefile.LaneDistance
 }
 
 // spanTID returns the thread id of a span's lane, and counts spans on the shared one.

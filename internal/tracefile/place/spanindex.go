@@ -24,16 +24,12 @@ type relative struct {
 	expected   bool      // a child or an event was written before the span itself
 	done       bool      // the span itself was written
 	forgotten  bool      // is no longer in the index
-	touched    bool      // waits for announce
-	announced  bool      // announce wrote a begin record, with the start announcedAt
 	spanned    bool      // start and end are known
 	start, end int64     // microseconds; until done, those of its children and events
 	lane       int       // of the span, once done
 	parent     *relative // nil until known
 	marks      []mark    // of the newest written events
 	begun      *begun    // from Begin, or nil
-
-	announcedAt int64 // microseconds
 
 	next, prev *relative // neighbours in the list in
 	in         *recent
@@ -159,7 +155,7 @@ func (f *spanIndex) oldestOpen() *relative {
 
 // arrived marks a span as written.
 func (f *spanIndex) arrived(r *relative) {
-	r.done, r.begun, r.touched, r.span = true, nil, false, nil
+	r.done, r.begun, r.span = true, nil, nil
 	f.ended.push(r)
 	f.keepEnded(f.limit)
 }

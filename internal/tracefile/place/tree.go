@@ -51,7 +51,6 @@ func (a *Assembler) writeTree(all []*Span) {
 		s.end()
 	}
 	clear(a.heads)
-	a.announce()
 }
 
 // cover extends spans over those of their children that arrived before them, in this
@@ -139,7 +138,6 @@ func (a *Assembler) settle(s *Span) {
 		s.above = r
 		if !r.done {
 			r.extend(s.Start, s.End)
-			a.touch(r)
 		}
 		return
 	}

@@ -97,7 +97,7 @@ func (r *Report) sortGroups() {
 // Options relaxes a validation. The zero value, and nil, are strict.
 type Options struct {
 	// AllowUnfinished accepts a trace without end event and closing bracket, such
-	// as the trace of a running or killed process.
+	// as the trace of a running or killed process, which may lack parents.
 	AllowUnfinished bool
 	// AllowMissingParents accepts a p_idx that names no event of the trace. Parts
 	// of a rotated trace, and traces that report lost events, are always accepted.

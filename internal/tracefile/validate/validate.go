@@ -75,7 +75,7 @@ func File(path string, opts *Options) (Report, error) {
 func (v *validator) finish() {
 	v.report.Open = len(v.open)
 	v.report.Lanes = len(v.lanes)
-	v.loose = v.loose || v.report.Lost > 0 // a lost event may be a parent
+	v.loose = v.loose || v.report.Lost > 0 || v.opts.AllowUnfinished && !v.ended // a parent may be lost, or still to come
 	twice, parents := v.checkParents()
 	v.insert(twice)
 	if !v.opts.AllowForeign {

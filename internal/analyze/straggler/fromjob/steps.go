@@ -223,7 +223,7 @@ func (s *reader) take(r *row, it *job.Step) {
 	case r.Number > 0 && (r.phase == straggler.Forward || r.phase == straggler.Backward):
 		s.worked[r.phase] += r.Number
 	}
-	if !r.OfDevice && it != nil && it.ID != 0 && r.Parent != it.ID && s.train.Beside(r.Thread, passOf(r.phase)) {
+	if !r.OfDevice && it != nil && it.ID != 0 && r.Parent != it.ID && (it.Beside(r.Thread, r.Start, r.End) || s.train.Beside(r.Thread, passOf(r.phase))) {
 		sp.Lane = 1
 	}
 	s.step.Spans = append(s.step.Spans, sp)
