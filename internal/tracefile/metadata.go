@@ -30,6 +30,8 @@ const (
 	// KeyHeartbeat marks a record that the process is alive: its value is a time in
 	// microseconds.
 	KeyHeartbeat = "heartbeat"
+	// KeyTimeMetric marks the unit of all times in the file: NS, US, MS or SEC.
+	KeyTimeMetric = "time_metric"
 	// KeyFlushInterval marks a record with the longest time, in microseconds, that
 	// an event waits in memory: the last events of a killed process may be missing
 	// for this time.
