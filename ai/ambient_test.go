@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/config"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/exporters/pfw"
+	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/telemetry"
 	"go.opentelemetry.io/otel/trace"
@@ -225,7 +226,11 @@ func TestArgumentsAreThoseOfTheEnd(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	first, second := errors.New("first"), errors.New("second")
+	first, second := errors.New("Get \"https://u:hunter2@store/x\": EOF"), errors.New("second")
+	clean := failure.Text(first)
+	if strings.Contains(clean, "hunter2") {
+		t.Fatalf("%q has the password, want it without", clean)
+	}
 	for form, more := range forms {
 		t.Run(form, func(t *testing.T) {
 			tree, tel, path := newTree(t, "trace.pfw", nil, more...)
@@ -245,7 +250,7 @@ func TestFail(t *testing.T) {
 				t.Errorf("EndErr changed the error to %v, want %v", err, first)
 			}
 			got := finish(t, tel, path)
-			for name, want := range map[string]string{"compute": "ERROR second", "forward": "- -", "backward": "ERROR first"} {
+			for name, want := range map[string]string{"compute": "ERROR second", "forward": "- -", "backward": "ERROR " + clean} {
 				ev := find(t, got, name)
 				if have := arg(ev, "otel.status_code") + " " + arg(ev, "otel.status_description"); have != want {
 					t.Errorf("%s has the status %s, want %s", name, have, want)

@@ -122,6 +122,34 @@ func TestRecoverStops(t *testing.T) {
 	}
 }
 
+// A recovery that is stopped, at whatever moment, changes nothing.
+func TestRecoverStopsAnywhere(t *testing.T) {
+	text := append([]byte(killed(t)), stepsText(t, 2000)...)
+	packed := gziptest.Pack(text)
+	torn := packed[:len(packed)-len(packed)/8] // one member, cut off
+	path := filepath.Join(t.TempDir(), "a.pfw.gz")
+	stop := errors.New("stop")
+	for after := 0; ; after++ {
+		writeFile(t, path, string(torn))
+		calls := 0
+		_, err := recovery.File(path, &recovery.Options{Stop: func() error {
+			if calls++; calls > after {
+				return stop
+			}
+			return nil
+		}})
+		if calls <= after {
+			if err != nil || after < 10 {
+				t.Fatalf("recovery.File() = %v after %d calls of Stop; want no error after 10 and more", err, calls)
+			}
+			return
+		}
+		if now, readErr := os.ReadFile(path); !errors.Is(err, stop) || readErr != nil || !bytes.Equal(now, torn) {
+			t.Fatalf("stopped at call %d: %v, and the file has %d bytes, %v; want the error of Stop and the %d bytes of before", after, err, len(now), readErr, len(torn))
+		}
+	}
+}
+
 // A member with a wrong checksum is damaged, even if its text is readable.
 func TestGzipChecksumIsChecked(t *testing.T) {
 	data := gziptest.Pack(stepsText(t, 50))

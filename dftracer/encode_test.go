@@ -49,6 +49,16 @@ func (l *lineWriter) line(t testing.TB, ev *dftracer.Event) string {
 	return l.out.String()
 }
 
+// V22 tells several events in one from a sample; the others write both as C.
+func TestPhaseOfAggregated(t *testing.T) {
+	for d, want := range map[dftracer.Dialect]string{dftracer.V1: `"ph":"C"`, dftracer.V2: `"ph":"C"`, dftracer.V22: `"ph":3`} {
+		line := newLineWriter(t, d).line(t, &dftracer.Event{Phase: dftracer.PhaseAggregated, Name: "read", Cat: "posix", TS: 5})
+		if !strings.Contains(line, want) {
+			t.Errorf("dialect %v: %s, want %s", d, line, want)
+		}
+	}
+}
+
 func TestArgs(t *testing.T) {
 	for _, test := range []struct {
 		arg  dftracer.Arg

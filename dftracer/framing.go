@@ -26,7 +26,7 @@ func (f *framer) header() {
 	f.add(tracefile.Record(tracefile.NameHostHash, who.Host, tracefile.HashArg("", tracefile.HashOf(d, who.Host))))
 	f.add(tracefile.Record(tracefile.NameThreadName, strconv.Itoa(who.PID), String("", tracefile.NameThreadName)))
 	if d == V22 {
-		f.add(tracefile.Record(tracefile.NameCustom, "time_metric", String("", "US")))
+		f.add(tracefile.Record(tracefile.NameCustom, tracefile.KeyTimeMetric, String("", "US")))
 	}
 	if !o.NoMetadata {
 		if d != V1 {

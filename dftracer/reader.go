@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 	"time"
 
@@ -71,7 +72,8 @@ func (s *ReadStats) keep(e LineError) {
 }
 
 // Reader returns the events of a trace one by one. It reads plain text and
-// gzip, any dialect, in constant memory. Lines that are not valid records are
+// gzip, any dialect, in constant memory. Times of another unit, which the trace
+// declares as time_metric, become microseconds. Lines that are not valid records are
 // skipped and counted. A truncated trace is read to its last complete line. A
 // Reader stops at a damaged member; Scan continues with the next one. A Reader
 // is not safe for concurrent use.
@@ -80,6 +82,7 @@ type Reader struct {
 	lines  fsread.Lines
 	parser tracefile.Parser
 	event  Event
+	unit   timeUnit
 	stats  ReadStats
 	text   io.Closer // of a regular file
 	file   *os.File
@@ -210,9 +213,60 @@ func (r *Reader) take(line []byte, ev *Event) bool {
 	if r.stats.Events == 0 || ev.Phase == PhaseMetadata {
 		r.stats.Dialect = tracefile.GuessDialect(line, ev, r.stats.Dialect)
 		r.opts.Hashes.Note(ev)
+		r.unit.note(ev)
+	}
+	if r.unit.ns != 0 {
+		r.unit.scale(ev)
 	}
 	r.stats.Events++
 	return true
+}
+
+// timeUnit is the unit of the times in a trace.
+type timeUnit struct {
+	ns    int64 // 0 means microseconds
+	known bool  // note does not change it
+}
+
+// note takes the unit from the record that declares it.
+func (u *timeUnit) note(ev *Event) {
+	if u.known || ev.Name != tracefile.NameCustom {
+		return
+	}
+	if key, value := ev.Meta(); key == tracefile.KeyTimeMetric {
+		u.ns = map[string]int64{"NS": 1, "MS": 1e6, "SEC": 1e9}[value]
+	}
+}
+
+// scale converts the times of an event to microseconds.
+func (u *timeUnit) scale(ev *Event) {
+	if ev.Phase == PhaseMetadata {
+		return
+	}
+	end := ev.End()
+	ev.TS = u.micros(ev.TS)
+	if ev.Dur >= 0 && end >= 0 { // spans that touch still do
+		ev.Dur = u.micros(end) - ev.TS
+	} else {
+		ev.Dur = u.micros(ev.Dur)
+	}
+	if ev.Phase == PhaseComplete {
+		return
+	}
+	for i := range ev.Args { // of several events in one
+		switch a := &ev.Args[i]; a.Key {
+		case "dur", "dur_min", "dur_max", "dur_sum":
+			*a = Int(a.Key, u.micros(a.Int64()))
+		}
+	}
+}
+
+func (u *timeUnit) micros(t int64) int64 {
+	if u.ns < 1000 {
+		return t / (1000 / u.ns)
+	}
+	by := u.ns / 1000
+	return min(max(t, math.MinInt64/by), math.MaxInt64/by) * by
 }
 
 // All returns the remaining events. An error other than the end comes last,

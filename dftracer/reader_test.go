@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,6 +134,60 @@ func stepsText(t testing.TB, n int) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// TestTimeUnits checks that times in any unit are read as microseconds, in all pieces.
+func TestTimeUnits(t *testing.T) {
+	var out bytes.Buffer
+	w, err := dftracer.NewWriter(&out, &dftracer.Options{Dialect: dftracer.V22, Compression: dftracer.CompressNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeSteps(w, 5, 300)
+	w.Write(&dftracer.Event{Phase: dftracer.PhaseAggregated, Name: "read", Cat: "posix", TS: 1_700_000_000_000_000, Args: []dftracer.Arg{dftracer.Int("dft_cnt", 3), dftracer.Int("dur_sum", 7_000_000), dftracer.Int("size_sum", 5_000_000)}})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	times := regexp.MustCompile(`"(ts|dur|dur_sum)":(\d+)`)
+	scaled := func(text string, f func(us int64) int64) string {
+		return times.ReplaceAllStringFunc(text, func(member string) string {
+			m := times.FindStringSubmatch(member)
+			us, _ := strconv.ParseInt(m[2], 10, 64)
+			return `"` + m[1] + `":` + strconv.FormatInt(f(us), 10)
+		})
+	}
+	for unit, c := range map[string]struct {
+		write, read func(int64) int64 // the number for a time, and the time as it is read
+	}{
+		"NS":  {func(us int64) int64 { return us*1000 + 7 }, func(us int64) int64 { return us }},
+		"US":  {func(us int64) int64 { return us }, func(us int64) int64 { return us }},
+		"MS":  {func(us int64) int64 { return us / 1000 }, func(us int64) int64 { return us / 1000 * 1000 }},
+		"SEC": {func(us int64) int64 { return us / 1e6 }, func(us int64) int64 { return us / 1e6 * 1e6 }},
+	} {
+		text := strings.Replace(scaled(out.String(), c.write), `"value":"US"`, `"value":"`+unit+`"`, 1)
+		if unit == "NS" { // two times 7 ns are no microsecond
+			text = regexp.MustCompile(`("dur":\d*)007\b`).ReplaceAllString(text, "${1}000")
+		}
+		want, _ := readAll(t, strings.NewReader(scaled(out.String(), c.read)))
+		got, _ := readAll(t, strings.NewReader(text))
+		got[2] = strings.Replace(got[2], unit, "US", 1) // the record of the unit
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: Reader gave %.3q, want %.3q", unit, got, want)
+		}
+		path := filepath.Join(t.TempDir(), "trace")
+		third := len(text) / 3
+		for name, data := range map[string][]byte{"plain": []byte(text), "members": gziptest.Pack([]byte(text[:third]), []byte(text[third:2*third]), []byte(text[2*third:]))} {
+			writeFile(t, path, string(data))
+			var all []string
+			if _, err := dftracer.Scan(path, nil, func(ev *dftracer.Event) error { all = append(all, describe(ev)); return nil }); err != nil {
+				t.Fatal(err)
+			}
+			all[2] = strings.Replace(all[2], unit, "US", 1)
+			if !slices.Equal(all, want) {
+				t.Errorf("%s, %s: Scan gave %.3q, want %.3q", unit, name, all, want)
+			}
+		}
+	}
 }
 
 // TestScanEqualsReader reads the same traces in all ways, also with members

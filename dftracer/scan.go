@@ -40,11 +40,31 @@ func Scan(path string, opts *ReaderOptions, fn func(*Event) error) (ReadStats, e
 	if s.opts.Workers <= 0 {
 		s.opts.Workers = runtime.GOMAXPROCS(0)
 	}
+	s.unit = readUnit(f, s.size)
+	s.join.unit = s.unit
 	err = s.run()
 	if err != nil {
 		err = fmt.Errorf("dftracer: scan %s: %w", path, err)
 	}
 	return s.stats, err
+}
+
+// unitWithin is the number of records within which a trace declares the unit of its
+// times. DFTracer does it in the third.
+const unitWithin = 100
+
+// readUnit returns the unit of a file's times, for all pieces alike.
+func readUnit(f *os.File, size int64) timeUnit {
+	r, err := NewReader(io.NewSectionReader(f, 0, size), nil)
+	if err != nil { // the scan returns it
+		return timeUnit{known: true}
+	}
+	for range unitWithin {
+		if ev, err := r.Next(); err != nil || ev.Phase != PhaseMetadata {
+			break
+		}
+	}
+	return timeUnit{r.unit.ns, true}
 }
 
 // scan is one parallel pass over a file.
@@ -54,6 +74,7 @@ type scan struct {
 	opts  ReaderOptions
 	fn    func(*Event) error
 	stats ReadStats
+	unit  timeUnit // of the whole file
 
 	join Reader // parses the lines that cross pieces
 	tail part   // text before the next piece, without a line feed so far
@@ -216,7 +237,7 @@ func (s *scan) work(p *piece, w *worker) {
 		}
 		rd.lines.Reset(src, s.opts.Stop)
 	}
-	rd.stats = ReadStats{}
+	rd.stats, rd.unit = ReadStats{}, s.unit
 	slow := rd.parser.Slow
 	out := newBatch()
 	var end error

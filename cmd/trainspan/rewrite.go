@@ -83,8 +83,8 @@ func (r *rewriter) fact(ev *dftracer.Event) {
 			return // written with the start
 		}
 	case tracefile.NameCustom:
-		if key == "time_metric" {
-			return // depends on the dialect
+		if key == tracefile.KeyTimeMetric {
+			return // the reader has converted the times
 		}
 		if b, ok := tracefile.BeginOf(ev); ok {
 			b.Args = cloneArgs(b.Args)

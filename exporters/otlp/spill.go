@@ -37,9 +37,10 @@ type spill struct {
 
 	mu     sync.Mutex
 	file   *os.File
-	size   int64 // of file
-	spans  int   // in file
-	others int64 // bytes of the other files when file was created
+	size   int64     // of file
+	spans  int       // in file
+	others int64     // bytes of the other files
+	looked time.Time // when others was counted
 	made   int
 	closed bool
 }
@@ -102,7 +103,13 @@ func (s *spill) write(line []byte) error {
 			return err
 		}
 	}
-	if s.others+s.size+int64(len(line)) > s.maxBytes {
+	full := func() bool { return s.others+s.size+int64(len(line)) > s.maxBytes }
+	if full() && time.Since(s.looked) >= time.Second { // a replay may have made room
+		if err := s.look(); err != nil {
+			return err
+		}
+	}
+	if full() {
 		return errSpillFull
 	}
 	n, err := s.file.Write(line)
@@ -122,18 +129,14 @@ func (s *spill) begin() error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}
-	files, err := spillFiles(s.dir)
-	if err != nil {
+	if err := s.look(); err != nil {
 		return err
-	}
-	s.others = 0
-	for _, f := range files {
-		s.others += f.size
 	}
 	if s.others >= s.maxBytes {
 		return errSpillFull
 	}
 	host := identity.HostName()
+	var err error
 	s.made, err = fswrite.NextFree(s.made+1, func(n int) error {
 		name := fmt.Sprintf(spillPrefix+"%s-%d-%d-%d%s", fswrite.SafeName(host, 100), os.Getpid(), time.Now().UnixNano(), n, spillSuffix)
 		f, err := fswrite.Create(filepath.Join(s.dir, name), 0o600)
@@ -149,6 +152,21 @@ func (s *spill) begin() error {
 		return nil
 	})
 	return err
+}
+
+// look counts the bytes of the other files.
+func (s *spill) look() error {
+	files, err := spillFiles(s.dir)
+	if err != nil {
+		return err
+	}
+	s.others, s.looked = 0, time.Now()
+	for _, f := range files {
+		if s.file == nil || f.path != s.file.Name() {
+			s.others += f.size
+		}
+	}
+	return nil
 }
 
 // end closes the file, and removes it if it is empty.

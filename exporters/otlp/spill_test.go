@@ -13,6 +13,7 @@ import (
 
 	"github.com/trainspan/trainspan/exporters/otlp"
 	"github.com/trainspan/trainspan/internal/export/delivery"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
@@ -127,6 +128,34 @@ func TestSpillIsBounded(t *testing.T) {
 	got, err := otlp.Replay(t.Context(), dir, newExporter(t, quick(r)))
 	if err != nil || int64(got.Sent) != s.Spilled {
 		t.Errorf("Replay() = %+v, %v; want %d sent, as spilled", got, err, s.Spilled)
+	}
+}
+
+// A replay makes room in a full directory, also for a file that is already open.
+func TestSpillHasRoomAfterAReplay(t *testing.T) {
+	r := &receiver{t: t, protocol: protocols[1]}
+	dir := t.TempDir()
+	earlier := filepath.Join(dir, "spans-of-an-earlier-run.otlp.jsonl")
+	if err := os.WriteFile(earlier, make([]byte, 19_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := away(t, r, dir)
+	cfg.SpillBytes = 20_000
+	p := newPipeline(t, cfg, &delivery.Options{MaxBatch: 10})
+	spills := func() int64 {
+		before := p.p.Stats().Spilled
+		p.record(10)
+		_ = p.ForceFlush(t.Context()) // returns losses
+		return p.p.Stats().Spilled - before
+	}
+	for spills() > 0 {
+	}
+	if err := os.Remove(earlier); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "room after the replay", func() bool { return spills() > 0 })
+	if err := p.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/trainspan/trainspan/attributes"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/record/dispatch"
+	"github.com/trainspan/trainspan/internal/record/failure"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"go.opentelemetry.io/otel/attribute"
@@ -337,7 +338,7 @@ func (s *scope) Fail(err error) {
 		return
 	}
 	s.set([]attribute.KeyValue{
-		attribute.String(place.ArgStatus, place.StatusError), attribute.String(place.ArgStatusDescription, errorText(err)),
+		attribute.String(place.ArgStatus, place.StatusError), attribute.String(place.ArgStatusDescription, failure.Text(err)),
 	})
 }
 
@@ -353,14 +354,4 @@ func (s *scope) Abandon() {
 	if s.finish(&s.kind.d.beginning) {
 		s.kind.d.writeScope(&s.scopeEntry, s.kind.d.clock.now(), true)
 	}
-}
-
-// errorText returns err.Error(), or a fixed text if that panics.
-func errorText(err error) (text string) {
-	defer func() {
-		if recover() != nil {
-			text = "the error's Error method panicked"
-		}
-	}()
-	return err.Error()
 }

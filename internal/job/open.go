@@ -343,13 +343,8 @@ func header(path string, text io.Reader) (*group, error) {
 				left = min(left, sniffMore)
 			}
 		case ev.Phase == dftracer.PhaseMetadata && ev.Name == tracefile.NameCustom:
-			switch key, value := ev.Meta(); key {
-			case tracefile.KeyPart:
+			if key, _ := ev.Meta(); key == tracefile.KeyPart {
 				g.part = true
-			case "time_metric":
-				if ns, ok := metrics[value]; ok {
-					g.scale = ns
-				}
 			}
 		}
 	}
@@ -368,9 +363,6 @@ func header(path string, text io.Reader) (*group, error) {
 	}
 	return g, nil
 }
-
-// metrics are the time units that a trace may declare.
-var metrics = map[string]int64{"NS": 1, "US": 1000, "MS": 1e6, "SEC": 1e9}
 
 func (s *Set) stopped() error {
 	if s.Stop == nil {

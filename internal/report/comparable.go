@@ -47,10 +47,10 @@ func (r *Report) spent() compare.Spent {
 // notCompared returns the ranks without records, and those whose steps are not in the table.
 func (r *Report) notCompared(t *straggler.Table) []int {
 	out := slices.Clone(r.Ledger.Missing)
+	if t == nil {
+		return out
+	}
 	for i := range r.Ranks {
-		if t == nil {
-			break
-		}
 		if _, in := slices.BinarySearch(t.Ranks, r.Ranks[i].Rank); !in {
 			out = append(out, r.Ranks[i].Rank)
 		}

@@ -21,6 +21,7 @@ type Encoder struct {
 	openM   string
 	tailX   string // openX with this host's hash
 	tailC   string
+	tailA   string
 	closing string // the end of an X or C line
 }
 
@@ -33,7 +34,10 @@ func NewEncoder(d Dialect, noMetadata, nest bool, pid int, host string) *Encoder
 	e.host = string(AppendHash(HashOf(d, host), nil, d))
 	e.proc = `,"pid":` + string(jsontext.AppendInt(nil, e.Pid)) + `,"tid":`
 	e.openX, e.tailC, e.closing = e.phase(PhaseComplete), e.phase(PhaseCounter), "}\n"
-	e.openM = e.phase(PhaseMetadata) + argsOpening
+	e.tailA, e.openM = e.tailC, e.phase(PhaseMetadata)+argsOpening
+	if d == V22 {
+		e.tailA = e.phase(PhaseAggregated)
+	}
 	if e.tailX = e.openX; e.args {
 		e.openX += argsOpening
 		e.tailX, e.closing = e.openX+e.host, "}}\n"
@@ -116,8 +120,8 @@ func (e *Encoder) Append(dst []byte, c *Clock, ev *Event) []byte {
 	return append(dst, e.closing...)
 }
 
-// appendCounter encodes a counter sample. Counters have no id and no duration;
-// their phase comes before pid and tid.
+// appendCounter encodes a counter sample, or several events in one. These have no
+// id and no duration; their phase comes before pid and tid.
 func (e *Encoder) appendCounter(dst []byte, c *Clock, ev *Event) []byte {
 	dst = append(dst, `{"name":`...)
 	dst = jsontext.AppendString(dst, ev.Name)
@@ -128,7 +132,11 @@ func (e *Encoder) appendCounter(dst []byte, c *Clock, ev *Event) []byte {
 	}
 	dst = append(dst, `,"ts":`...)
 	dst = c.append(dst, max(ev.TS, 0))
-	dst = append(dst, e.tailC...)
+	if ev.Phase == PhaseAggregated {
+		dst = append(dst, e.tailA...)
+	} else {
+		dst = append(dst, e.tailC...)
+	}
 	dst = e.appendProcess(dst, ev)
 	if e.args {
 		dst = e.appendHost(append(dst, argsOpening...), ev.HostHash)

@@ -13,7 +13,7 @@ const (
 	PhaseUnknown    Phase = 0 // never written
 	PhaseComplete   Phase = 1 // X: a span with a start and a duration
 	PhaseCounter    Phase = 2 // C: a sample of values at one moment
-	PhaseAggregated Phase = 3 // A: many events folded into one, read but never written
+	PhaseAggregated Phase = 3 // A: many events folded into one; V1 and V2 write it as C
 	PhaseMetadata   Phase = 4 // M: a property of the process, or the name of a hash
 )
 

@@ -30,6 +30,8 @@ const (
 	// KeyHeartbeat marks a record that the process is alive: its value is a time in
 	// microseconds.
 	KeyHeartbeat = "heartbeat"
+	// KeyTimeMetric marks the unit of all times in the file: NS, US, MS or SEC.
+	KeyTimeMetric = "time_metric"
 	// KeyFlushInterval marks a record with the longest time, in microseconds, that
 	// an event waits in memory: the last events of a killed process may be missing
 	// for this time.
@@ -141,6 +143,11 @@ func WriteCores(w Sink, cores []int) {
 func write(w Sink, ev Event) {
 	ev.TID = OwnLane
 	w.Write(&ev)
+}
+
+// IsHashRecord reports whether a record has the name behind a hash.
+func IsHashRecord(e *Event) bool {
+	return e.Name == NameHostHash || e.Name == NameFileHash || e.Name == NameStringHash
 }
 
 // OfProcess reports whether a record describes the process. Every file of its

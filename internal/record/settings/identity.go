@@ -74,8 +74,8 @@ const resourcePerfTag = "training.perf_tag"
 
 // Resource returns the resource of a process, with the same attributes as its spans, for
 // its log records and metrics. The identity must be complete. perfTags are those of the
-// training. extra, which may be nil, takes precedence over detected values. On an error
-// the resource holds what was detected. It never contains the command line, nor
+// training. extra takes precedence over detected values; it is nil if no configuration was
+// loaded, which warns of the environment. On an error the resource holds what was detected. It never contains the command line, nor
 // environment variables other than OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME,
 // because these can contain secrets.
 func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra *resource.Resource) (*resource.Resource, error) {
@@ -99,7 +99,10 @@ func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra
 	if len(perfTags) > 0 {
 		attrs = append(attrs, attribute.String(resourcePerfTag, strings.Join(perfTags, ",")))
 	}
-	given, ignored := fromEnv()
+	given, ignored := Environment()
+	if extra != nil {
+		ignored = nil
+	}
 	found, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(append(attrs, given.Attributes()...)...))
 	err = errors.Join(err, ignored)
 	if extra != nil {
@@ -115,9 +118,10 @@ func Resource(ctx context.Context, id outputs.Identity, perfTags []string, extra
 	return found, nil
 }
 
-// fromEnv returns the resource of the environment, read like a configuration: the SDK
-// itself would use parts of a value that Load ignores as a whole.
-func fromEnv() (*resource.Resource, error) {
+// Environment returns the resource of the environment, which may be nil, read like a
+// configuration: the SDK itself would use parts of a value that Load ignores as a whole.
+// The error is why values are ignored.
+func Environment() (*resource.Resource, error) {
 	cfg, err := config.Load(config.LoadOptions{Partial: true, LookupEnv: func(name string) (string, bool) {
 		if name != "OTEL_RESOURCE_ATTRIBUTES" && name != "OTEL_SERVICE_NAME" {
 			return "", false

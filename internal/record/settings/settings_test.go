@@ -1,6 +1,7 @@
 package settings_test
 
 import (
+	"cmp"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/spans"
 	"github.com/trainspan/trainspan/telemetry/outputs"
+	"go.opentelemetry.io/otel/sdk/resource"
 )
 
 // TestActive checks that an output is enabled if it has a destination and is not
@@ -247,9 +249,12 @@ func TestResourceOfTheEnvironment(t *testing.T) {
 			cfg.ApplicationName = "app"
 		}
 		id := outputs.Identity{ApplicationName: cfg.ApplicationName}
-		r, err := settings.Resource(t.Context(), id, nil, settings.OTelResource(&cfg.OTel))
+		r, err := settings.Resource(t.Context(), id, nil, nil)
 		if ignored := tc.wantTeam == ""; (err != nil) != ignored || (len(cfg.Warnings) > 0) != ignored {
 			t.Errorf("%s: error %v, warnings %v; want them: %v", tc.attributes, err, cfg.Warnings, ignored)
+		}
+		if r, err = settings.Resource(t.Context(), id, nil, cmp.Or(settings.OTelResource(&cfg.OTel), resource.Empty())); err != nil {
+			t.Errorf("%s: error %v beside a configuration, which has warned; want none", tc.attributes, err)
 		}
 		name, _ := r.Set().Value("service.name")
 		team, _ := r.Set().Value("team")

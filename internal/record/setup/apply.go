@@ -127,9 +127,7 @@ func NewBuilder(ctx context.Context, cfg config.Config, o *Options) (*telemetry.
 	b := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(cfg.Base).
 		WithExportCustomization(cfg.Export)
-	if r := resourceOf(&cfg, o); r != nil {
-		b.WithResource(r)
-	}
+	b.WithResource(resourceOf(&cfg, o))
 	b.WithIdentity(o.Identity)
 	if o.Logger != nil {
 		b.WithLogger(o.Logger)

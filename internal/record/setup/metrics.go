@@ -161,6 +161,9 @@ func perfTags(cfg *config.Config) []string {
 // if nothing.
 func resourceOf(cfg *config.Config, o *Options) *resource.Resource {
 	r := settings.OTelResource(&cfg.OTel)
+	if r == nil {
+		r = resource.Empty() // the configuration was loaded
+	}
 	if o == nil || o.Resource == nil {
 		return r
 	}

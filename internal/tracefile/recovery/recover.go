@@ -229,8 +229,8 @@ func (r *recovery) mendMembers() error {
 			off += n
 			continue
 		}
-		if stop := r.stopped(); stop != nil {
-			return stop
+		if !fsread.Torn(err) { // Options.Stop, or the disk: not damage of the file
+			return err
 		}
 		r.damaged(off)
 		next, ferr := find.Next(off + 1)
@@ -247,7 +247,9 @@ func (r *recovery) mendMembers() error {
 		}
 		// Read again, now that the member is known to be torn.
 		lines := r.state.lines
-		_ = r.readMember(off, &r.ending) // it ends with an error
+		if err := r.readMember(off, &r.ending); err != nil && !fsread.Torn(err) {
+			return err
+		}
 		r.report.Salvaged += r.state.lines - lines
 		return r.ending.rewriter.err
 	}

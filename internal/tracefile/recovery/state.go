@@ -310,7 +310,7 @@ func (s *traceState) missingHeads() []tracefile.Event {
 	want := []tracefile.Event{tracefile.Record(tracefile.NameHostHash, identity.UnknownHost, tracefile.HashArg("", tracefile.HashOf(s.dialect, identity.UnknownHost))),
 		tracefile.Record(tracefile.NameThreadName, strconv.FormatInt(s.pid, 10), tracefile.String("", tracefile.NameThreadName))}
 	if s.dialect == tracefile.V22 {
-		want = append(want, tracefile.Record(tracefile.NameCustom, "time_metric", tracefile.String("", "US")))
+		want = append(want, tracefile.Record(tracefile.NameCustom, tracefile.KeyTimeMetric, tracefile.String("", "US")))
 	}
 	if len(s.heads) > len(want) { // metadata is on
 		text := func(kind string) tracefile.Event {

@@ -21,6 +21,7 @@ import (
 	"github.com/trainspan/trainspan/internal/export/prom"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/identity"
+	"github.com/trainspan/trainspan/internal/record/settings"
 	"github.com/trainspan/trainspan/internal/report"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/prometheus"
@@ -177,7 +178,8 @@ func resourceOf(j *job.Job) *resource.Resource {
 		of = append(of, attribute.String(identity.Session.Attribute(), j.SessionTag))
 	}
 	own := resource.NewSchemaless(of...)
-	if all, err := resource.Merge(own, resource.Environment()); err == nil {
+	given, _ := settings.Environment() // the configuration warns of what is ignored
+	if all, err := resource.Merge(own, given); err == nil {
 		return all
 	}
 	return own
