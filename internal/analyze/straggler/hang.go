@@ -41,19 +41,20 @@ func (s *State) SetLive() { s.live = true }
 
 // standstill is the last known position of the ranks of a job and of those that are in a meeting.
 type standstill struct {
-	ranks map[int]*rankState
-	at    map[int]*openSpan // the open meetings, by rank
-	long  int64             // longest wait of a rank in a meeting, in nanoseconds; -1 if unknown
-	step  int64             // nanoseconds of a usual step
-	live  bool
+	ranks  map[int]*rankState
+	number map[int][]int     // by rank and by its own group number: the number of the group; a name may be that of several
+	at     map[int]*openSpan // the open meetings, by rank
+	long   int64             // longest wait of a rank in a meeting, in nanoseconds; -1 if unknown
+	step   int64             // nanoseconds of a usual step
+	live   bool
 }
 
-// hung returns the hang of the job, or nil. step is the length of a usual step in nanoseconds. The culprit is
-// the rank that entered fewer collectives of the waiting group. On devices it is the rank whose host did not
-// launch the collective that the other devices wait in, or whose device did less. Ranks with truncated files
-// are left out because their records end before the rank stopped.
-func (s *State) hung(step int64) *hang {
-	st := &standstill{ranks: make(map[int]*rankState, len(s.ranks)), at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
+// hung returns the hang of the job, or nil. step is the length of a usual step in nanoseconds, and number has the
+// number of each group of each rank. The culprit is the rank that entered fewer collectives of the waiting group.
+// On devices it is the rank whose host did not launch the collective that the other devices wait in, or whose
+// device did less. Ranks with truncated files are left out because their records end before the rank stopped.
+func (s *State) hung(step int64, number map[int][]int) *hang {
+	st := &standstill{number: number, ranks: make(map[int]*rankState, len(s.ranks)), at: map[int]*openSpan{}, long: -1, step: step, live: s.live}
 	for r, rs := range s.ranks {
 		if rs.info.Ended || !rs.info.Cut {
 			st.ranks[r] = rs
@@ -135,31 +136,33 @@ func (st *standstill) waiting() *hang {
 		return nil
 	}
 	out := &hang{step: -1, waited: max(st.long, 0)}
-	furthest := map[string]progress{} // the furthest progress of the waiting ranks, by group
+	furthest := map[int]progress{} // the furthest progress of the waiting ranks, by group
 	for r, o := range st.at {
 		rs := st.ranks[r]
 		out.step = max(out.step, rs.last.step)
-		if p, _ := rs.position(o.group); furthest[o.group].isBefore(p) {
-			furthest[o.group] = p
+		group := st.numberOf(r, o.group)
+		if p, _ := st.position(r, group); furthest[group].isBefore(p) {
+			furthest[group] = p
 		}
 	}
-	late := func(rs *rankState) bool {
+	late := func(r int) bool {
 		for group, most := range furthest {
-			if p, in := rs.position(group); in && p.isBefore(most) {
+			if p, in := st.position(r, group); in && p.isBefore(most) {
 				return true
 			}
 		}
 		return false
 	}
-	behind := st.pick(func(r int, rs *rankState) bool { return !rs.info.Ended && st.at[r] == nil && late(rs) })
+	behind := st.pick(func(r int, rs *rankState) bool { return !rs.info.Ended && st.at[r] == nil && late(r) })
 	without := st.pick(func(r int, rs *rankState) bool { return !rs.info.Ended && st.at[r] == nil })
 	early := st.pick(func(r int, rs *rankState) bool {
 		o := st.at[r]
 		if o == nil || o.meeting != Collective || rs.info.Ended {
 			return false
 		}
-		p, _ := rs.position(o.group)
-		return p.isBefore(furthest[o.group])
+		group := st.numberOf(r, o.group)
+		p, _ := st.position(r, group)
+		return p.isBefore(furthest[group])
 	})
 	left := st.pick(func(r int, rs *rankState) bool {
 		return rs.info.Ended && st.at[r] == nil && rs.last.done && rs.last.step < out.step
@@ -192,13 +195,24 @@ func (st *standstill) pick(holds func(r int, rs *rankState) bool) (out []int) {
 	return out
 }
 
-// position returns how many collectives of a group the rank entered in its last step; in reports whether the
-// rank belongs to the group.
-func (rs *rankState) position(group string) (p progress, in bool) {
-	p.step = rs.last.step
-	i := slices.IndexFunc(rs.groups, func(g groupName) bool { return g.name == group })
-	if i >= 0 && i < len(rs.last.entered) {
-		p.n = rs.last.entered[i]
+// numberOf returns the number of the group with that name in the records of a rank, or -1 if these have no collective
+// of it.
+func (st *standstill) numberOf(r int, name string) int {
+	i := slices.IndexFunc(st.ranks[r].groups, func(g groupName) bool { return g.name == name })
+	if i < 0 || i >= len(st.number[r]) {
+		return -1
+	}
+	return st.number[r][i]
+}
+
+// position returns how many collectives of a group, by number, a rank entered in its last step; in reports whether
+// the rank belongs to the group.
+func (st *standstill) position(r, group int) (p progress, in bool) {
+	last := &st.ranks[r].last
+	p.step = last.step
+	i := slices.Index(st.number[r], group)
+	if i >= 0 && i < len(last.entered) {
+		p.n = last.entered[i]
 	}
 	return p, i >= 0
 }
@@ -206,13 +220,16 @@ func (rs *rankState) position(group string) (p progress, in bool) {
 // mismatch handles ranks that all wait, but in different collectives. If a majority is in one of them, the
 // other ranks are the culprits.
 func (st *standstill) mismatch(h *hang) {
-	type place struct{ group, op string }
+	type place struct {
+		group int
+		op    string
+	}
 	at := map[place][]int{}
 	for r, o := range st.at {
 		if o.meeting != Collective {
 			return
 		}
-		p := place{o.group, o.op}
+		p := place{st.numberOf(r, o.group), o.op}
 		if o.group != "" {
 			p.op, _, _ = strings.Cut(p.op, " ") // group names may differ between ranks
 		}
@@ -221,7 +238,7 @@ func (st *standstill) mismatch(h *hang) {
 	for p := range at {
 		for o := range at {
 			// The collectives are unrelated if no rank in one belongs to the group of the other.
-			if p.group != o.group && !slices.ContainsFunc(at[o], func(r int) bool { _, in := st.ranks[r].position(p.group); return in }) {
+			if p.group != o.group && !slices.ContainsFunc(at[o], func(r int) bool { _, in := st.position(r, p.group); return in }) {
 				return
 			}
 		}

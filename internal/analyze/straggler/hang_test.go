@@ -261,6 +261,72 @@ func TestUnevenSteps(t *testing.T) {
 	}
 }
 
+// TestHangOfSharedNames: groups that share a name are not one group. By their recorded names, ranks that wait in
+// different groups of the same two names seem to wait in different collectives of one group.
+func TestHangOfSharedNames(t *testing.T) {
+	reduce := func(at, end int64, group string) straggler.Span {
+		return straggler.Span{Phase: straggler.Communication, Start: at, End: end, Group: group, GroupSize: 2, Op: "all_reduce"}
+	}
+	for _, tt := range []struct {
+		name  string
+		ranks int
+		cut   bool // the last rank has a truncated file, else none
+		whole bool // it has a whole file
+		spans func(rank int, at int64) []straggler.Span
+		hang  bool
+	}{
+		// Rank 3 is not there: rank 2 waits for it, and 0 and 1 for 2 and 3.
+		{"a mesh without a rank", 4, false, false, mesh(reduce), true},
+		{"a mesh with a truncated file", 4, true, false, mesh(reduce), false},
+		// The pairs have different numbers of layers, and all wait.
+		{"pairs with different counts", 6, false, true, func(r int, at int64) (out []straggler.Span) {
+			for range 2 + min(r/2, 1)*3 {
+				out, at = append(out, reduce(at, at+1e6, "1")), at+2e6
+			}
+			return append(out, reduce(at, at-1, "1"))
+		}, true},
+	} {
+		const step = int64(200e6)
+		st := straggler.New(&straggler.Options{WorldSize: tt.ranks})
+		begin := int64(1_700_000_000e9)
+		for s := range int64(41) {
+			for r := range tt.ranks {
+				last := r == tt.ranks-1 && !tt.whole
+				in := straggler.Step{Rank: r, Number: s, Start: begin, End: begin + step, Spans: []straggler.Span{
+					{Phase: straggler.Forward, Start: begin, End: begin + step/2}, reduce(begin+step/2, begin+3*step/4, "2"), reduce(begin+3*step/4, begin+step, "1"),
+				}}
+				switch {
+				case last && (!tt.cut || s == 40):
+					continue
+				case s == 40:
+					in.End, in.Spans = 0, tt.spans(r, begin)
+				}
+				st.Add(&in)
+			}
+			begin += step
+		}
+		for r := range tt.ranks {
+			last := r == tt.ranks-1 && !tt.whole
+			if !last || tt.cut {
+				st.SetRank(r, straggler.Rank{LastSeen: begin + int64(time.Minute), Cut: last})
+			}
+		}
+		if v := st.Verdict(); len(v.Ranks) > 0 || v.Cause != "" || (v.Kind == finding.Hang) != tt.hang {
+			t.Errorf("%s: %s of ranks %v, cause %q; want a hang: %v, no ranks and no cause: %s", tt.name, v.Kind, v.Ranks, v.Cause, tt.hang, v.Sentence)
+		}
+	}
+}
+
+// mesh returns the last step of a mesh of four ranks: ranks 0 and 1 have met in the group with name 2.
+func mesh(reduce func(at, end int64, group string) straggler.Span) func(rank int, at int64) []straggler.Span {
+	return func(r int, at int64) []straggler.Span {
+		if r == 2 {
+			return []straggler.Span{reduce(at, at-1, "2")}
+		}
+		return []straggler.Span{reduce(at, at+1e6, "2"), reduce(at+2e6, at, "1")}
+	}
+}
+
 // TestWaitOfUnknownLength: if no rank was seen after it stopped, the missing rank is reported without the
 // length of the wait.
 func TestWaitOfUnknownLength(t *testing.T) {

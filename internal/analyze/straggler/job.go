@@ -36,15 +36,17 @@ type graph struct {
 	from    int     // the first judged round
 	sampled bool    // the steps before rounds are read too, because only samples of steps have the work of devices
 	groups  []group
-	gid     [][]int // by rank and by its own group number: the index in groups
+	gid     [][]int       // by rank and by its own group number: the index in groups
+	numbers map[int][]int // the same by the number of the rank, for those that are not judged, too
 	strides meet.Strides
-	peers   [][]int // by rank and by its own group number: the index of the peer, -1 for a process group or an unknown peer
+	peers   [][]int // by rank and by its own group number: the index of the peer, or noPeer or unjudgedPeer
 
 	// How ranks wait for each other.
 	launches  bool  // hosts wait in joins for what they launched, but the waits are short
 	connected bool  // the recorded meetings connect all ranks
 	joins     bool  // ranks wait for each other in joins, because the collectives they join are not recorded
 	unsent    bool  // ranks wait for messages, and the records do not show from which rank these come
+	absent    []int // ranks without usable steps from which others wait for messages
 	hides     Phase // the phase that hides the collective of all ranks; Host if none does
 
 	places [][]float64 // by role and index of the collective: how far into backward it is launched, 0 to 1; NaN if unknown
@@ -83,6 +85,12 @@ type group struct {
 	unseen bool
 	device bool // its collectives run on devices
 }
+
+// In place of the index of a peer.
+const (
+	noPeer       = -1 // a process group, or an unknown peer
+	unjudgedPeer = -2 // a known rank that is not judged
+)
 
 // rounds returns the number of judged rounds.
 func (g *graph) rounds() int { return len(g.steps) - g.from }
@@ -123,8 +131,13 @@ func newGraph(st *State) *graph {
 	for _, r := range slices.Sorted(maps.Keys(st.ranks)) {
 		if rs := st.ranks[r]; rs.steps.n > 0 && 4*rs.steps.n >= 3*most {
 			g.ranks = append(g.ranks, r)
-			g.info = append(g.info, rs.info)
 		}
+	}
+	if with := g.ranksWithDevices(); 2*len(with) > len(g.ranks) { // a host alone is not comparable with a device
+		g.ranks = with
+	}
+	for _, r := range g.ranks {
+		g.info = append(g.info, st.ranks[r].info)
 	}
 	next := 0
 	for _, r := range append(slices.Clone(g.ranks), st.expected()) {
@@ -149,6 +162,11 @@ func newGraph(st *State) *graph {
 	}
 	g.inferStages()
 	return g
+}
+
+// ranksWithDevices returns the ranks whose devices are recorded.
+func (g *graph) ranksWithDevices() []int {
+	return slices.DeleteFunc(slices.Clone(g.ranks), func(r int) bool { return g.st.ranks[r].device.n == 0 })
 }
 
 // inferStages divides ranks without roles into the stages of a pipeline, if messages with known peers precede
@@ -193,7 +211,7 @@ func (g *graph) inferStages() {
 // commonSteps finds the steps that all ranks have.
 func (g *graph) commonSteps() {
 	count, worked := map[int64]int{}, map[int64]int{}
-	device := slices.ContainsFunc(g.ranks, func(r int) bool { return g.st.ranks[r].device.n > 0 })
+	device := len(g.ranksWithDevices()) > 0
 	for _, r := range g.ranks {
 		st := &g.st.ranks[r].steps
 		if !device && st.gapless() { // its steps need not be unpacked
@@ -238,7 +256,7 @@ func (g *graph) commonSteps() {
 // nameGroups numbers the groups of all ranks. Those that are not judged count, too: several groups that share a name
 // are told apart by the places of their members.
 func (g *graph) nameGroups(strides meet.Strides) {
-	g.groups, g.gid, g.peers = nil, nil, nil
+	g.groups, g.gid, g.peers, g.numbers = nil, nil, nil, make(map[int][]int)
 	var ranks [][]meet.Group
 	var index []int // in g.ranks, or -1
 	all := slices.Collect(maps.Keys(g.st.ranks))
@@ -246,7 +264,8 @@ func (g *graph) nameGroups(strides meet.Strides) {
 		all = append(all, g.missing...)
 	}
 	slices.Sort(all)
-	for _, r := range slices.Compact(all) {
+	all = slices.Compact(all)
+	for _, r := range all {
 		var of []meet.Group
 		if rs := g.st.ranks[r]; rs != nil {
 			of = []meet.Group{} // it has records
@@ -263,12 +282,19 @@ func (g *graph) nameGroups(strides meet.Strides) {
 	for _, r := range g.ranks {
 		var peers []int
 		for k := range g.st.ranks[r].groups {
-			peers = append(peers, slices.Index(g.ranks, g.st.ranks[r].groups[k].peer()))
+			at, from := noPeer, g.st.ranks[r].groups[k].peer()
+			if from >= 0 {
+				if at = slices.Index(g.ranks, from); at < 0 {
+					at = unjudgedPeer
+				}
+			}
+			peers = append(peers, at)
 		}
 		g.peers = append(g.peers, peers)
 	}
 	named := meet.NumberGroups(ranks, strides)
 	for i, numbers := range named.Number {
+		g.numbers[all[i]] = numbers
 		if index[i] >= 0 {
 			g.gid = append(g.gid, numbers)
 		}

@@ -29,8 +29,10 @@ func (s *State) Judge() (*Verdict, *Table) {
 			v.unknown(reasonNoSteps)
 		case len(j.ranks) < 2:
 			v.unknown(ReasonSingleRank)
+		case len(j.ranksWithDevices()) > 0 && len(j.ranksWithDevices()) < len(j.ranks):
+			v.unknown(reasonDevice)
 		}
-		if h := s.hung(0); h != nil && len(j.ranks) > 1 {
+		if h := s.hung(0, j.numbers); h != nil && len(j.ranks) > 1 {
 			j.hangs(v, h)
 		}
 		v.describe(j)
@@ -118,7 +120,7 @@ func (v *Verdict) unknown(reason string) {
 
 // verdict fills v with the cause that slows the job down.
 func (j *job) verdict(v *Verdict, was *outcome) {
-	if h := j.st.hung(int64(j.typical() * 1e3)); h != nil {
+	if h := j.st.hung(int64(j.typical()*1e3), j.numbers); h != nil {
 		j.hangs(v, h)
 		return
 	}
@@ -137,6 +139,10 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 		return
 	case j.unsent && !j.connected:
 		v.unknown(reasonPeers)
+		return
+	case len(j.absent) > 0 && !j.connected:
+		v.unknown(reasonMissingRank)
+		v.Suspects = j.absent
 		return
 	case j.hides == Host && !j.connected:
 		v.unknown(reasonNoBarrier)
@@ -169,6 +175,9 @@ func (j *job) verdict(v *Verdict, was *outcome) {
 			v.unknown(reasonPeers)
 		case j.hides != Host:
 			v.unknown(reasonHidden)
+		case len(j.absent) > 0:
+			v.unknown(reasonMissingRank)
+			v.Suspects = j.absent
 		case len(j.missing) > 0 && j.mayWaitForMissing(was):
 			v.unknown(reasonMissingRank)
 			v.Suspects = j.missing

@@ -280,3 +280,16 @@ func TestHalfOfManyRanks(t *testing.T) {
 		t.Errorf("verdict %s, want slow ranks %v, gain 1.08 or more", v.Sentence, slowOnes)
 	}
 }
+
+// TestMessagesOfMissingRank: a message names its sender, so no other rank takes the place of a sender without records,
+// whichever of its stage it is.
+func TestMessagesOfMissingRank(t *testing.T) {
+	for _, missing := range []int{0, 1, 2, 3} {
+		for _, noRoles := range []bool{false, true} {
+			v := job{n: 4, m: 80, layout: "pipeline", peers: true, noRoles: noRoles, missing: []int{missing}, seed: 3}.state().Verdict()
+			if v.Kind != finding.Unknown || v.Reason != "missing_rank" || !slices.Equal(v.Suspects, []int{missing}) {
+				t.Errorf("rank %d is missing, no roles %v: %s %s %v, want unknown for missing_rank with that suspect: %s", missing, noRoles, v.Kind, v.Reason, v.Suspects, v.Sentence)
+			}
+		}
+	}
+}

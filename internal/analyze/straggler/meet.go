@@ -20,15 +20,17 @@ func (j *job) meet() {
 }
 
 // findMeetings finds the groups in which ranks meet, and whether these and the messages connect all ranks: a group
-// or a receiver counts if it is in a tenth of the rounds. It finds whether ranks wait for messages of unknown ranks.
+// or a receiver counts if it is in a tenth of the rounds. It finds whether ranks wait for messages of unknown ranks, and
+// for those of which ranks without usable steps.
 // It also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients after
 // backward: then some of them wait much longer than others, or all wait for long, and the joins count as meetings. A
 // host that only launches work for a device does not wait for other ranks there.
 func (g *graph) findMeetings() {
 	const least = 0.01 // of a step
 	var spreads, lows, unsent []float64
+	waits := make(map[int]float64)                                       // by the rank without usable steps that sends
 	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without and with joins
-	received, met := newTally(len(g.ranks)), make(map[[2]int]bool)
+	received, met, known := newTally(len(g.ranks)), make(map[[2]int]bool), make([]bool, len(g.ranks))
 	rd := g.read()
 	for s := range g.steps {
 		rd.round()
@@ -44,9 +46,13 @@ func (g *graph) findMeetings() {
 					recorded.add(g.gid[r][pc.group], s)
 				case pc.kind == receive:
 					received.add(r, s)
-					if from := g.peers[r][pc.group]; from >= 0 {
+					switch from := g.peers[r][pc.group]; {
+					case from >= 0:
 						met[[2]int{r, from}] = true
-					} else if len(g.roles) < 2 {
+					case from == unjudgedPeer:
+						known[r] = true
+						waits[g.st.ranks[g.ranks[r]].groups[pc.group].peer()] += float64(pc.dur) / float64(len(g.ranks))
+					case len(g.roles) < 2:
 						unknown += float64(pc.dur) / float64(len(g.ranks))
 					}
 				case pc.kind == join && len(p.lanes) == 0:
@@ -80,19 +86,24 @@ func (g *graph) findMeetings() {
 		if n == 0 || 10*n < len(spreads) {
 			continue
 		}
-		known := false
 		for from := range g.ranks {
 			if met[[2]int{r, from}] {
-				sets, known = append(sets, []int{r, from}), true
+				sets, known[r] = append(sets, []int{r, from}), true
 			}
 		}
 		for _, way := range [...]int{-1, 1} {
-			if from := g.stages.Peer(r, way); from >= 0 && !known {
+			if from := g.stages.Peer(r, way); from >= 0 && !known[r] {
 				sets = append(sets, []int{r, from})
 			}
 		}
 	}
 	g.unsent = stats.Median(unsent) > least*g.typical()
+	for from, d := range waits {
+		if d > least*g.typical()*float64(len(spreads)) {
+			g.absent = append(g.absent, from)
+		}
+	}
+	slices.Sort(g.absent)
 	g.connected = connects(sets, len(g.ranks))
 }
 
@@ -246,12 +257,12 @@ func (j *job) unseenWaits() bool {
 }
 
 // The n-th message that a rank sends to another one is the n-th that this one receives from it. If the records do not
-// have the other rank, it is in a neighbor stage of the pipeline: see [meet.Stages].
+// name the other rank, it is in a neighbor stage of the pipeline: see [meet.Stages].
 
 // peer returns the rank to which the current piece, a message, is sent (by is -1), or from which it is received
-// (by is 1), or -1 if it is unknown.
+// (by is 1), or a negative number if it is unknown or not judged.
 func (rp *replayer) peer(a *actor, by int) int {
-	if to := rp.w.peers[a.rank][a.todo[a.i].group]; to >= 0 {
+	if to := rp.w.peers[a.rank][a.todo[a.i].group]; to != noPeer {
 		return to
 	}
 	return rp.w.stages.Peer(a.rank, -by*a.way(by))
