@@ -105,7 +105,7 @@ func (r *Recorder) reserve(ctx context.Context, c *call, p *startParams) (*Span,
 				c.warn(warnEndedParent, "a span was started with the context of an ended span; its parent is the nearest open span",
 					"span", p.name, "ended", ended.data.Name)
 				if s.parent != nil {
-					s.base = r.tree.withoutEnded(r, ctx)
+					s.base = r.tree.withoutEnded(ctx, r)
 				}
 			}
 			if _, ours := carried.(*contextSpan); !ours && s.parent == nil {

@@ -323,7 +323,7 @@ func (t *tree) free(p *startParams) error {
 // withoutEnded returns ctx without the ended spans of rec that were put into it last. A
 // loop that starts each span with the context of the one before needs no more memory and
 // time for that.
-func (t *tree) withoutEnded(rec *Recorder, ctx context.Context) context.Context {
+func (t *tree) withoutEnded(ctx context.Context, rec *Recorder) context.Context {
 	for {
 		c, ours := ctx.(*carryingContext)
 		if !ours || c.rec != rec || c.state != spanEnded {

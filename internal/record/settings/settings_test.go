@@ -249,11 +249,12 @@ func TestResourceOfTheEnvironment(t *testing.T) {
 			cfg.ApplicationName = "app"
 		}
 		id := outputs.Identity{ApplicationName: cfg.ApplicationName}
-		r, err := settings.Resource(t.Context(), id, nil, nil)
+		_, err = settings.Resource(t.Context(), id, nil, nil)
 		if ignored := tc.wantTeam == ""; (err != nil) != ignored || (len(cfg.Warnings) > 0) != ignored {
 			t.Errorf("%s: error %v, warnings %v; want them: %v", tc.attributes, err, cfg.Warnings, ignored)
 		}
-		if r, err = settings.Resource(t.Context(), id, nil, cmp.Or(settings.OTelResource(&cfg.OTel), resource.Empty())); err != nil {
+		r, err := settings.Resource(t.Context(), id, nil, cmp.Or(settings.OTelResource(&cfg.OTel), resource.Empty()))
+		if err != nil {
 			t.Errorf("%s: error %v beside a configuration, which has warned; want none", tc.attributes, err)
 		}
 		name, _ := r.Set().Value("service.name")
