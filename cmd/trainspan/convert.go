@@ -212,7 +212,7 @@ func convertOne(ctx context.Context, a *ui.App, s *survey, output string, o *con
 			n++
 		}
 		r.write(ev)
-		return nil
+		return out.failed()
 	})
 	now.us.Store(s.endTime)
 	sayEnd(out.Writer, r)

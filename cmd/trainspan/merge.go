@@ -188,7 +188,7 @@ func writeMerged(ctx context.Context, a *ui.App, surveys []*survey, o *mergeOpti
 				events++
 			}
 			r.write(ev)
-			return nil
+			return out.failed()
 		})
 		if err != nil {
 			break
