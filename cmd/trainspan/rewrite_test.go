@@ -3,16 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
+	"github.com/trainspan/trainspan/internal/tracefile"
 )
 
 // placeInJob has the fields of a report about the place of processes in a job.
@@ -85,6 +89,119 @@ func TestRewritingKeepsThePlaceInAJob(t *testing.T) {
 	want(t, "trace", "merge", in, other, "-o", mixed)
 	if p := placeOf(t, mixed); p.Tag != "" {
 		t.Errorf("trace of two jobs: %+v, want no tag", p)
+	}
+}
+
+// TestFiltersJudgeBegins checks that no part has the begin of a span that the
+// filters exclude, which would look as if the span was open to the end, and no
+// record of an excluded rank.
+func TestFiltersJudgeBegins(t *testing.T) {
+	dir := t.TempDir()
+	const start, second = int64(1_700_000_000_000_000), int64(1_000_000)
+	var files []string
+	for rank := range 2 {
+		path := filepath.Join(dir, fmt.Sprint("rank", rank, ".pfw.gz"))
+		w, err := dftracer.Create(path, &dftracer.Options{Process: dftracer.Process{PID: 100 + rank, Host: "node", Rank: &rank, WorldSize: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		span := func(cat, name string, at, dur int64, begins bool) {
+			ev := dftracer.Event{ID: w.NextID(), Cat: cat, Name: name, TID: 1, TS: start + at*second, Args: []dftracer.Arg{dftracer.Int("epoch", at)}}
+			if begins {
+				tracefile.WriteBegin(w, &ev)
+			}
+			if dur > 0 {
+				ev.Dur = dur * second
+				w.Write(&ev)
+			}
+		}
+		span("pipeline", "epoch", 0, 60, true)
+		span("checkpoint", "save", 70, 5, true)
+		span("pipeline", "epoch", 100, 0, true) // open
+		span("compute", "step", 110, 1, false)
+		tracefile.WriteCustom(w, tracefile.KeyHeartbeat, fmt.Sprint(start+111*second))
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, w.Path())
+	}
+	all := filepath.Join(dir, "all.pfw.gz")
+	want(t, append([]string{"trace", "merge", "-o", all}, files...)...)
+	for filter, spans := range map[string]string{
+		"--category checkpoint":        "100 begin save, 100 save, 101 begin save, 101 save",
+		"--name epoch":                 "100 begin epoch, 100 begin epoch, 100 epoch, 101 begin epoch, 101 begin epoch, 101 epoch",
+		"--from +90s":                  "100 begin epoch, 100 step, 101 begin epoch, 101 step",
+		"--until +65s":                 "100 begin epoch, 100 epoch, 101 begin epoch, 101 epoch",
+		"--epoch 100":                  "100 begin epoch, 101 begin epoch",
+		"--rank 1":                     "101 begin epoch, 101 begin epoch, 101 begin save, 101 epoch, 101 save, 101 step",
+		"--rank 1 --category pipeline": "101 begin epoch, 101 begin epoch, 101 epoch",
+	} {
+		out := filepath.Join(dir, "out.pfw")
+		want(t, append([]string{"trace", "convert", all, "--to", "v2", "--force", "-o", out}, strings.Fields(filter)...)...)
+		var got []string
+		for _, ev := range dftest.Events(t, out) {
+			if begun, ok := tracefile.BeginOf(&ev); ok {
+				got = append(got, fmt.Sprint(begun.PID, " begin ", begun.Name))
+			} else if ev.Phase == dftracer.PhaseComplete && ev.Cat != dftracer.CatDFTracer {
+				got = append(got, fmt.Sprint(ev.PID, " ", ev.Name))
+			} else if key, _ := ev.Meta(); strings.Contains(filter, "--rank") && ev.PID == 100 && (key == "rank" || key == tracefile.KeyHeartbeat) {
+				t.Errorf("%s: %+v is of another rank", filter, ev)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, ", ") != spans {
+			t.Errorf("%s: %q, want %q", filter, strings.Join(got, ", "), spans)
+		}
+		sent := want(t, append([]string{"trace", "convert", all, "--to", "otlp", "-o", "-"}, strings.Fields(filter)...)...)
+		open := strings.Count(spans, "begin ") - strings.Count(spans, "0 epoch") - strings.Count(spans, "1 epoch") - strings.Count(spans, "0 save") - strings.Count(spans, "1 save")
+		if n := strings.Count(sent, `"truncated"`); n != open {
+			t.Errorf("%s: %d spans of OTLP are truncated, want %d: %s", filter, n, open, sent)
+		}
+	}
+}
+
+// TestSplitKeepsMetadataOfLateProcesses checks that each process of a long merged
+// trace has its own metadata in its part.
+func TestSplitKeepsMetadataOfLateProcesses(t *testing.T) {
+	dir := t.TempDir()
+	path, parts := filepath.Join(dir, "all.pfw"), filepath.Join(dir, "parts")
+	w, err := dftracer.Create(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const start = int64(1_700_000_000_000_000)
+	record := func(pid int64, kind, name, value string) {
+		ev := tracefile.Record(kind, name, dftracer.String("", value))
+		ev.PID, ev.TID = pid, 1
+		w.Write(&ev)
+	}
+	const ranks = 3
+	for rank := range int64(ranks) {
+		pid := 100 + rank
+		record(pid, tracefile.NameProcess, "rank", fmt.Sprint(rank))
+		record(pid, tracefile.NameCustom, tracefile.KeyFlushInterval, "500000")
+		w.Write(&dftracer.Event{Name: "step", Cat: "compute", PID: pid, TID: 1, TS: start, Dur: 5})
+		if err := w.FlushContext(t.Context()); err != nil { // before the records of a long run
+			t.Fatal(err)
+		}
+		for beat := range int64(9000) {
+			record(pid, tracefile.NameCustom, tracefile.KeyHeartbeat, fmt.Sprint(start+beat))
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "trace", "split", path, "-o", parts)
+	for rank := range ranks {
+		counts := make(map[string]int)
+		for _, ev := range dftest.Events(t, filepath.Join(parts, fmt.Sprintf("all-rank%d.pfw.gz", rank))) {
+			if key, _ := ev.Meta(); ev.Phase == dftracer.PhaseMetadata {
+				counts[key]++
+			}
+		}
+		if counts["rank"] != 1 || counts[tracefile.KeyFlushInterval] != 1 || counts[tracefile.KeyHeartbeat] != 9000 {
+			t.Errorf("rank %d: %v, want one rank, one flush interval, 9000 heartbeats", rank, counts)
+		}
 	}
 }
 

@@ -147,7 +147,8 @@ func runSplit(ctx context.Context, a *ui.App, args []string, o *splitOptions) er
 	return nil
 }
 
-// take passes one event on to its piece. Metadata goes to all of them.
+// take passes one event on to its piece. Metadata goes to all pieces that it
+// concerns, also to later ones.
 func (s *splitter) take(ev *dftracer.Event) error {
 	if ev.Cat == dftracer.CatDFTracer && ev.Phase != dftracer.PhaseMetadata {
 		return nil
@@ -160,10 +161,19 @@ func (s *splitter) take(ev *dftracer.Event) error {
 			}
 			return err
 		}
+		if tracefile.IsHashRecord(ev) { // written again where it is used
+			return nil
+		}
+		if s.o.by == "process" {
+			if p := s.pieces[s.name(ev)]; p != nil {
+				p.r.fact(ev)
+				return nil
+			}
+		}
 		for _, p := range s.order {
 			s.share(p, ev)
 		}
-		if len(s.metadata) < 1<<14 && len(ev.Name) > 0 && !isHashRecord(ev.Name) {
+		if len(s.metadata) < 1<<14 && len(ev.Name) > 0 {
 			kept := *ev
 			kept.Args = cloneArgs(ev.Args)
 			s.metadata = append(s.metadata, kept)
@@ -177,19 +187,11 @@ func (s *splitter) take(ev *dftracer.Event) error {
 	p.Events++
 	p.end = max(p.end, ev.End())
 	p.r.write(ev)
-	return nil
-}
-
-// isHashRecord reports whether metadata is written again where it is used.
-func isHashRecord(name string) bool {
-	return name == tracefile.NameHostHash || name == tracefile.NameFileHash || name == tracefile.NameStringHash
+	return p.out.failed()
 }
 
 // share writes metadata to a piece that it concerns.
 func (s *splitter) share(p *splitPiece, ev *dftracer.Event) {
-	if isHashRecord(ev.Name) {
-		return
-	}
 	if s.o.by == "process" && s.name(ev) != p.key() {
 		return
 	}

@@ -145,6 +145,11 @@ func write(w Sink, ev Event) {
 	w.Write(&ev)
 }
 
+// IsHashRecord reports whether a record has the name behind a hash.
+func IsHashRecord(e *Event) bool {
+	return e.Name == NameHostHash || e.Name == NameFileHash || e.Name == NameStringHash
+}
+
 // OfProcess reports whether a record describes the process. Every file of its
 // trace repeats it.
 func OfProcess(e *Event) bool { return e.Name == NameProcess || e.Name == NameProcessName }

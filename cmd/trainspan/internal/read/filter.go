@@ -160,11 +160,16 @@ func (q *Filter) Widen(n int64) Window {
 // All reports whether the filter selects all events.
 func (q *Filter) All() bool { return !q.narrow && q.Window.all() }
 
-// Has reports whether the filter selects an event of a file. It selects all
-// metadata.
+// Has reports whether the filter selects an event of a file. It judges the record
+// that a span has begun as the span, other metadata by its rank alone, and selects
+// all names of hashes.
 func (q *Filter) Has(path string, ev *dftracer.Event) bool {
 	if ev.Phase == dftracer.PhaseMetadata {
-		return true
+		begun, ok := tracefile.BeginOf(ev)
+		if !ok {
+			return tracefile.IsHashRecord(ev) || q.hasRank(path, ev)
+		}
+		ev = &begun
 	}
 	if !q.Window.has(ev) {
 		return false
