@@ -101,7 +101,7 @@ func (l *datasetFolder) write(ctx context.Context, rows *dataset.Builder, steps 
 		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
 	}
 	if events == 0 {
-		return nil, ui.BadData("these files have no events, or the filters exclude all; only traces (.pfw, .pfw.gz) have events; see " + helptopic.NoTraining)
+		return nil, errNoEvents()
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -125,12 +125,23 @@ func (l *datasetFolder) writeParts(ctx context.Context, rows *dataset.Builder, s
 			return nil, err
 		}
 		w, err := rows.Write(ctx, l.dir, j)
+		if errors.Is(err, dataset.ErrNoEvents) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, convertedRun{l.dir, names[i], w.Events, w.Ledger, w.Folders, w.Bytes})
 	}
+	if len(out) == 0 {
+		return nil, errNoEvents()
+	}
 	return out, nil
+}
+
+// errNoEvents is why there is nothing to write.
+func errNoEvents() error {
+	return ui.BadData("these files have no events, or the filters exclude all; only traces (.pfw, .pfw.gz) have events; see " + helptopic.NoTraining)
 }
 
 // writeLedgers replaces the ledger tables of jobs from digests.

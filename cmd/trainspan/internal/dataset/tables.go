@@ -231,6 +231,9 @@ func (b *Builder) Overlap(dir string, j *Job) error {
 	return nil
 }
 
+// ErrNoEvents is returned for a part without events.
+var ErrNoEvents = errors.New("no events")
+
 // ErrOverlap is returned for a part if some of its ranks already exist in a
 // part with other ranks.
 var ErrOverlap = errors.New("already exists")

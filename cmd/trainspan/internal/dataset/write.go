@@ -59,6 +59,9 @@ func (b *Builder) Write(ctx context.Context, dir string, j *Job) (Written, error
 	if tablesErr := tables.Wait(); err == nil {
 		err = tablesErr
 	}
+	if err == nil && j.Part && j.Ledger == nil && out.written.Events == 0 {
+		err = ErrNoEvents // it would replace the tables of other parts without events
+	}
 	if err == nil {
 		err = b.writeIndex(out, attempts)
 	}
