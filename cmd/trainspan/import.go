@@ -162,6 +162,7 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	left, err := importLeft(ctx, a, paths, o)
 	spans, spansErr := importJournals(ctx, a, paths, o)
 	if err = errors.Join(err, spansErr); left || spans || err != nil {
+		noteProfiles(a, paths)
 		return err
 	}
 	if done, err := importRings(ctx, a, paths, o); done {
@@ -225,6 +226,20 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	}
 	judgeImport(a, report)
 	return showImport(a, report, o, out != nil)
+}
+
+// noteProfiles reports the profiles among paths whose other files were imported.
+func noteProfiles(a *ui.App, paths []string) {
+	sources, _ := torch.Files(paths...) // what cannot be read is no profile
+	n := 0
+	for _, s := range sources {
+		if kind, err := fsread.KindOf(s.Name); err == nil && kind.Profiler() {
+			n++
+		}
+	}
+	if n > 0 {
+		a.Note("%s not imported, because these paths have records of a run, too; import them in another command", display.Plural(n, "profiler file"))
+	}
 }
 
 // undelivered reports whether the events of an import were written to the trace

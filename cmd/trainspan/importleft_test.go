@@ -61,6 +61,11 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if c.host != "" {
+				if err := os.WriteFile(filepath.Join(start, "a.pt.trace.json"), []byte(profile), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := os.Chmod(folder, c.mode); err != nil {
 				t.Fatal(err)
 			}
@@ -72,8 +77,8 @@ func TestImportDeletesOnlyItsOwn(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(folder, "python", "sitecustomize.py")); os.IsNotExist(err) != c.gone {
 				t.Errorf("sitecustomize.py after import: %v, want it deleted: %v", err, c.gone)
 			}
-			if c.host != "" && !strings.Contains(problems, "was recorded on elsewhere") {
-				t.Errorf(`import of a run of host %s reports %q, want "was recorded on elsewhere"`, c.host, problems)
+			if c.host != "" && (!strings.Contains(problems, "was recorded on elsewhere") || !strings.Contains(problems, "1 profiler file not imported")) {
+				t.Errorf(`import of a run of host %s reports %q, want "was recorded on elsewhere" and "1 profiler file not imported"`, c.host, problems)
 			}
 		})
 	}
