@@ -23,6 +23,7 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/testkit/dftest"
 	"github.com/trainspan/trainspan/internal/testkit/pyrun"
+	"github.com/trainspan/trainspan/internal/testkit/until"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -398,6 +399,36 @@ func TestRunImportsProfiles(t *testing.T) {
 		if paths, _ := filepath.Glob(filepath.Join(at, "profiles.pfw.gz")); len(paths) != n {
 			t.Errorf("local rank %d has %q, want %d", rank, paths, n)
 		}
+	}
+	// When that one ends, the next one continues.
+	dir = t.TempDir()
+	prof = filepath.Join(dir, "prof")
+	if err := errors.Join(os.Mkdir(prof, 0o755), os.WriteFile(filepath.Join(dir, "new"), fmt.Appendf(nil, profile, 1), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := os.Open(prof)
+	if err != nil || !fswrite.Lock(holder) {
+		t.Fatalf("cannot lock %s: %v", prof, err)
+	}
+	s = prepare(t, dir, "--quiet", "--profiles", "prof", "--", "sh", "-c", "touch begun; until [ -e go ]; do sleep 0.01; done; "+write)
+	s.Env = append(s.Env, "WORLD_SIZE=2", "RANK=1", "LOCAL_RANK=1")
+	s.Cmd.Stdout = &s.out
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until.True(t, "the start of the command", func() bool { _, err := os.Stat(filepath.Join(dir, "begun")); return err == nil })
+	if err := errors.Join(holder.Close(), os.WriteFile(filepath.Join(dir, "go"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if status := s.status(s.Wait()); status != 0 || s.err.Len() != 0 {
+		t.Fatalf("after the end of the importer: status %d, want 0 and no message: %s", status, s.err.String())
+	}
+	_, at = theRun(t, dir)
+	if counts := dftest.Check(t, filepath.Join(at, "profiles.pfw.gz")).Counts; counts["pipeline/train.iteration/X"] != 1 {
+		t.Errorf("after the end of the importer: counts %v, want one train.iteration", counts)
+	}
+	if states, _ := filepath.Glob(filepath.Join(filepath.Dir(at), "profiles-*.json")); len(states) != 1 {
+		t.Errorf("states of the import %q, want one that the ranks share", states)
 	}
 	s = prepare(t, t.TempDir(), "--profiles", "proof", "--", "true")
 	if status := s.finish(); status != 0 || !strings.Contains(s.err.String(), "proof: no profile was imported") {

@@ -21,9 +21,8 @@ import (
 type profiles struct {
 	s      *start
 	before map[string]fs.FileInfo // existing files
-	dir    *os.File               // locked: of the commands that share the directory, one imports
-	other  bool                   // it is another one
-	watch  *torch.Watcher
+	dir    *os.File               // locked while this command imports: of those that share the directory, one does
+	watch  *torch.Watcher         // nil until then
 	trace  *dftracer.Writer
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -62,9 +61,6 @@ func (p *profiles) start() {
 // scan imports the finished files of the directory once.
 func (p *profiles) scan(ctx context.Context) {
 	p.s.try("the import of profiles", func() error {
-		if p.other {
-			return nil
-		}
 		if p.watch == nil {
 			info, err := os.Stat(string(p.s.set.Profile))
 			if errors.Is(err, fs.ErrNotExist) {
@@ -80,9 +76,9 @@ func (p *profiles) scan(ctx context.Context) {
 				if p.dir, err = os.Open(string(p.s.set.Profile)); err != nil {
 					return err
 				}
-				if p.other = !fswrite.Lock(p.dir); p.other {
-					return nil
-				}
+			}
+			if !fswrite.Lock(p.dir) { // another command imports, until it ends
+				return nil
 			}
 			if p.watch, err = p.watcher(); err != nil {
 				return err
@@ -132,8 +128,15 @@ func (p *profiles) watcher() (*torch.Watcher, error) {
 		old := p.before[info.Name()]
 		return old != nil && os.SameFile(old, info) && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime())
 	}
+	// The commands of this start on this node share the state, so that the next importer
+	// continues where the last one ended.
+	folder := p.s.dir
+	if !p.s.sharesFolder() {
+		folder = filepath.Dir(folder)
+	}
+	state := filepath.Join(folder, "profiles-"+fswrite.SafeName(identity.HostName(), 100)+".json")
 	return torch.NewWatcher(string(p.s.set.Profile), nil, &torch.WatchOptions{
-		Interval: lookEvery, StateFile: filepath.Join(p.s.dir, "profiles.json"), Import: opts, Skip: skip,
+		Interval: lookEvery, StateFile: state, Import: opts, Skip: skip,
 		OnFile: func(path string, _ *torch.Report, err error) {
 			if err != nil {
 				p.s.problem("%s: not imported: %v; see "+helptopic.Profile, filepath.Base(path), err)
@@ -153,15 +156,15 @@ func (p *profiles) close(ctx context.Context) error {
 	}
 	p.cancel()
 	<-p.done
-	defer func() { p.dir.Close() }()
 	p.scan(ctx)
 	select {
 	case <-ctx.Done():
 	case <-time.After(settle):
 	}
 	p.scan(ctx)
+	_ = p.dir.Close() // another command imports from here
 	switch {
-	case p.other:
+	case p.watch == nil && p.dir != nil: // another command imports
 	case p.watch == nil:
 		p.s.problem("%s: no profile was imported: the directory does not exist; see "+helptopic.Profile, p.s.set.Profile)
 	default:
