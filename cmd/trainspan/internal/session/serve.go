@@ -179,8 +179,12 @@ func (s *Session) asked(sig syscall.Signal, at time.Time) {
 	}
 }
 
-// closing bounds the time for each part to complete its files.
-const closing = 20 * time.Second
+// The time to complete the files, for each part and for all. With the last metrics and
+// the report it is less than the minute that the launcher waits.
+const (
+	closing    = 20 * time.Second
+	closingAll = 40 * time.Second
+)
 
 // finish completes the files and reports. It calls reported when it has nothing
 // more to print or write, except for a page that takes long. A nil message
@@ -190,9 +194,11 @@ func (s *Session) finish(m *launch.Exited, reported func()) {
 	close(s.stopBeat)
 	s.beating.Wait()
 	s.hangs.close()
+	all, cancel := context.WithTimeout(context.Background(), closingAll)
+	defer cancel()
 	end := func(part string, complete func(context.Context) error) {
 		s.try(part, func() error {
-			ctx, cancel := context.WithTimeout(context.Background(), closing)
+			ctx, cancel := context.WithTimeout(all, closing)
 			defer cancel()
 			return complete(ctx)
 		})
