@@ -36,6 +36,10 @@ func tree(t *testing.T, dir string) map[string]string {
 // any order and more than once, and that the accounts come from their digests.
 // What would add a rank twice is refused, and changes nothing.
 func TestParquetParts(t *testing.T) {
+	records, err := filepath.Abs(filepath.Join("..", "..", "telemetry", "testdata", "golden", "01_sync_full", "golden.norm.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	t.Chdir(dir)
 	const nodes = 3
@@ -88,6 +92,7 @@ func TestParquetParts(t *testing.T) {
 	}
 	before := bytesBelow(t, dir)
 	do(ui.StatusUse, "rank 0 of attempt 1 already exists, by lake0", "trace convert node0 node1 --to parquet --part --run r -o lake0")
+	do(ui.StatusData, "no events", "trace convert "+records+" --to parquet --part --run r -o lake0")
 	do(ui.StatusUse, "remove the filters", "trace convert node0 --to parquet --part --run r -o lake0 --rank 1")
 	do(ui.StatusUse, "digests and traces separately", "trace convert digests0-0.digest node0 --to parquet --part --run r -o lake0")
 	do(ui.StatusUse, "add --part", "trace convert node0 --to parquet --run r -o lake0")

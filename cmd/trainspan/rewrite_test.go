@@ -123,7 +123,7 @@ func TestFiltersJudgeBegins(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, path)
+		files = append(files, w.Path())
 	}
 	all := filepath.Join(dir, "all.pfw.gz")
 	want(t, append([]string{"trace", "merge", "-o", all}, files...)...)
@@ -181,6 +181,9 @@ func TestSplitKeepsMetadataOfLateProcesses(t *testing.T) {
 		record(pid, tracefile.NameProcess, "rank", fmt.Sprint(rank))
 		record(pid, tracefile.NameCustom, tracefile.KeyFlushInterval, "500000")
 		w.Write(&dftracer.Event{Name: "step", Cat: "compute", PID: pid, TID: 1, TS: start, Dur: 5})
+		if err := w.FlushContext(t.Context()); err != nil { // before the records of a long run
+			t.Fatal(err)
+		}
 		for beat := range int64(9000) {
 			record(pid, tracefile.NameCustom, tracefile.KeyHeartbeat, fmt.Sprint(start+beat))
 		}

@@ -28,12 +28,12 @@ func (p *pausing) Write(b []byte) (int, error) {
 	return p.Buffer.Write(b)
 }
 
-// writeThrough writes some MiB of events to a trace on standard output.
+// writeThrough writes 2 MiB of events to a trace on standard output.
 func writeThrough(ctx context.Context, t *testing.T, pause func() error) (lines int, err error) {
 	t.Helper()
 	out := &pausing{pause: pause}
 	a := &ui.App{Stdout: display.NewWriter(out)}
-	trace, err := createTrace(ctx, a, "-", false, nil, &dftracer.Options{StallMemory: 1 << 20})
+	trace, err := createTrace(ctx, a, "-", false, nil, &dftracer.Options{StallMemory: 1 << 18})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +47,14 @@ func writeThrough(ctx context.Context, t *testing.T, pause func() error) (lines 
 	return bytes.Count(out.Bytes(), []byte(`"forward"`)), err
 }
 
-const manyEvents = 60_000
+const manyEvents = 20_000
 
 // TestTraceWaitsForItsReader checks that no line of a trace is dropped, however
 // long the reader pauses, and that an error or an interrupt still ends the
 // command.
 func TestTraceWaitsForItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, err := writeThrough(t.Context(), t, func() error { time.Sleep(time.Minute); return nil })
+		n, err := writeThrough(t.Context(), t, func() error { time.Sleep(35 * time.Second); return nil })
 		if n != manyEvents || err != nil {
 			t.Errorf("a reader with pauses got %d events, %v; want %d", n, err, manyEvents)
 		}
@@ -65,10 +65,15 @@ func TestTraceWaitsForItsReader(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		again := make(chan struct{})
-		_, err := writeThrough(ctx, t, func() error { <-again; return nil })
+		again, writes := make(chan struct{}), 0
+		_, err := writeThrough(ctx, t, func() error {
+			if writes++; writes > 1 {
+				<-again
+			}
+			return nil
+		})
 		close(again)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("an interrupt while the reader pauses: %v, want %v", err, context.DeadlineExceeded)

@@ -28,7 +28,7 @@ func TestTimesInNanoseconds(t *testing.T) {
 	for _, unit := range []string{"US", "NS"} {
 		if unit == "NS" {
 			ns := strings.Replace(string(text), `"value":"US"`, `"value":"NS"`, 1)
-			ns = regexp.MustCompile(`"(ts|dur)":(\d+)`).ReplaceAllString(ns, `"$1":${2}000`)
+			ns = regexp.MustCompile(`"(ts|dur)":([1-9]\d*)`).ReplaceAllString(ns, `"$1":${2}000`)
 			if err := os.WriteFile(path, []byte(ns), 0o600); err != nil {
 				t.Fatal(err)
 			}
