@@ -515,18 +515,36 @@ def _build():
         return chain
 
     def encoded(values):
-        """Returns the encoded arguments; empty if they are too long."""
+        """Returns the encoded arguments. If they are too long, texts are shortened, then further
+        arguments are left out; if that is not enough, they are empty, and counted as lost."""
         try:
-            try:
-                data = encode(values)
-            except ValueError:  # not a number
-                data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
-            if len(data) > MAX_TEXT:
-                data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]})
-            return data.encode() if len(data) <= MAX_TEXT else b""  # plain ASCII
+            for most, items in (None, None), (4096, None), (1024, None), (200, 32), (40, 32):
+                try:
+                    data = encode(values if most is None else shortened(values, most, items))
+                except ValueError:  # not a number
+                    continue
+                if len(data) <= MAX_TEXT:
+                    return data.encode()  # plain ASCII
+            if words is not None:
+                lose()
         except Exception as e:
             passing(e)
-            return b""
+        return b""
+
+    def shortened(value, most, items, depth=16):
+        """Returns a copy with shorter texts, in which numbers that JSON lacks are texts."""
+        if isinstance(value, str):
+            return value[:most]
+        if isinstance(value, float) and value - value != 0:
+            return str(value)
+        if not isinstance(value, (dict, list, tuple)):
+            return value
+        if not depth:
+            return "..."
+        if isinstance(value, dict):
+            pairs = itertools.islice(list(value.items()), items)
+            return {k[:LONGEST] if isinstance(k, str) else k: shortened(v, most, items, depth - 1) for k, v in pairs}
+        return [shortened(v, most, items, depth - 1) for v in itertools.islice(value, items)]
 
     def text(values):
         """Writes arguments, which may be encoded, into separate slots; returns their id, or 0."""

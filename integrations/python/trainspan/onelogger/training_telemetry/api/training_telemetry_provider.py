@@ -119,7 +119,7 @@ class TrainingTelemetryProvider(metaclass=Single):
         self._done = True
         if on:
             _ring.configure(_wire.FOLDER, True)
-            _wire.call("configure_provider", **_told(config, self._mode, self._names))
+            _wire.configured(lambda: _wire.call("configure_provider", **_told(config, self._mode, self._names)))
             recorder.find_plain()
         else:
             OneLoggerProvider.instance().force_disable_logging()
