@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from . import deep, environ, passing, plain, quiet
+from . import deep, environ, passing, plain, quiet, traced_as
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
@@ -830,6 +830,7 @@ def _build():
         """Returns whether a span of the program is open on this thread."""
         return any(e is not None and named[entry(e)[1]][2] != "torch" for e in local.s[2:])
 
+    @traced_as(lambda node: node)
     def enter(node):
         """__enter__ of a node: starts its span, unless the node is off."""
         global undo, push  # of the module: a call copies each variable of _build that it can access
@@ -848,6 +849,7 @@ def _build():
             push(node._n, None, None)
         return node
 
+    @traced_as(lambda node, kind=None, error=None, trace=None: None)
     def leave(node, kind=None, error=None, trace=None):
         """__exit__ of a node: ends its innermost span of this thread, or drops it if the node
         is off now."""

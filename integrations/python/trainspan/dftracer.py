@@ -11,7 +11,7 @@ As with DFTracer, nothing is recorded unless DFTRACER_ENABLE is 1. Under
 
 import sys
 
-from . import _ring, quiet
+from . import _ring, quiet, traced_as
 from ._fn import _iterate, _within, _wrap, dft_fn
 from ._log import *  # noqa: F403 the names of the original
 from ._log import _KEYS, _gather, _meta
@@ -61,9 +61,33 @@ class DFTracerAI:
 
     __enter__, __exit__ = _ring.enter, _ring.leave
 
+    @traced_as(lambda self, metadata=False: None)
     def start(self, metadata=False):
         if metadata:
             self._note(START_METADATA_NAME)
+        elif type(self).__enter__ is not _enter or type(self).__exit__ is not _leave:
+            self.__enter__()
+        elif not self.off:
+            self._begin()
+
+    @quiet
+    def _begin(self):
+        # Not as a with statement does: the program may stop spans in any order, and in another
+        # thread.
+        started = self._started.setdefault(get_ident(), [])
+        del started[:-512]  # without a stop
+        started.append(_ring.start(self._n))
+
+    @traced_as(lambda self, metadata=False: None)
+    def stop(self, metadata=False):
+        """Ends the last span that this thread has started, else the one of another thread."""
+        if metadata:
+            return self._note(STOP_METADATA_NAME)
+        token = self._last() if self._started else None
+        if token is None:
+            self.__exit__(None, None, None)
+        elif self.off:
+            _ring.drop(token)
         else:
             self.__enter__()
 
@@ -93,6 +117,7 @@ class DFTracerAI:
             child._set(child._wanted)
         return child
 
+    @traced_as(lambda self, fn=None, **given: self if fn is None else fn)
     def __call__(self, fn=None, *, enable=None, epoch=None, step=None, image_idx=None, image_size=None, args=None):
         extra = _gather({}, args or None, (epoch, step, image_idx, image_size))
         on = self._wanted if enable is None else enable
@@ -127,6 +152,7 @@ class DFTracerAI:
         for attr, name in names.items():
             setattr(self, attr, self._child(attr, str(name)))
 
+    @traced_as(lambda self, *args, **given: self)
     def update(self, epoch=None, step=None, image_idx=None, image_size=None, args=None):
         """Sets arguments for the spans of the node and those below it that end later."""
         if not DFTRACER_ENABLE:
