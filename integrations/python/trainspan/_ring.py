@@ -759,11 +759,23 @@ def _build():
                 return i
         return 0
 
+    def tasks():
+        """Returns whether this thread runs an event loop, whose tasks end spans in any order."""
+        events = sys.modules.get("asyncio.events")
+        return events is not None and events._get_running_loop() is not None
+
+    @quiet
+    def holds(token):
+        """Returns whether the span of a token is open."""
+        return find(token[2], token, 0) > 0
+
     def remove(s, i):
         """Removes an open span; those above stay in the list, except for some whose end was
         interrupted."""
         if i < len(s) - 1:
             kind = nests(entry(s[i]))
+            if kind is True and tasks():
+                kind = None
             while kind and i < len(s) - 1 and s[-1] is not None and nests(entry(s[-1])) == kind:
                 s.pop()
         if i < len(s) - 1:
@@ -1100,7 +1112,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
+for _name in """holds enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock""".split():
     globals()[_name] = _made[_name]

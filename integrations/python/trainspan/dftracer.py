@@ -10,6 +10,7 @@ As with DFTracer, nothing is recorded unless DFTRACER_ENABLE is 1. Under
 """
 
 import sys
+from threading import get_ident
 
 from . import _ring, quiet, traced_as
 from ._fn import _iterate, _within, _wrap, dft_fn
@@ -28,7 +29,7 @@ def get_iter_handle_name(name):
 def _alone(cls, cat, name, on, extra, variant="detached", above=0):
     """Returns a node without calling __init__ of its class."""
     node = cls.__new__(cls)
-    node._cat, node._name, node._above, node._children, node._updates, node._extra = cat, name, None, {}, {}, extra
+    node._cat, node._name, node._above, node._children, node._updates, node._extra, node._started = cat, name, None, {}, {}, extra, {}
     node._n = _ring.name(name, cat, variant, above)
     node._set(on)
     return node
@@ -48,12 +49,12 @@ class DFTracerAI:
 
     # _quick is the id of the node's spans while the node is on, None while it is off and no
     # thread has an open span of it, and otherwise 0. _data has the node's own arguments in
-    # their written form.
-    __slots__ = ("off", "_quick", "_n", "_data", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
+    # their written form. _started has the tokens of start, by thread.
+    __slots__ = ("off", "_quick", "_n", "_data", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "_started", "__dict__", "__weakref__")
 
     def __init__(self, *, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
         self._cat, self._name = str(cat), str(name or cat)
-        self._above, self._children, self._updates, self._extra = _above, {}, {}, {}
+        self._above, self._children, self._updates, self._extra, self._started = _above, {}, {}, {}, {}
         self._n = _ring.name(self._name, self._cat, 0, _above._n if _above is not None else 0)
         self._set(enable and (_above is None or not _above.off))
         if (epoch, step, image_idx, image_size) != (None,) * 4:
@@ -89,13 +90,19 @@ class DFTracerAI:
         elif self.off:
             _ring.drop(token)
         else:
-            self.__enter__()
+            _ring.end(token, self._data)
+        return None
 
-    def stop(self, metadata=False):
-        if metadata:
-            self._note(STOP_METADATA_NAME)
-        else:
-            self.__exit__(None, None, None)
+    @quiet
+    def _last(self):
+        thread = get_ident()
+        if thread not in self._started:
+            thread = list(self._started)[-1]
+        tokens = self._started[thread]
+        token = tokens.pop()
+        if not tokens:
+            self._started.pop(thread, None)
+        return token if token is not None and _ring.holds(token) else None  # a with statement may have ended it
 
     def _note(self, which):
         if not self.off:
