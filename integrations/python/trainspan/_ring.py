@@ -49,6 +49,10 @@ FAILED = 1 << 41  # flag: ended with an exception
 DATED = 1 << 42  # flag: ends later than it was written
 NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and a count
 
+# The originals of functions that trainspan.files replaces, of which each call here would be
+# recorded.
+_open, _os_open, _scandir = open, os.open, os.scandir
+
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
 _LOCAL = ("tmpfs", "devtmpfs", "ramfs", "ext2", "ext3", "ext4", "xfs", "f2fs", "overlay")
@@ -93,7 +97,7 @@ def _refused(why):
 def _within(what, size):
     """Returns whether a limit of the process allows size bytes: exceeding that of a file ends
     the process. The module resource could be one of the program's, so it is not used."""
-    with open("/proc/self/limits", encoding="ascii") as f:
+    with _open("/proc/self/limits", encoding="ascii") as f:
         value = next((line[len(what):].split()[0] for line in f if line.startswith(what)), "unlimited")
     return value == "unlimited" or size <= int(value)
 
@@ -153,6 +157,7 @@ def _build():
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
     beside = False  # the ring buffer is beside the program's log file
+    opening = 0  # the thread that opens the ring buffer
     closed = [True]  # until it is open: the thread that removes the element (atomically) opens it
     growing = False
     losses = itertools.count()  # its next number is the number of lost records of this process
@@ -263,7 +268,7 @@ def _build():
 
     def reopen(flags=0):
         nonlocal side, inode
-        side = os.open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+        side = _os_open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
         inode = identity()
 
     def allocate(fd, at, size):
@@ -276,7 +281,7 @@ def _build():
         used = at
         if small or not beside:
             used = 0
-            with os.scandir(os.path.dirname(path)) as folder:
+            with _scandir(os.path.dirname(path)) as folder:
                 for e in folder:
                     if e.name.endswith((".ring", ".names")):
                         try:
@@ -442,7 +447,7 @@ def _build():
                 region = used
                 if used >= (REGIONS if _GIVEN and _within("Max address space", 1 << 50) else FEW):
                     raise OSError("the ring has its largest size")
-                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                fd = _os_open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     if slots_of(used)[1] >= len(pages[-1][0]):
                         extend(fd, 0)
@@ -491,6 +496,7 @@ def _build():
     def ready():
         """Returns whether there is a ring buffer, and this thread has its state. The first call
         opens it, if a folder is available."""
+        nonlocal opening
         if on and local is None and (log or _GIVEN):
             with lock:
                 try:
@@ -499,12 +505,21 @@ def _build():
                     if local is None:  # in a signal handler while the ring buffer is opened
                         next(losses)
                 else:
-                    open_ring()
+                    opening = threading.get_ident()
+                    try:
+                        open_ring()
+                    finally:
+                        opening = 0
         if not on or local is None:
             return False
         if not hasattr(local, "s"):
             register()
         return hasattr(local, "s")
+
+    def busy():
+        """Returns whether this thread opens the ring buffer: the files that it uses are not the
+        program's."""
+        return opening == threading.get_ident()
 
     def chain_of(data):
         """Writes bytes into separate slots; returns their id."""
@@ -1112,7 +1127,7 @@ def _build():
 
 
 _made = _build()
-for _name in """holds enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
+for _name in """busy holds enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock""".split():
     globals()[_name] = _made[_name]
