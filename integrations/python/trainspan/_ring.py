@@ -241,12 +241,12 @@ def _build():
 
     # The ring buffer.
 
-    def add_line(record, keep=False):
+    def add_line(record, keep=False, most=MOST_TEXT):
         """Adds a line to the side file, before the first slot that needs it."""
         nonlocal told
         text = encode(record).encode("utf-8", "replace") + b"\n"
         if side is not None:
-            if told + len(text) > MOST_TEXT or not _within("Max file size", told + len(text)):
+            if told + len(text) > most or not _within("Max file size", told + len(text)):
                 lose()
                 raise OSError("the side file of the ring is full")
             if not ours():
@@ -1051,7 +1051,8 @@ def _build():
     def meta(key, value):
         """Records metadata of the process."""
         if ready():
-            add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value})
+            # The other half is for names and threads, whose spans need their lines.
+            add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value}, False, MOST_TEXT // 2)
 
     def call(callback, args=None):
         """Records a callback of one-logger, for the recorder that reads the ring buffer."""
