@@ -115,7 +115,7 @@ var compiledJobs = []jobProgram{
 		newest: "zero [forward compile backward compile step] [zero forward compile backward step] 4([zero forward backward step])",
 	},
 	{
-		run: "compiled.py own", way: "own spans in compiled code", quick: true, since: "2.6",
+		run: "compiled_own.py own", way: "own spans in compiled code", quick: true, since: "2.6",
 		order:  sixCompiled,
 		newest: sixCompiledLate,
 	},

@@ -6,9 +6,6 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-import trainspan as ts
-from trainspan.dftracer import ai, dft_fn
-
 STEPS = 6
 BACKEND = "aot_eager"  # it needs no C++ compiler
 
@@ -100,44 +97,10 @@ def shapes():
     train(model, torch.compile(model, backend=BACKEND), sizes=(8, 6, 4))
 
 
-class Own(Net):
-    """Has spans of its own in the compiled code."""
-
-    def __init__(self):
-        super().__init__()
-        self.up = OwnUp()
-
-    def forward(self, x):
-        with dft_fn("own", "with"), ts.span("own", n=1) as span:
-            x = self.up(x)
-            span.add(n=2)
-        ai.comm.send.start()
-        x = self.down(x)
-        ai.comm.send.stop()
-        ts.metric(own=1)
-        return self.function(x)
-
-    @staticmethod
-    @dft_fn("own").log
-    def function(x):
-        return x * 2
-
-
-class OwnUp(Up):
-    @ts.span("own")
-    @ai.other.log
-    def forward(self, x):
-        return super().forward(x)
-
-
-def own():
-    model = Own()
-    train(model, torch.compile(model, backend=BACKEND, fullgraph=True))
-
-
 def breaks():
     model = Net(breaks=True)
     train(model, torch.compile(model, backend=BACKEND))
 
 
-small.main(globals())
+if __name__ == "__main__":
+    small.main(globals())
