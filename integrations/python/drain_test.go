@@ -299,11 +299,26 @@ e = _ring.start(m, at=_ring.now() - 10**7)
 _ring.end(_ring.start(n))
 _ring.end(e, at=_ring.now() - 10**6)
 d = _ring.start(m); e = _ring.start(n); _ring.end(_ring.start(m)); _ring.end(e); _ring.drop(d)
+@fn.log
+def on_batch_start(): ai.compute.step.start()
+@ai.pipeline.test
+def on_batch_end(): ai.compute.step.stop()
+for i in range(10): on_batch_start(); on_batch_end()
+ai.checkpoint.capture.start(); ai.compute.forward.start(); ai.checkpoint.capture.stop(); ai.compute.forward.stop()
+ai.checkpoint.capture.start()
+t = threading.Thread(target=ai.checkpoint.capture.stop); t.start(); t.join()
+with ai.comm.send:
+    ai.comm.send.start()
+ai.comm.send.stop()
+async def other(node, seconds):
+    with node: await asyncio.sleep(seconds)
+async def others(): await asyncio.gather(other(ai.comm.send, 0.01), other(ai.comm.receive, 0.02), other(ai.device, 0.03))
+asyncio.run(others())
 `)
 	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
 	// Of each round in a thread: a, b, c, one inside, and the spans of the dropped
 	// one.
-	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2 + 2); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
+	if want := int64(20*200*5 + 5 + 5 + (2 + 2 + 2) + 1 + 1 + 1 + 1 + 1 + 1 + 70 + 1 + 2 + 2 + 30 + 2 + 1 + 2 + 3); st.Spans != want || st.Bad != 0 || st.Lost != 0 || st.Open != 0 {
 		t.Errorf("%d spans, want %d: %+v", st.Spans, want, st)
 	}
 	if report := dftest.Check(t, traces[0]); report.Orphans != 0 {

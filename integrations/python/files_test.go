@@ -110,6 +110,53 @@ open64 in/a flags=524288
 	}
 }
 
+// TestAllFiles checks that with DFTRACER_DATA_DIR=all the client's own calls are
+// neither recorded nor counted as lost, and that calls after a lost record have
+// the names of their files.
+func TestAllFiles(t *testing.T) {
+	const program = `
+import os, sys, threading
+from trainspan import _ring
+from trainspan.dftracer import dftracer
+dftracer.initialize_log("all.pfw", "all")
+def use(name):
+    with open(sys.argv[1] + name, "wb") as f: f.write(b"ab")
+use("/a")
+use("/b")
+t = threading.Thread(target=use, args=("/c",)); t.start(); t.join()
+n = _ring.name("n", "test")
+for i in range(30000): _ring.end(_ring.start(n))
+if os.fork() == 0:
+    use("/d")
+    os._exit(0)
+os.wait()
+if len(sys.argv) > 2: _ring.lose()
+use("/a")
+`
+	for _, lost := range []int64{0, 1} {
+		rings, root := t.TempDir(), t.TempDir()
+		pyrun.Run(t, rings, program, append([]string{root}, []string{"lose"}[:lost]...)...)
+		st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+		if st.Lost != lost || len(traces) != 2 {
+			t.Errorf("%d records of %d processes lost, want %d of 2", st.Lost, len(traces), lost)
+		}
+		var got []string
+		for _, trace := range traces {
+			calls, _ := fileCalls(t, trace, root)
+			got = append(got, calls...)
+		}
+		slices.Sort(got)
+		var want []string
+		for _, name := range strings.Fields("a a b c d") {
+			want = append(want, "close "+name+" ret=0", "open64 "+name+" flags=524865 mode=438", "write "+name+" count=2 ret=2")
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("calls %q, want %q", got, want)
+		}
+	}
+}
+
 // fileCalls returns the calls of a trace, and the number of aggregated calls by
 // name.
 func fileCalls(t *testing.T, path, root string) (calls []string, totals map[string]int64) {

@@ -115,6 +115,11 @@ var compiledJobs = []jobProgram{
 		newest: "zero [forward compile backward compile step] [zero forward compile backward step] 4([zero forward backward step])",
 	},
 	{
+		run: "compiled_own.py own", way: "own spans in compiled code", quick: true, since: "2.6",
+		order:  sixCompiled,
+		newest: sixCompiledLate,
+	},
+	{
 		run: "compiled.py breaks", way: "a graph break", since: "2.6",
 		order:  "zero [forward 2(compile) backward step] 5([zero forward backward step])",
 		newest: "zero [forward 2(compile) backward 2(compile) step] 5([zero forward backward step])",

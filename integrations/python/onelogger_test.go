@@ -2,6 +2,7 @@ package python_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,54 @@ func happened(lines []line, name string) (found []line) {
 		}
 	}
 	return found
+}
+
+// TestOneLoggerLongConfiguration checks that a configuration that is too long
+// for the ring buffer is shortened, not lost.
+func TestOneLoggerLongConfiguration(t *testing.T) {
+	for _, metadata := range []string{`{"config": "x" * 100_000}`, `{"config": "\u00fc" * 100_000, "scale": float("inf")}`, `{"k%d" % i: "\u00fc" * 1000 for i in range(1000)}`} {
+		lines, _ := oneLogger(t, "8", `
+base = provider._base.model_copy({"custom_metadata": `+metadata+`})
+provider._base = base
+provider.configure_provider()
+with application(), training_loop(train_iterations_start=0):
+    for _ in range(4):
+        with training_iteration():
+            pass
+`)
+		if u := happened(lines, "training_metrics_update"); len(u) == 0 {
+			t.Errorf("%s: no metrics of the training", metadata)
+		}
+		if i := happened(lines, "one_logger_initialization"); len(i) != 1 || len(fmt.Sprint(i[0].Event.Attributes["custom_metadata"])) < 1000 {
+			t.Errorf("%s: events %.200v, want one with metadata", metadata, i)
+		}
+	}
+}
+
+// TestOneLoggerFork checks that a process that was forked after the
+// configuration has its own metrics.
+func TestOneLoggerFork(t *testing.T) {
+	lines, _ := oneLogger(t, "lambda: 8", `
+import os
+provider.configure_provider()
+on_app_start()
+if os.fork() == 0:
+    on_train_start(train_iterations_start=0)
+    for _ in range(4):
+        with training_iteration():
+            pass
+    on_train_end()
+    os._exit(0)
+os.wait()
+on_app_end()
+`)
+	u := happened(lines, "training_metrics_update")
+	if len(u) == 0 || u[len(u)-1].Event.Attributes["num_train_samples"] != 32.0 {
+		t.Errorf("metrics %v, want those of 32 samples", u)
+	}
+	if l := ended(lines, "training_loop"); len(l) != 1 {
+		t.Errorf("records of training_loop %v, want one", l)
+	}
 }
 
 // TestOneLoggerSpans checks that the spans of a program are in the JSON lines,

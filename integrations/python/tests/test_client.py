@@ -639,6 +639,21 @@ class On(unittest.TestCase):
         with self.assertRaises(ValueError):
             list(fetch.iter(failing()))
 
+    def test_metadata_leaves_space_for_threads(self):
+        program = (
+            "import threading\n"
+            "from trainspan import _ring\n"
+            "from trainspan.dftracer import ai\n"
+            "for size in (4000, 1):\n"
+            "    for i in range(3000): ai.log_metadata('k', 'x' * size)\n"
+            "def work():\n"
+            "    with ai.compute.forward: print(_ring.enabled())\n"
+            "t = threading.Thread(target=work); t.start(); t.join()\n"
+            "print(_ring.name('late', 'test') != _ring.LASTING - 1)\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run(program, folder), (0, "True\nTrue\n", ""))
+
     def test_inside(self):
         r = self.ring
         own, hooks = r.name("forward", "compute", "detached"), r.name("forward", "compute", "torch")

@@ -1,6 +1,7 @@
 """Tests of trainspan.onelogger: its API, its checks, its exporters. Package telemetry tests its
 records by comparison with recorded runs."""
 
+import collections
 import contextlib
 import json
 import logging
@@ -12,6 +13,7 @@ import threading
 import time
 import traceback
 import unittest
+from decimal import Decimal
 from pathlib import Path
 from unittest import mock
 
@@ -245,6 +247,49 @@ class Checks(Case):
         self.assertIn("session_tag_or_fn", str(error))
         made = config(training={"global_batch_size_or_fn": "512", "unknown": 1}, world_size_or_fn=4.0)
         self.assertEqual((made.world_size, made.telemetry_config.global_batch_size), (4, 512))
+
+    def test_values_of_other_classes(self):
+        """Numbers are those of numpy, which have __float__, mappings and sequences those of OmegaConf."""
+
+        class Number:
+            def __init__(self, value):
+                self.value = value
+
+            def __float__(self):
+                return float(self.value)
+
+            def __int__(self):
+                return int(self.value)
+
+            def __eq__(self, other):
+                return self.value == other
+
+        class Settings(collections.UserDict):
+            pass
+
+        made = config(
+            training={"global_batch_size_or_fn": Number(1 << 62), "flops_per_sample_or_fn": Decimal(10) ** 15, "seq_length_or_fn": " 42.0",
+                      "perf_tag_or_fn": collections.UserList(["a", "b"]), "is_save_checkpoint_enabled_or_fn": Number(0.0)},
+            custom_metadata=Settings(lr=0.1, tags=collections.UserList([1]), steps=Number(3)), enable_for_current_rank=Number(1),
+        )  # fmt: skip
+        training = made.telemetry_config
+        self.assertEqual((training.global_batch_size, training.flops_per_sample, training.seq_length), (1 << 62, 10**15, 42))
+        self.assertEqual((training.perf_tag, training.is_save_checkpoint_enabled, made.enable_for_current_rank), (["a", "b"], False, True))
+        self.assertEqual(type(made.custom_metadata), dict)
+        self.assertEqual((made.custom_metadata["lr"], made.custom_metadata["tags"], made.custom_metadata["steps"]), (0.1, [1], 3))
+        self.provider.with_base_config(made)
+        change = Settings(telemetry_config=Settings(seq_length_or_fn=7), logger_config=Settings(log_level="ERROR"))
+        self.provider.with_config_override(change).with_config_override({"telemetry_config": {"micro_batch_size_or_fn": 2}}).configure_provider()
+        made = self.provider.config
+        self.assertEqual((made.telemetry_config.seq_length, made.telemetry_config.micro_batch_size, made.logger_config.log_level), (7, 2, "ERROR"))
+        self.assertEqual(change["telemetry_config"], {"seq_length_or_fn": 7})  # it is not changed
+        for text, change in (
+            ("world_size_or_fn\n", {"world_size_or_fn": Number(1.5)}), ("world_size_or_fn\n", {"world_size_or_fn": "4.5"}),
+            ("world_size_or_fn\n", {"world_size_or_fn": [4]}), ("enable_for_current_rank\n", {"enable_for_current_rank": Number(0.5)}),
+            ("custom_metadata\n", {"custom_metadata": [("k", 1)]}), ("custom_metadata\n", {"custom_metadata": {"k": {}}}),
+            ("perf_tag_or_fn\n", {"training": {"perf_tag_or_fn": [1]}}), ("perf_tag_or_fn\n", {"training": {"perf_tag_or_fn": {"a": 1}}}),
+        ):  # fmt: skip
+            self.refused(text, config, **change)
 
     def test_a_rank_that_is_off(self):
         kept = Kept()

@@ -112,6 +112,17 @@ def quiet(f):
     return call
 
 
+def traced_as(other):
+    """Decorates a function in whose place torch.compile traces another one, because spans inside
+    of compiled code would break its graph."""
+
+    def decorate(f):
+        f._torchdynamo_inline = other
+        return f
+
+    return decorate
+
+
 def plain(value):
     """Returns a number or a text unchanged. It does not access a tensor, which might wait for
     its device, and does not use the class that a value claims to have."""

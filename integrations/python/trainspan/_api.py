@@ -3,8 +3,8 @@
 import contextvars
 import itertools
 
-from . import _ring, passing, quiet
-from ._fn import _Id, _resumed, _within, _wrap, _yields
+from . import _ring, passing, quiet, traced_as
+from ._fn import _Id, _itself, _nothing, _resumed, _within, _wrap, _yields
 
 _on = _ring.wanted  # in a program that is not recorded, spans do nothing
 
@@ -35,6 +35,7 @@ class Span:
     def __reduce__(self):
         return _copied, (type(self), _Id(self._n), self._args)
 
+    @traced_as(_itself)
     def __enter__(self):
         token = _ring.start(self._n)
         if self._open.setdefault(0, token) is not token:
@@ -64,6 +65,7 @@ class Span:
         use[0] = None
         return use[1]
 
+    @traced_as(_nothing)
     def __exit__(self, kind=None, error=None, trace=None):
         token = self._open.pop(0, None) if len(self._open) == 1 else None
         if token is None and self._open:
@@ -84,6 +86,7 @@ class Span:
         stop ends it."""
         return self.__enter__()
 
+    @traced_as(_nothing)
     def stop(self):
         """Ends the span of start; does nothing without a start."""
         if self._open:
@@ -94,6 +97,7 @@ class Span:
             return _resumed(self, f)
         return _wrap(self._n, f, self, (lambda args, kwargs: self._args) if self._args else None)
 
+    @traced_as(_itself)
     def add(self, **args):
         """Adds arguments, which are recorded at the end of the span."""
         self._args = dict(self._args or (), **args)
@@ -112,6 +116,7 @@ class Step(Span):
     def __reduce__(self):
         return _copied, (Step, _Id(self._n), self._args, self._number)
 
+    @traced_as(_itself)
     def __enter__(self):
         number, self._number = self._number, None  # a decorator continues from it
         try:
@@ -173,6 +178,7 @@ def _next(number):
     return next(_numbers)
 
 
+@traced_as(lambda name, **args: Off())
 def span(name, **args):
     """Returns a span: `with ts.span("generate", tokens=n):`, or a decorator of a function,
     async too, or start() and stop() in the callbacks of a trainer. Of a generator function each
@@ -187,6 +193,7 @@ def span(name, **args):
     return Span(_ring.name(name, cat), args or None)
 
 
+@traced_as(lambda number=None, **args: Off())
 def step(number=None, **args):
     """Returns the span of a training step: `with ts.step():` around each, or a decorator of the
     function that runs one, or start() and stop(). Steps are numbered from 0, or from number
@@ -198,6 +205,7 @@ def step(number=None, **args):
     return Step(_ring.name("train.iteration", "pipeline"), args or None, number)
 
 
+@traced_as(_nothing)
 def metric(**values):
     """Records current numbers: `ts.metric(loss=loss.item())`. It does not read tensors, because
     that might wait for their device."""

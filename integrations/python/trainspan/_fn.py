@@ -3,8 +3,9 @@ iterator."""
 
 import sys
 from threading import get_ident
+from types import FunctionType
 
-from . import _ring, passing, quiet, unframed
+from . import _ring, passing, quiet, traced_as, unframed
 from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _number, _plain, _relate, dftracer
 
 
@@ -33,7 +34,16 @@ def _like(call, f):
             pass
     call.__dict__.update(getattr(f, "__dict__", ()))
     call.__wrapped__ = f
-    return call
+    # Of several wrappers, torch.compile traces the function inside.
+    return traced_as(getattr(f, "_torchdynamo_inline", f))(call) if isinstance(f, FunctionType) else call
+
+
+def _itself(self, *args, **kwargs):
+    return self
+
+
+def _nothing(*args, **kwargs):
+    return None
 
 
 def _wrap(n, f, node, arguments=None):
@@ -278,6 +288,7 @@ class dft_fn:
     """Spans of a category: a context manager, a decorator of functions by log, and
     an iterator."""
 
+    @traced_as(_nothing)
     def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
         self._enable = enable
         self._cat, self._open = str(cat), {}
@@ -310,11 +321,13 @@ class dft_fn:
     def _given(self, kind):
         return {key: (0, value) for key, value in dict(self._arguments, **self._last).items() if isinstance(value, kind)}
 
+    @traced_as(_itself)
     def __enter__(self):
         if not self.off:
             self._open.setdefault(get_ident(), []).append(_ring.start(_ring.name(self._name, self._cat)))
         return self
 
+    @traced_as(_nothing)
     def __exit__(self, kind, error, trace):
         tokens = self._open.get(get_ident())
         if tokens:
@@ -327,6 +340,7 @@ class dft_fn:
         args, self._relations = dict(self._arguments, **self._relations), {}
         return args or None
 
+    @traced_as(_itself)
     def update(self, epoch=None, step=None, image_idx=None, image_size=None, args=None):
         if not self.off:
             _gather(self._arguments, args, (epoch, step, image_idx, image_size))

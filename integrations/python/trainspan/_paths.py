@@ -38,7 +38,7 @@ def below(path):
 
 @quiet
 def _below(path):
-    if path is None or isinstance(path, int):
+    if path is None or isinstance(path, int) or _ring.busy():
         return 0
     given = path = os.fsdecode(path)
     if not path.startswith("/"):

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from . import deep, environ, passing, plain, quiet
+from . import deep, environ, passing, plain, quiet, traced_as
 
 MAGIC = b"TSRING\0\2"  # the last byte is the version
 SLOT = 64
@@ -48,6 +48,10 @@ CROSSED = 1 << 40  # flag: ended before what was started inside it
 FAILED = 1 << 41  # flag: ended with an exception
 DATED = 1 << 42  # flag: ends later than it was written
 NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and a count
+
+# The originals of functions that trainspan.files replaces, of which each call here would be
+# recorded.
+_open, _os_open, _scandir = open, os.open, os.scandir
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")
 # A mapping of a file on these is on this node, and its space can be allocated.
@@ -93,7 +97,7 @@ def _refused(why):
 def _within(what, size):
     """Returns whether a limit of the process allows size bytes: exceeding that of a file ends
     the process. The module resource could be one of the program's, so it is not used."""
-    with open("/proc/self/limits", encoding="ascii") as f:
+    with _open("/proc/self/limits", encoding="ascii") as f:
         value = next((line[len(what):].split()[0] for line in f if line.startswith(what)), "unlimited")
     return value == "unlimited" or size <= int(value)
 
@@ -153,6 +157,7 @@ def _build():
     lock = threading.RLock()
     words = side = inode = path = log = local = threads = None
     beside = False  # the ring buffer is beside the program's log file
+    opening = 0  # the thread that opens the ring buffer
     closed = [True]  # until it is open: the thread that removes the element (atomically) opens it
     growing = False
     losses = itertools.count()  # its next number is the number of lost records of this process
@@ -236,12 +241,12 @@ def _build():
 
     # The ring buffer.
 
-    def add_line(record, keep=False):
+    def add_line(record, keep=False, most=MOST_TEXT):
         """Adds a line to the side file, before the first slot that needs it."""
         nonlocal told
         text = encode(record).encode("utf-8", "replace") + b"\n"
         if side is not None:
-            if told + len(text) > MOST_TEXT or not _within("Max file size", told + len(text)):
+            if told + len(text) > most or not _within("Max file size", told + len(text)):
                 lose()
                 raise OSError("the side file of the ring is full")
             if not ours():
@@ -263,7 +268,7 @@ def _build():
 
     def reopen(flags=0):
         nonlocal side, inode
-        side = os.open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
+        side = _os_open(path[:-5] + ".names", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
         inode = identity()
 
     def allocate(fd, at, size):
@@ -276,7 +281,7 @@ def _build():
         used = at
         if small or not beside:
             used = 0
-            with os.scandir(os.path.dirname(path)) as folder:
+            with _scandir(os.path.dirname(path)) as folder:
                 for e in folder:
                     if e.name.endswith((".ring", ".names")):
                         try:
@@ -442,7 +447,7 @@ def _build():
                 region = used
                 if used >= (REGIONS if _GIVEN and _within("Max address space", 1 << 50) else FEW):
                     raise OSError("the ring has its largest size")
-                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                fd = _os_open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     if slots_of(used)[1] >= len(pages[-1][0]):
                         extend(fd, 0)
@@ -491,6 +496,7 @@ def _build():
     def ready():
         """Returns whether there is a ring buffer, and this thread has its state. The first call
         opens it, if a folder is available."""
+        nonlocal opening
         if on and local is None and (log or _GIVEN):
             with lock:
                 try:
@@ -499,12 +505,21 @@ def _build():
                     if local is None:  # in a signal handler while the ring buffer is opened
                         next(losses)
                 else:
-                    open_ring()
+                    opening = threading.get_ident()
+                    try:
+                        open_ring()
+                    finally:
+                        opening = 0
         if not on or local is None:
             return False
         if not hasattr(local, "s"):
             register()
         return hasattr(local, "s")
+
+    def busy():
+        """Returns whether this thread opens the ring buffer: the files that it uses are not the
+        program's."""
+        return opening == threading.get_ident()
 
     def chain_of(data):
         """Writes bytes into separate slots; returns their id."""
@@ -515,18 +530,36 @@ def _build():
         return chain
 
     def encoded(values):
-        """Returns the encoded arguments; empty if they are too long."""
+        """Returns the encoded arguments. If they are too long, texts are shortened, then further
+        arguments are left out; if that is not enough, they are empty, and counted as lost."""
         try:
-            try:
-                data = encode(values)
-            except ValueError:  # not a number
-                data = encode({k: str(v) if isinstance(v, float) and v - v != 0 else v for k, v in values.items()})
-            if len(data) > MAX_TEXT:
-                data = encode({k: v[:200] if isinstance(v, str) else v for k, v in list(values.items())[:32]})
-            return data.encode() if len(data) <= MAX_TEXT else b""  # plain ASCII
+            for most, items in (None, None), (4096, None), (1024, None), (200, 32), (40, 32):
+                try:
+                    data = encode(values if most is None else shortened(values, most, items))
+                except ValueError:  # not a number
+                    continue
+                if len(data) <= MAX_TEXT:
+                    return data.encode()  # plain ASCII
+            if words is not None:
+                lose()
         except Exception as e:
             passing(e)
-            return b""
+        return b""
+
+    def shortened(value, most, items, depth=16):
+        """Returns a copy with shorter texts, in which numbers that JSON lacks are texts."""
+        if isinstance(value, str):
+            return value[:most]
+        if isinstance(value, float) and value - value != 0:
+            return str(value)
+        if not isinstance(value, (dict, list, tuple)):
+            return value
+        if not depth:
+            return "..."
+        if isinstance(value, dict):
+            pairs = itertools.islice(list(value.items()), items)
+            return {k[:LONGEST] if isinstance(k, str) else k: shortened(v, most, items, depth - 1) for k, v in pairs}
+        return [shortened(v, most, items, depth - 1) for v in itertools.islice(value, items)]
 
     def text(values):
         """Writes arguments, which may be encoded, into separate slots; returns their id, or 0."""
@@ -741,11 +774,23 @@ def _build():
                 return i
         return 0
 
+    def tasks():
+        """Returns whether this thread runs an event loop, whose tasks end spans in any order."""
+        events = sys.modules.get("asyncio.events")
+        return events is not None and events._get_running_loop() is not None
+
+    @quiet
+    def holds(token):
+        """Returns whether the span of a token is open."""
+        return find(token[2], token, 0) > 0
+
     def remove(s, i):
         """Removes an open span; those above stay in the list, except for some whose end was
         interrupted."""
         if i < len(s) - 1:
             kind = nests(entry(s[i]))
+            if kind is True and tasks():
+                kind = None
             while kind and i < len(s) - 1 and s[-1] is not None and nests(entry(s[-1])) == kind:
                 s.pop()
         if i < len(s) - 1:
@@ -812,6 +857,7 @@ def _build():
         """Returns whether a span of the program is open on this thread."""
         return any(e is not None and named[entry(e)[1]][2] != "torch" for e in local.s[2:])
 
+    @traced_as(lambda node: node)
     def enter(node):
         """__enter__ of a node: starts its span, unless the node is off."""
         global undo, push  # of the module: a call copies each variable of _build that it can access
@@ -830,6 +876,7 @@ def _build():
             push(node._n, None, None)
         return node
 
+    @traced_as(lambda node, kind=None, error=None, trace=None: None)
     def leave(node, kind=None, error=None, trace=None):
         """__exit__ of a node: ends its innermost span of this thread, or drops it if the node
         is off now."""
@@ -1004,7 +1051,8 @@ def _build():
     def meta(key, value):
         """Records metadata of the process."""
         if ready():
-            add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value})
+            # The other half is for names and threads, whose spans need their lines.
+            add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value}, False, MOST_TEXT // 2)
 
     def call(callback, args=None):
         """Records a callback of one-logger, for the recorder that reads the ring buffer."""
@@ -1080,7 +1128,7 @@ def _build():
 
 
 _made = _build()
-for _name in """enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
+for _name in """busy holds enabled encoded text now name start step end_step slots end stop drop inside innermost began_since crowded fetches enter leave undo push abandon late lose unused event counted path_of file_of
 called mark switch point failed position meta call start_call configure
 disable close clock""".split():
     globals()[_name] = _made[_name]

@@ -10,8 +10,9 @@ As with DFTracer, nothing is recorded unless DFTRACER_ENABLE is 1. Under
 """
 
 import sys
+from threading import get_ident
 
-from . import _ring, quiet
+from . import _ring, quiet, traced_as
 from ._fn import _iterate, _within, _wrap, dft_fn
 from ._log import *  # noqa: F403 the names of the original
 from ._log import _KEYS, _gather, _meta
@@ -28,7 +29,7 @@ def get_iter_handle_name(name):
 def _alone(cls, cat, name, on, extra, variant="detached", above=0):
     """Returns a node without calling __init__ of its class."""
     node = cls.__new__(cls)
-    node._cat, node._name, node._above, node._children, node._updates, node._extra = cat, name, None, {}, {}, extra
+    node._cat, node._name, node._above, node._children, node._updates, node._extra, node._started = cat, name, None, {}, {}, extra, {}
     node._n = _ring.name(name, cat, variant, above)
     node._set(on)
     return node
@@ -48,12 +49,12 @@ class DFTracerAI:
 
     # _quick is the id of the node's spans while the node is on, None while it is off and no
     # thread has an open span of it, and otherwise 0. _data has the node's own arguments in
-    # their written form.
-    __slots__ = ("off", "_quick", "_n", "_data", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "__dict__", "__weakref__")
+    # their written form. _started has the tokens of start, by thread.
+    __slots__ = ("off", "_quick", "_n", "_data", "_cat", "_name", "_above", "_children", "_extra", "_updates", "_wanted", "_started", "__dict__", "__weakref__")
 
     def __init__(self, *, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True, _above=None):
         self._cat, self._name = str(cat), str(name or cat)
-        self._above, self._children, self._updates, self._extra = _above, {}, {}, {}
+        self._above, self._children, self._updates, self._extra, self._started = _above, {}, {}, {}, {}
         self._n = _ring.name(self._name, self._cat, 0, _above._n if _above is not None else 0)
         self._set(enable and (_above is None or not _above.off))
         if (epoch, step, image_idx, image_size) != (None,) * 4:
@@ -61,17 +62,47 @@ class DFTracerAI:
 
     __enter__, __exit__ = _ring.enter, _ring.leave
 
+    @traced_as(lambda self, metadata=False: None)
     def start(self, metadata=False):
         if metadata:
             self._note(START_METADATA_NAME)
-        else:
+        elif type(self).__enter__ is not _enter or type(self).__exit__ is not _leave:
             self.__enter__()
+        elif not self.off:
+            self._begin()
 
+    @quiet
+    def _begin(self):
+        # Not as a with statement does: the program may stop spans in any order, and in another
+        # thread.
+        started = self._started.setdefault(get_ident(), [])
+        del started[:-512]  # without a stop
+        started.append(_ring.start(self._n))
+
+    @traced_as(lambda self, metadata=False: None)
     def stop(self, metadata=False):
+        """Ends the last span that this thread has started, else the one of another thread."""
         if metadata:
-            self._note(STOP_METADATA_NAME)
-        else:
+            return self._note(STOP_METADATA_NAME)
+        token = self._last() if self._started else None
+        if token is None:
             self.__exit__(None, None, None)
+        elif self.off:
+            _ring.drop(token)
+        else:
+            _ring.end(token, self._data)
+        return None
+
+    @quiet
+    def _last(self):
+        thread = get_ident()
+        if thread not in self._started:
+            thread = list(self._started)[-1]
+        tokens = self._started[thread]
+        token = tokens.pop()
+        if not tokens:
+            self._started.pop(thread, None)
+        return token if token is not None and _ring.holds(token) else None  # a with statement may have ended it
 
     def _note(self, which):
         if not self.off:
@@ -93,6 +124,7 @@ class DFTracerAI:
             child._set(child._wanted)
         return child
 
+    @traced_as(lambda self, fn=None, **given: self if fn is None else fn)
     def __call__(self, fn=None, *, enable=None, epoch=None, step=None, image_idx=None, image_size=None, args=None):
         extra = _gather({}, args or None, (epoch, step, image_idx, image_size))
         on = self._wanted if enable is None else enable
@@ -127,6 +159,7 @@ class DFTracerAI:
         for attr, name in names.items():
             setattr(self, attr, self._child(attr, str(name)))
 
+    @traced_as(lambda self, *args, **given: self)
     def update(self, epoch=None, step=None, image_idx=None, image_size=None, args=None):
         """Sets arguments for the spans of the node and those below it that end later."""
         if not DFTRACER_ENABLE:

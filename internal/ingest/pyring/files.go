@@ -28,7 +28,6 @@ const (
 type files struct {
 	p        *process
 	byNumber [2]map[int64]dftracer.Arg // with the hashes of their paths; later ones first
-	lost     int64                     // lost slots so far, which may contain numbers of files
 	second   int64                     // the current second since the Unix epoch
 	inSecond int                       // calls in it so far
 	totals   map[callKey]*tracefile.CallTotal
@@ -44,9 +43,12 @@ func (k callKey) compare(o callKey) int {
 	return cmp.Or(cmp.Compare(k.tid, o.tid), cmp.Compare(tracefile.KeyName(k.node.key), tracefile.KeyName(o.node.key)), cmp.Compare(k.file.Text(), o.file.Text()))
 }
 
-// take adds the number of a file.
+// take adds the number of a file, unless its path was lost. A process never
+// uses a number for another file.
 func (f *files) take(number int64, path []byte) {
-	f.know(number, f.pathArg(argFile, path))
+	if len(path) > 0 {
+		f.know(number, f.pathArg(argFile, path))
+	}
 }
 
 func (f *files) know(number int64, path dftracer.Arg) {
@@ -80,9 +82,6 @@ func (f *files) call(t *thread, n *node, r *ring.Record) {
 	var file, other dftracer.Arg
 	switch {
 	case r.File != 0:
-		if lost := f.p.ring.Stats().Lost; lost != f.lost {
-			f.lost, f.byNumber = lost, [2]map[int64]dftracer.Arg{}
-		}
 		file = f.fileArg(r.File)
 	case len(r.Args) > 0:
 		first, second, both := bytes.Cut(r.Args, []byte{0})

@@ -55,6 +55,8 @@ def digest(parts, output, command=None, split_every=8, **compute):
 
 def bag(parts, command=None, split_every=8):
     """Returns the digest of all parts as bytes, computed lazily: a dask.bag.Item."""
+    if isinstance(parts, (str, os.PathLike)):
+        parts = [parts]
     parts = [[p] if isinstance(p, (str, os.PathLike)) else list(p) for p in parts]
     if not parts:
         raise ValueError("trainspan: no parts are given; name directories of traces")

@@ -9,6 +9,7 @@ name.
 
 import inspect
 import sys
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -50,41 +51,61 @@ def text(value):
     raise ValueError("Input should be a valid string")
 
 
+def numeric(value):
+    """Returns whether a value that is not text is a number, as those of numpy are."""
+    return hasattr(type(value), "__float__")
+
+
 def whole(value):
-    if isinstance(value, (int, float, str)):
-        try:
-            number = int(value)
-        except (ValueError, OverflowError):
-            raise ValueError("Input should be a valid integer") from None
-        if isinstance(value, float) and number != value:
-            raise ValueError("Input should be a valid integer, got a number with a fractional part")
-        return number
-    raise ValueError("Input should be a valid integer")
+    if isinstance(value, str):
+        head, _, zeros = value.strip().partition(".")
+        value = value if zeros.strip("0") else head
+    elif not numeric(value):
+        raise ValueError("Input should be a valid integer")
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("Input should be a valid integer") from None
+    if not isinstance(value, str) and number != value:
+        raise ValueError("Input should be a valid integer, got a number with a fractional part")
+    return number
 
 
 def truth(value):
-    if value in (0, 1) and isinstance(value, (bool, int, float)):
-        return bool(value)
-    if isinstance(value, str) and value.lower() in ("true", "t", "yes", "y", "on", "1", "false", "f", "no", "n", "off", "0"):
-        return value.lower() in ("true", "t", "yes", "y", "on", "1")
-    raise ValueError("Input should be a valid boolean")
+    if isinstance(value, str):
+        number = {"true": 1, "t": 1, "yes": 1, "y": 1, "on": 1, "1": 1, "false": 0, "f": 0, "no": 0, "n": 0, "off": 0, "0": 0}.get(value.lower())
+    else:
+        try:
+            number = whole(value)
+        except ValueError:
+            number = None
+    if number not in (0, 1):
+        raise ValueError("Input should be a valid boolean")
+    return bool(number)
+
+
+def several(value):
+    """Returns whether a value is a list of values, of any class."""
+    return isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping))
 
 
 def texts(value):
-    if isinstance(value, (list, tuple)):
-        return [text(v) for v in value]
-    return text(value)
+    return [text(v) for v in value] if several(value) else text(value)
 
 
 def metadata(value):
     """Checks names with values that an attribute can have."""
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise ValueError("Input should be a valid dictionary")
+    kept = {}
     for key, item in value.items():
         text(key)
-        if not isinstance(item, (str, bool, int, float, list, tuple)):
-            raise ValueError("the value of %r should be a string, a number, a boolean or a list of these" % key)
-    return dict(value)
+        if not isinstance(item, str) and not numeric(item):
+            if not several(item):
+                raise ValueError("the value of %r should be a string, a number, a boolean or a list of these" % key)
+            item = item if isinstance(item, (list, tuple)) else list(item)
+        kept[key] = item
+    return kept
 
 
 def given(value):

@@ -5,6 +5,7 @@ A span is identified by its name if a callback started it, else by its number.""
 
 import functools
 import itertools
+import os
 
 from .. import _ring, interrupted, plain
 from .core.span import StandardSpanAttributeName
@@ -64,9 +65,33 @@ def milliseconds(at):
     return round(at.seconds_since_epoch * 1e3, 6)
 
 
+_configure = _again = None  # writes the configuration; the same in a forked process that has not yet written it
+
+
+def configured(write):
+    """Calls write, which writes the configuration, now and before the first call in a forked
+    process: its ring buffer is another one."""
+    global _configure
+    _configure = write
+    write()
+
+
+def _child():
+    global _again
+    _again = _configure
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_child)
+
+
 @silent
 def call(callback, **args):
     """Records a call, without arguments that are None."""
+    global _again
+    if _again is not None:
+        write, _again = _again, None
+        write()
     _ring.call(callback, {k: v for k, v in args.items() if v is not None} or None)
 
 

@@ -102,4 +102,5 @@ def breaks():
     train(model, torch.compile(model, backend=BACKEND))
 
 
-small.main(globals())
+if __name__ == "__main__":
+    small.main(globals())

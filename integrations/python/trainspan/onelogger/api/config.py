@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Mapping
 from enum import Enum
 
 from .. import _model as m
@@ -72,11 +73,11 @@ class OneLoggerConfig(m.Model):
     @classmethod
     def apply_error_handling_defaults(cls, data):
         """Makes errors quiet on a disabled rank, unless the program sets the strategy."""
-        if not isinstance(data, dict) or "error_handling_strategy" in data or data.get("enable_for_current_rank", True):
+        if not isinstance(data, Mapping) or "error_handling_strategy" in data or data.get("enable_for_current_rank", True):
             return data
         data = dict(data, error_handling_strategy=OneLoggerErrorHandlingStrategy.DISABLE_QUIETLY_AND_REPORT_METRIC_ERROR)
         logger_config = data.get("logger_config", {})
-        if isinstance(logger_config, dict):
+        if isinstance(logger_config, Mapping):
             data["logger_config"] = dict({"log_level": "CRITICAL"}, **logger_config)
         return data
 

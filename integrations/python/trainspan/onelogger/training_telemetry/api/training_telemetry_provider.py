@@ -1,6 +1,7 @@
 """Configures the telemetry of a training, and returns its recorder."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from .... import _ring
@@ -23,10 +24,10 @@ NOTHING = "No configuration was provided. Please provide a base config and/or co
 def _lay(over, under):
     """Merges a partial configuration into another one, dictionaries recursively."""
     for key, value in over.items():
-        if isinstance(value, dict) and isinstance(under.get(key), dict):
-            _lay(value, under[key])
-        else:
-            under[key] = value
+        if isinstance(value, Mapping):
+            old = under.get(key)
+            value = _lay(value, dict(old) if isinstance(old, Mapping) else {})
+        under[key] = value
     return under
 
 
@@ -118,7 +119,7 @@ class TrainingTelemetryProvider(metaclass=Single):
         self._done = True
         if on:
             _ring.configure(_wire.FOLDER, True)
-            _wire.call("configure_provider", **_told(config, self._mode, self._names))
+            _wire.configured(lambda: _wire.call("configure_provider", **_told(config, self._mode, self._names)))
             recorder.find_plain()
         else:
             OneLoggerProvider.instance().force_disable_logging()
