@@ -34,7 +34,7 @@ func newAlert(a *ui.App) *cobra.Command {
 		Use:   "alert [RUN|DIR...]",
 		Short: "Notify a program or a URL when the diagnosis of a job changes",
 		Long: `Reads the files of a running job repeatedly, as "trainspan top" does, and sends a
-notification when the diagnosis or the outcome changes: a rank is slow, ranks hang,
+notification when the diagnosis of the steps or the outcome changes: a rank is slow, ranks hang,
 the job failed, the problem is gone. The notification is JSON with the first lines of
 the report: outcome, verdict and shares of the time.
 

@@ -157,7 +157,7 @@ var (
 	WaitedFor = &Metric{
 		Name: "training.waited_for", Unit: "s", Kind: UpDown, By: "`training.rank`", Text: "time that all ranks waited for one rank, in steps and between them; for the eight ranks with the most",
 	}
-	Diagnosis  = &Metric{Name: "training.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for the cause that slows the job down"}
+	Diagnosis  = &Metric{Name: "training.diagnosis", Unit: "{diagnosis}", Kind: Gauge, By: "`kind`, `cause`", Text: "1 for what slows the steps: `verdict.straggler`"}
 	Outcome    = &Metric{Name: "training.outcome", Unit: "{outcome}", Kind: Gauge, By: "`how`", Text: "1 for the outcome of the last attempt, or `running`"}
 	LastRecord = &Metric{Name: "training.last_record.timestamp", Unit: "s", Kind: Gauge, Text: "time of the newest record, in seconds since 1970"}
 	RankWork   = &Metric{Name: "training.rank.work", Unit: "s", Kind: Gauge, By: byRank, Text: "median work of a rank in a step; summed over the ranks of a series"}
