@@ -34,7 +34,7 @@ func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
 	if !std && !(len(ev.Cat) == 5 && strings.EqualFold(ev.Cat, "posix")) {
 		return
 	}
-	c := Transfer{Calls: 1, Time: max(ev.Dur, 0) * t.scale}
+	c := Transfer{Calls: 1, Time: max(ev.Dur, 0) * micro}
 	c.Longest = c.Time
 	var failed, ret, size, items int64
 	hash, many, sized := "", false, false
@@ -52,9 +52,9 @@ func (t *traceReader) fileCall(p *traceProcess, ev *dftracer.Event) {
 		case "dft_cnt":
 			c.Calls, many = max(a.Int64(), 1), true
 		case "dur_sum":
-			c.Time = a.Int64() * t.scale
+			c.Time = a.Int64() * micro
 		case "dur_max":
-			c.Longest = a.Int64() * t.scale
+			c.Longest = a.Int64() * micro
 		case "size_sum":
 			c.Bytes, sized = a.Int64(), true
 		case "size_min":

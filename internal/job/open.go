@@ -60,7 +60,6 @@ type group struct {
 	host  string              // hash, the first in the files
 	who   *Process            // what the beginning shows of the owner
 	start int64               // of the start record, or Unknown
-	scale int64               // nanoseconds per time unit
 	part  bool                // a later part of a rotated trace
 	otlp  bool                // the files of OTLP spans, all of a set together
 	extra []*records
@@ -188,7 +187,7 @@ func look(path string) (*group, error) {
 	case f.Kind == fsread.Records:
 		return nil, nil
 	case f.Kind == fsread.Spans, f.Kind == fsread.Signals:
-		return &group{paths: []string{path}, who: newProcess(), start: Unknown, scale: 1000, otlp: true}, nil
+		return &group{paths: []string{path}, who: newProcess(), start: Unknown, otlp: true}, nil
 	case f.Why != nil:
 		return nil, fmt.Errorf("%w: %w", ErrForeign, f.Why)
 	}
@@ -319,7 +318,7 @@ func header(path string, text io.Reader) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &group{paths: []string{path}, who: newProcess(), start: Unknown, scale: 1000}
+	g := &group{paths: []string{path}, who: newProcess(), start: Unknown}
 	seen := make(map[Key]*Process)
 	left := sniffEvents
 	for ; left > 0; left-- {
@@ -356,10 +355,10 @@ func header(path string, text io.Reader) (*group, error) {
 	}
 	g.who.named(path)
 	g.who.applyEvidence()
-	if g.start > math.MaxInt64/g.scale || g.start < 0 {
+	if g.start > math.MaxInt64/micro || g.start < 0 {
 		g.start = Unknown
 	} else {
-		g.start *= g.scale
+		g.start *= micro
 	}
 	return g, nil
 }

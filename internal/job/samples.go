@@ -105,7 +105,7 @@ func (t *traceReader) sample(p *traceProcess, ev *dftracer.Event) {
 		}
 		return
 	}
-	at := ev.TS * t.scale
+	at := ev.TS * micro
 	rows := p.Samples.Rows
 	if gpu != "" {
 		rows = p.Samples.GPUs[gpu]

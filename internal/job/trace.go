@@ -22,7 +22,7 @@ import (
 func (s *Set) readTraces(g *group, open func(*Process) Sink, skip func(path string, err error)) ([]*Process, error) {
 	t := &traceReader{
 		open: open, group: g, procs: make(map[Key]*traceProcess), hosts: make(map[string]string), paths: make(map[string]string),
-		medians: make(map[string]int64), scale: g.scale, latest: math.MaxInt64 / g.scale, stopped: s.stopped, skip: skip, events: s.Events,
+		medians: make(map[string]int64), stopped: s.stopped, skip: skip, events: s.Events,
 	}
 	switch {
 	case g.otlp:
@@ -122,10 +122,9 @@ func (t *traceReader) file(path string) error {
 		}
 		t.take(p, ev)
 	}
-	unit := time.Duration(t.scale)
 	median, known := t.medians[path]
-	if t.times = filetime.New(unit); known {
-		t.times = filetime.With(unit, median)
+	if t.times = filetime.New(time.Microsecond); known {
+		t.times = filetime.With(time.Microsecond, median)
 	}
 	// For equal spans the order in the file decides how they nest.
 	opts := &dftracer.ReaderOptions{Workers: t.workers, Concurrent: t.workers > 1 && t.events == nil}
@@ -142,7 +141,7 @@ func (t *traceReader) file(path string) error {
 		p.Torn = p.Torn || st.Torn
 		p.tear(path, st.Torn, st.Cause)
 		p.Bad += st.Bad
-		p.RelativeClock = p.RelativeClock || p.LastSeen != Unknown && median < earliest/t.scale
+		p.RelativeClock = p.RelativeClock || p.LastSeen != Unknown && median < earliest/micro
 	}
 	var unreadable *dftracer.LineError
 	if err != nil && len(touched) == 0 && !errors.As(err, &unreadable) {
@@ -242,7 +241,7 @@ func (t *traceReader) end(p *traceProcess, ev *dftracer.Event) {
 		return
 	}
 	if at := ev.End(); t.framed(p, at) && proper {
-		p.fileEnd = max(p.fileEnd, at*t.scale)
+		p.fileEnd = max(p.fileEnd, at*micro)
 	}
 }
 
@@ -265,7 +264,7 @@ func (t *traceReader) metadata(p *traceProcess, ev *dftracer.Event) {
 func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value string) {
 	switch key {
 	case keyHeartbeat:
-		if us, err := strconv.ParseInt(value, 10, 64); err == nil && t.noteHeartbeat(p, t.ofMicros(us)) {
+		if us, err := strconv.ParseInt(value, 10, 64); err == nil && t.noteHeartbeat(p, us) {
 			p.Heartbeats = true
 		}
 		return
@@ -295,7 +294,7 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	p.note(ev)
 	id, ok := ev.Arg(argSpan)
 	us, err := strconv.ParseInt(value, 10, 64)
-	if !ok && key != spans.EventError || err != nil || !t.noteHeartbeat(p, t.ofMicros(us)) {
+	if !ok && key != spans.EventError || err != nil || !t.noteHeartbeat(p, us) {
 		return
 	}
 	e := &t.event
@@ -344,17 +343,6 @@ func inSeconds(s float64) int64 {
 	return int64(whole)*1e9 + int64(math.Round(part*1e9))
 }
 
-// ofMicros converts a time in microseconds to the unit of events.
-func (t *traceReader) ofMicros(us int64) int64 {
-	if t.scale >= 1000 {
-		return us / (t.scale / 1000)
-	}
-	if us > math.MaxInt64/1000 {
-		return -1
-	}
-	return us * (1000 / t.scale)
-}
-
 // setSavedThrough sets which iterations a saved checkpoint has: those that were
 // productive when it was saved or, without that, those before its step.
 func (e *Event) setSavedThrough(productive int64) {
@@ -377,8 +365,6 @@ type traceReader struct {
 	order   []*traceProcess
 	hosts   map[string]string
 	paths   map[string]string // of files, by hash
-	scale   int64             // nanoseconds per time unit
-	latest  int64             // the largest time in units that fits in nanoseconds
 	times   *filetime.Judge   // of the current file
 	medians map[string]int64  // of the times of files that are read again
 	wrong   bool              // a file was not judged by the median of all its times
@@ -478,22 +464,22 @@ func (t *traceReader) noteHeartbeat(p *traceProcess, at int64) bool {
 	if !t.has(p, at) {
 		return false
 	}
-	p.widen(at * t.scale)
+	p.widen(at * micro)
 	return true
 }
 
 // framed is seen for framing records: no event is dropped with it.
 func (t *traceReader) framed(p *traceProcess, at int64) bool {
-	if at < 0 || at > t.latest || !t.times.Has(at) {
+	if at < 0 || at > lastMicro || !t.times.Has(at) {
 		return false
 	}
-	p.widen(at * t.scale)
+	p.widen(at * micro)
 	return true
 }
 
 // has reports whether a time is possible; it counts impossible ones.
 func (t *traceReader) has(p *traceProcess, at int64) bool {
-	if at < 0 || at > t.latest || !t.times.Has(at) {
+	if at < 0 || at > lastMicro || !t.times.Has(at) {
 		p.Aside++
 		return false
 	}
@@ -502,7 +488,7 @@ func (t *traceReader) has(p *traceProcess, at int64) bool {
 
 // isNear is has for another time of the same record.
 func (t *traceReader) isNear(p *traceProcess, at int64) bool {
-	if at < 0 || at > t.latest || !t.times.Near(at) {
+	if at < 0 || at > lastMicro || !t.times.Near(at) {
 		p.Aside++
 		return false
 	}

@@ -34,7 +34,7 @@ func (t *traceReader) begin(p *traceProcess, ev *dftracer.Event, name string) {
 	if s.ID == 0 || at < 0 || !t.has(p, at) {
 		return
 	}
-	s.Start = at * t.scale
+	s.Start = at * micro
 	if ev.Parent > 0 {
 		s.Parent = uint64(ev.Parent)
 	}
@@ -53,7 +53,7 @@ func (t *traceReader) complete(p *traceProcess, ev *dftracer.Event) {
 	t.fileCall(p, ev)
 	s := &t.span
 	*s = Span{} // faster than a literal, which is copied
-	s.ID, s.Start, s.End, s.Thread = ev.ID, ev.TS*t.scale, ev.End()*t.scale, ev.TID
+	s.ID, s.Start, s.End, s.Thread = ev.ID, ev.TS*micro, ev.End()*micro, ev.TID
 	s.Step, s.Epoch, s.First = Unknown, Unknown, Unknown
 	s.mean(ev.Cat, t.names.Of(ev.Cat, ev.Name))
 	truncated := false

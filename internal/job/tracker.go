@@ -2,7 +2,6 @@ package job
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/trainspan/trainspan/dftracer"
@@ -68,8 +67,7 @@ type FileTracker struct {
 	in      *Tracker
 	group   *group
 	procs   map[Key]*Process
-	latest  int64 // the largest time in units that fits in nanoseconds
-	learns  bool  // the host, if the beginning was not read
+	learns  bool // the host, if the beginning was not read
 	lastKey Key
 	last    *Process
 }
@@ -80,9 +78,8 @@ func (t *Tracker) File(path string) *FileTracker {
 	if f == nil {
 		f = &FileTracker{in: t, group: t.groups[path], procs: make(map[Key]*Process)}
 		if f.learns = f.group == nil; f.learns {
-			f.group = &group{who: newProcess(), start: Unknown, scale: 1000}
+			f.group = &group{who: newProcess(), start: Unknown}
 		}
-		f.latest = math.MaxInt64 / f.group.scale
 		t.files[path] = f
 	}
 	return f
@@ -133,8 +130,8 @@ func (f *FileTracker) Of(ev *dftracer.Event) *Process {
 	switch {
 	case ev.Phase == dftracer.PhaseMetadata || ev.Cat == dftracer.CatDFTracer:
 		p.note(ev)
-	case ev.TS >= 0 && ev.Dur >= 0 && ev.TS <= f.latest-ev.Dur:
-		p.LastSeen = max(p.LastSeen, (ev.TS+ev.Dur)*f.group.scale)
+	case ev.TS >= 0 && ev.Dur >= 0 && ev.TS <= lastMicro-ev.Dur:
+		p.LastSeen = max(p.LastSeen, (ev.TS+ev.Dur)*micro)
 	}
 	return p
 }

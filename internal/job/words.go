@@ -58,6 +58,12 @@ func Trains(name string) bool {
 	return ok && info.Name != spans.DataLoading && info.Name != spans.Application
 }
 
+// Times of events are in microseconds; lastMicro is the largest one that fits in nanoseconds.
+const (
+	micro     = 1000
+	lastMicro = math.MaxInt64 / micro
+)
+
 // number reads the number of a step or an epoch. Some producers write -1 for
 // none.
 func number(a *dftracer.Arg) int64 {
