@@ -33,7 +33,7 @@ func TestFastStepsOfOTLP(t *testing.T) {
 	tel, err := telemetry.NewTrainingTelemetryBuilder().
 		WithBaseConfig(config.Base{ApplicationName: "app", SessionTag: config.Value("s"), Training: &config.Training{}}).
 		WithLogger(slog.New(slog.DiscardHandler)).WithClock(func() time.Time { return time.Unix(0, now.Load()) }).
-		WithSpanExporter(e).ConfigureProvider(t.Context())
+		WithSpanExporter(e).WithShutdownTimeout(5 * time.Minute).ConfigureProvider(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
