@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dask"))
 
 class Parts(unittest.TestCase):
     def test_one_part(self):
-        """A text is the path of one part, not a list of characters, of which the first is /."""
+        """A single path is one part. Read as a list of characters, its first part would be /."""
         dask = mock.MagicMock()
         with mock.patch.dict(sys.modules, {"dask": dask, "dask.bag": dask.bag}):
             import trainspan_dask

@@ -49,8 +49,8 @@ FAILED = 1 << 41  # flag: ended with an exception
 DATED = 1 << 42  # flag: ends later than it was written
 NUMBERS = 1 << 43  # flag: a call on a file, with numbers in place of a text and a count
 
-# The originals of functions that trainspan.files replaces, of which each call here would be
-# recorded.
+# trainspan.files replaces these functions and records their calls. The client calls the
+# originals, so that its own calls are not recorded.
 _open, _os_open, _scandir = open, os.open, os.scandir
 
 _LASTING = ("ai_root", "pipeline", "checkpoint")

@@ -21,7 +21,7 @@ func (j *job) meet() {
 
 // findMeetings finds the groups in which ranks meet, and whether these and the messages connect all ranks: a group
 // or a receiver counts if it is in a tenth of the rounds. It finds whether ranks wait for messages of unknown ranks, and
-// for those of which ranks without usable steps.
+// which ranks without usable steps they wait for.
 // It also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients after
 // backward: then some of them wait much longer than others, or all wait for long, and the joins count as meetings. A
 // host that only launches work for a device does not wait for other ranks there.
