@@ -52,7 +52,7 @@ func showStarts(a *ui.App, only *startsOnly, run string, asJSON bool) error {
 		enc.SetIndent("", "  ")
 		return enc.Encode(untrained{Version: report.Version, Starts: starts})
 	}
-	ui.Untrained(a.Stdout, a.Paint(a.Stdout), a.Width(), &report.Untrained{Run: run, Start: starts[0].Run, Outcome: starts[0].Outcome})
+	ui.Untrained(a.Stdout, a.Paint(a.Stdout), a.Width(), report.NewUntrained(run, starts[0].Run, only.procs))
 	if len(starts) == 1 {
 		return nil
 	}

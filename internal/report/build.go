@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -326,6 +327,27 @@ func firstSource(p *job.Process) string {
 	return filepath.Base(p.Sources[0])
 }
 
+// notRecorded returns what the Python client could not record in some process, and why.
+func notRecorded(procs []*job.Process) (out []string) {
+	for _, p := range procs {
+		var missing []string
+		if text := p.Facts[job.FactMissing]; text != "" && json.Unmarshal([]byte(text), &missing) == nil {
+			out = append(out, missing...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// describeMissing returns a remark about what was not recorded, or "".
+func describeMissing(what []string) string {
+	if len(what) == 0 {
+		return ""
+	}
+	const most = 3
+	return "not recorded: " + strings.Join(what[:min(len(what), most)], "; ")
+}
+
 func (j *Job) quality(led *account.Report) Quality {
 	q := Quality{Helpers: len(j.Job.Helpers)}
 	files := make(map[string]bool)
@@ -348,13 +370,8 @@ func (j *Job) quality(led *account.Report) Quality {
 		if p.Torn {
 			q.Torn++
 		}
-		var missing []string
-		if text := p.Facts[job.FactMissing]; text != "" && json.Unmarshal([]byte(text), &missing) == nil {
-			q.NotRecorded = append(q.NotRecorded, missing...)
-		}
 	}
-	slices.Sort(q.NotRecorded)
-	q.NotRecorded = slices.Compact(q.NotRecorded)
+	q.NotRecorded = notRecorded(slices.Concat(j.Job.Processes, j.Job.Helpers))
 	q.Files = len(files)
 	lost := int64(0)
 	for _, s := range j.Job.Starts {

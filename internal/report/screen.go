@@ -240,8 +240,8 @@ func (q *Quality) unlikely() (out []string) {
 	if q.Disagree > 0 {
 		out = append(out, q.DisagreeOn+" contradictory in records and file names, "+display.Plural(q.Disagree, "time")+": a record in the trace takes precedence, the file name comes last")
 	}
-	if n := len(q.NotRecorded); n > 0 {
-		out = append(out, "not recorded: "+strings.Join(q.NotRecorded[:min(n, 3)], "; "))
+	if text := describeMissing(q.NotRecorded); text != "" {
+		out = append(out, text)
 	}
 	if q.OtherSignals > 0 {
 		out = append(out, display.Plural(q.OtherSignals, "line")+" of OTLP log records and metrics skipped: only spans are read")

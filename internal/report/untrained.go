@@ -19,6 +19,11 @@ type Untrained struct {
 	Reason  string // why nothing was recorded, with a remedy, if known
 }
 
+// NewUntrained returns the description of a start with the given id. The processes are those of its records.
+func NewUntrained(run string, start *rundir.Run, procs []*job.Process) *Untrained {
+	return &Untrained{Run: run, Start: start, Outcome: job.OutcomeOfStart(start, procs), Reason: describeMissing(notRecorded(procs))}
+}
+
 // First returns the lines of the screen, at most columns wide if columns is above 0: how the command
 // ended, why, what it used, and what is not known.
 func (u *Untrained) First(columns int) []string {

@@ -23,10 +23,21 @@ func TestUntrainedNext(t *testing.T) {
 		job.Killed:     {State: rundir.Ended, EndedBy: rundir.BySignal, Signal: "SIGKILL"},
 	} {
 		run.Program, run.Started, run.Seen = "python", at, at.Add(45*time.Second)
-		u := &report.Untrained{Start: &run, Outcome: job.OutcomeOfStart(&run, nil)}
+		u := report.NewUntrained("", &run, nil)
 		text := strings.Join(u.First(0), "\n")
 		if next := strings.Contains(text, "\nNext "); u.Outcome.How != how || next != (how == job.Completed) {
 			t.Errorf("%s: outcome %q, advice %v, want it only for a completed command:\n%s", how, u.Outcome.How, next, text)
 		}
+	}
+}
+
+// TestUntrainedSaysWhatIsMissing checks that the reason is what the client could not record, if it says so.
+func TestUntrainedSaysWhatIsMissing(t *testing.T) {
+	at := time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
+	run := rundir.Run{State: rundir.Ended, EndedBy: rundir.ByExit, ExitStatus: new(int), Program: "python", Started: at, Seen: at.Add(time.Second)}
+	p := &job.Process{Facts: map[string]string{job.FactMissing: `["unknown phase in TRAINSPAN_ONLY: forwards"]`}}
+	text := strings.Join(strings.Fields(strings.Join(report.NewUntrained("r.1", &run, []*job.Process{p}).First(0), " ")), " ")
+	if !strings.Contains(text, "Not recorded: unknown phase in TRAINSPAN_ONLY: forwards.") || strings.Contains(text, "Put trainspan run in front") {
+		t.Errorf("the screen is %q, want the reason, and no other advice", text)
 	}
 }

@@ -216,7 +216,7 @@ func (s *Session) summary(terminal launch.Terminal, r *report.Report, before *co
 	s.mu.Lock()
 	run := s.run
 	s.mu.Unlock()
-	u := &report.Untrained{Start: &run, Outcome: job.OutcomeOfStart(&run, procs)}
+	u := report.NewUntrained("", &run, procs)
 	if why := s.python.unseen(&run, s.set.NoTorch, u.Outcome.How.Bad()); why != "" {
 		u.Reason = fmt.Sprintf("Python ran and was not recorded: %s; see "+helptopic.Python, why)
 	}
