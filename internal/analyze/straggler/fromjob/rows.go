@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
@@ -90,8 +91,8 @@ func opsOf(p *job.Process, list []account.Op) []op {
 	for i := range list {
 		o := op{meeting: meetingOf(list[i].Kind), words: list[i].Kind, peer: list[i].Peer}
 		if name := list[i].Group; name != "" {
-			if o.words != "" {
-				o.words += " of group " + name
+			if recorded, _ := meet.Recorded(name); o.words != "" {
+				o.words += " of group " + recorded
 			}
 			if n := sizes[name]; o.meeting == straggler.Collective && (n == 0 || n != p.WorldSize) {
 				o.group, o.groupSize = name, n
