@@ -38,8 +38,9 @@ const (
 )
 
 // written extends the agent's configuration: a rank gets the acknowledgment
-// when the batch is in the file.
+// when the batch is in the file and in the queue to the gateway.
 const written = `exporters: {dftracer: {acknowledge: written}}
+service: {pipelines: {traces/gateway: {processors: [memory_limiter]}}}
 `
 
 // unsampled extends the gateway's configuration: it keeps all spans.
