@@ -159,9 +159,15 @@ const stopping = 10 * time.Minute
 
 // OutcomeOf returns how related commands ended, and why, by what trainspan run
 // observed and what their processes recorded. It returns nil if nothing shows
-// it.
-func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
+// it. clocks has, by rank, the nanoseconds to add to its clock.
+func OutcomeOf(starts []*rundir.Run, procs []*Process, clocks map[int]int64) *Outcome {
 	var ends []end
+	clock := make(map[string]int64) // the same by host
+	for _, p := range procs {
+		if d, ok := clocks[p.Rank]; ok && p.Training && p.KnownHost() != "" {
+			clock[p.Host] = d
+		}
+	}
 	well, last := 0, int64(0)
 	for _, s := range starts {
 		last = max(last, s.Seen.UnixNano())
@@ -196,7 +202,7 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 		}
 	}
 	first := slices.MinFunc(ends, func(a, b end) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at), cmp.Compare(a.o.How, b.o.How), cmp.Compare(a.o.Error, b.o.Error))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at+clock[a.o.Host], b.at+clock[b.o.Host]), cmp.Compare(a.o.How, b.o.How), cmp.Compare(a.o.Error, b.o.Error))
 	})
 	o := first.o
 	o.weight = first.weight
@@ -277,7 +283,7 @@ func OutcomeOfStart(s *rundir.Run, procs []*Process) *Outcome {
 			own = append(own, p)
 		}
 	}
-	return OutcomeOf([]*rundir.Run{s}, own)
+	return OutcomeOf([]*rundir.Run{s}, own, nil)
 }
 
 // isOf reports whether the process is one of the start.
