@@ -2,6 +2,7 @@ package straggler_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sort"
@@ -178,4 +179,17 @@ func TestRates(t *testing.T) {
 		})
 	}
 	t.Logf("all: %v", totals)
+}
+
+// TestTimesOfADrift: the times of the evidence are those of all work that the cause names.
+func TestTimesOfADrift(t *testing.T) {
+	j := job{n: 8, m: 160, seed: 1000, faults: []fault{{phases: []straggler.Phase{straggler.Forward, straggler.Backward}, factor: 1.15, from: 80}}}
+	v := j.state().Verdict()
+	if v.Kind != finding.Drift || v.Cause != finding.CauseCompute {
+		t.Fatalf("%s: %s, want a drift of %s", v.Kind, v.Sentence, finding.CauseCompute)
+	}
+	e := v.Evidence
+	if math.Abs(e.Before-210) > 10 || math.Abs(e.Level-241.5) > 10 || math.Abs(e.Excess-(e.Level-e.Before)) > 0.01 {
+		t.Errorf("%.1f ms instead of %.1f, excess %.1f; want 241.5 instead of 210: %s", e.Level, e.Before, e.Excess, v.Sentence)
+	}
 }
