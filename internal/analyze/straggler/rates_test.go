@@ -65,6 +65,8 @@ func scenarios() []scenario {
 		{"copy of one rank, micro-batches", with(job{n: 8, m: 160, accum: 4, layout: "nested"}, slow([]int{1}, straggler.Transfer, 0, 30, 0)), finding.SlowRanks, []int{1}, "transfer", 0, nil},
 		{"micro-batches without comm spans, compute", with(job{n: 8, m: 200, accum: 4, layout: "hidden"}, both), finding.SlowRanks, []int{3}, "compute", 60, abstain},
 		{"collective every 4 steps, slow input", with(job{n: 8, m: 240, every: 4}, slow([]int{3}, in, 0, 40, 0)), finding.SlowRanks, []int{3}, "input", 0, nil},
+		{"updates every 16 micro-batches, healthy", job{n: 8, m: 640, every: 16, micro: true}, finding.Fine, nil, "", -1, nil},
+		{"updates every 16 micro-batches, slow input", with(job{n: 8, m: 640, every: 16, micro: true}, slow([]int{3}, in, 0, 40, 0)), finding.SlowRanks, []int{3}, "input", 0, nil},
 		{"slow rank in a sub-group", with(job{n: 16, m: 160, groups: 4}, slow([]int{9}, bw, 1.3, 0, 0)), finding.SlowRanks, []int{9}, "backward", 0, nil},
 		{"slow link of a sub-group from 60", with(job{n: 16, m: 160, groups: 4}, fault{phases: []straggler.Phase{comm}, factor: 5, from: 60, group: "g2"}), finding.SlowTransfer, []int{8, 9, 10, 11}, "communication", 60, nil},
 		{"one of two sub-groups", with(job{n: 8, m: 160, groups: 4}, fault{phases: []straggler.Phase{comm}, factor: 5, group: "g1"}), finding.SlowTransfer, []int{4, 5, 6, 7}, "communication", 0, nil},
