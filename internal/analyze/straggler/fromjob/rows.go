@@ -133,18 +133,24 @@ type place struct {
 	host    string
 }
 
-// interrupts returns when a person first interrupted the ranks of each place. Waits after that time, while
-// processes unwind, are ignored.
+// interrupts returns when a person first interrupted the ranks of each place, or a signal first asked them to end.
+// Waits after that time, while processes save or unwind, are ignored.
 func interrupts(j *job.Job) map[place]int64 {
 	ends := make(map[place]int64)
+	first := func(p *job.Process, at int64) {
+		k := place{p.Attempt, p.Host}
+		if before, ok := ends[k]; !ok || at < before {
+			ends[k] = at
+		}
+	}
 	for _, p := range j.Processes {
 		for i := range p.Failures {
 			if f := &p.Failures[i]; f.Interrupt() {
-				at := place{p.Attempt, p.Host}
-				if before, ok := ends[at]; !ok || f.Time < before {
-					ends[at] = f.Time
-				}
+				first(p, f.Time)
 			}
+		}
+		if at, ok := j.AskedToEnd(p); ok {
+			first(p, at)
 		}
 	}
 	return ends
