@@ -56,7 +56,14 @@ func written(t *testing.T, path, want string) {
 // now. A closed loop reports 0; a series that has ended does not match.
 const training = `and on (job, instance) << m "training.loops.open" >> == 1`
 
-const rules = `# Alerts on training jobs and on the agents of nodes. Made from the table of metrics by
+// trainedFor is training for a time without a gap at its beginning. The metrics
+// of a job that was queued again have the totals of all attempts from the first
+// moment on.
+func trainedFor(time string) string {
+	return training + ` and on (job, instance) << m "training.loops.open" >> offset ` + time + ` == 1`
+}
+
+var rules = `# Alerts on training jobs and on the agents of nodes. Made from the table of metrics by
 # go test ./deploy -update. Here "job" is a training job and "instance" a process of it;
 # the thresholds are a start: set them for your jobs.
 groups:
@@ -101,7 +108,7 @@ groups:
           next: trainspan report names the rank and where it is
       - alert: TrainingNoStep
         expr: |
-          << m "training.loop.time" >> > 900 ` + training + `
+          << m "training.loop.time" >> > 900 ` + trainedFor("15m") + `
             unless on (job, instance) increase(<< m "training.iterations" >>[15m]) > 0
         labels: {severity: critical}
         annotations:
@@ -109,13 +116,16 @@ groups:
           next: trainspan top shows what is open on each rank
       - alert: TrainingCheckpointOverdue
         expr: |
-          max by (job) (<< m "training.loop.time" >> ` + training + `) > 7200
+          max by (job) (<< m "training.loop.time" >> ` + trainedFor("2h") + `) > 7200
             unless on (job) sum by (job) (increase(<< m "training.checkpoint.saves" >>{outcome="success"}[2h])) > 0
         labels: {severity: critical}
         annotations:
           summary: "{{ $labels.job }} has saved no checkpoint for two hours: a failure would lose the work since then"
       - alert: TrainingStartupLong
-        expr: << m "training.startup.time" >> > 1800 unless on (job, instance) << m "training.iterations" >> > 0
+        # A job that failed before its first step may still be watched: trainspan alert --metrics.
+        expr: |
+          << m "training.startup.time" >> > 1800 unless on (job, instance) << m "training.iterations" >> > 0
+            unless on (job, instance) << m "training.outcome" >>{how!="running"} == 1
         labels: {severity: warning}
         annotations:
           summary: "{{ $labels.instance }} of {{ $labels.job }} has been starting for {{ $value | humanizeDuration }}"
@@ -162,13 +172,15 @@ func rising(series, values string) string {
 }
 
 // alerts has series that make each alert fire at a given minute, and the labels
-// of the alert. gone is the series that ends when the process ends; over has
-// the values that the process reports when it has completed its work and stays.
+// of the alert. over has the values that the process reports when it has
+// completed its work and stays, again those of a job that was queued again and
+// has just started.
 var alerts = []struct {
 	name, labels string
 	series       map[string]string // values by series
 	at           int
 	over         map[string]string // series of a completed job
+	again        map[string]string // series of a job that is resumed
 }{
 	{
 		name: "TrainingGoodputLow", labels: `{job="llm", severity="warning"}`, at: 90,
@@ -235,6 +247,11 @@ var alerts = []struct {
 			`<< m "training.iterations" >>{job="llm",instance="b"}`: "0+10x200",
 		},
 		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
+		again: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x5 stale _x30 1+0x160",
+			`<< m "training.loop.time" >>{job="llm",instance="a"}`:  "25000+60x5 stale _x30 27600+60x160",
+			`<< m "training.iterations" >>{job="llm",instance="a"}`: "0+10x5 stale _x30 60+0x160",
+		},
 	},
 	{
 		name: "TrainingCheckpointOverdue", labels: `{job="llm", severity="critical"}`, at: 170,
@@ -248,14 +265,23 @@ var alerts = []struct {
 			`<< m "training.checkpoint.saves" >>{job="saves",instance="b",outcome="success"}`: "0+0x100 1+0x100",
 		},
 		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
+		again: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:                         "1+0x30 stale _x135 1+0x30",
+			`<< m "training.loop.time" >>{job="llm",instance="a"}`:                          "25000+60x30 stale _x135 35000+60x30",
+			`<< m "training.checkpoint.saves" >>{job="llm",instance="a",outcome="success"}`: "3+0x10 4+0x20 stale _x135 4+0x30",
+		},
 	},
 	{
 		name: "TrainingStartupLong", labels: `{job="llm", instance="a", severity="warning"}`, at: 40,
 		series: map[string]string{
-			`<< m "training.startup.time" >>{job="llm",instance="a"}`: "0+60x200",
-			`<< m "training.iterations" >>{job="llm",instance="a"}`:   "0+0x200",
-			`<< m "training.startup.time" >>{job="llm",instance="b"}`: "0+60x35 2100+0x165", // it took long and has ended
-			`<< m "training.iterations" >>{job="llm",instance="b"}`:   "0+0x35 1+1x165",
+			`<< m "training.startup.time" >>{job="llm",instance="a"}`:          "0+60x200",
+			`<< m "training.iterations" >>{job="llm",instance="a"}`:            "0+0x200",
+			`<< m "training.startup.time" >>{job="llm",instance="b"}`:          "0+60x35 2100+0x165", // it took long and has ended
+			`<< m "training.iterations" >>{job="llm",instance="b"}`:            "0+0x35 1+1x165",
+			`<< m "training.startup.time" >>{job="llm",instance="c"}`:          "2100+0x200", // it failed
+			`<< m "training.iterations" >>{job="llm",instance="c"}`:            "0+0x200",
+			`<< m "training.outcome" >>{job="llm",instance="c",how="failed"}`:  "1+0x200",
+			`<< m "training.outcome" >>{job="llm",instance="a",how="running"}`: "1+0x200",
 		},
 		over: map[string]string{`<< m "training.iterations" >>{job="llm",instance="a"}`: "0+10x200"},
 	},
@@ -297,17 +323,23 @@ var alerts = []struct {
 
 // promtoolTest returns promtool's test file: each alert fires, and does not
 // fire for a job that has completed, nor for series that end five minutes
-// before.
+// before, nor for a job that is resumed.
 func promtoolTest(rulesFile string) string {
 	var out strings.Builder
 	out.WriteString("rule_files: [" + rulesFile + "]\nevaluation_interval: 1m\ntests:\n")
 	for i := range alerts {
 		a := &alerts[i]
-		for _, kind := range []string{"fires", "completed", "vanished"} {
+		for _, kind := range []string{"fires", "completed", "vanished", "resumed"} {
+			if kind == "resumed" && a.again == nil {
+				continue
+			}
 			out.WriteString("  - name: " + a.name + " " + kind + "\n    interval: 1m\n    input_series:\n")
 			for _, series := range sortedKeys(a.series) {
 				values := a.series[series]
 				if other, ok := a.over[series]; ok && kind == "completed" {
+					values = other
+				}
+				if other, ok := a.again[series]; ok && kind == "resumed" {
 					values = other
 				}
 				if kind == "vanished" {

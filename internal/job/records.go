@@ -79,7 +79,7 @@ func (r *recordReader) judge() {
 		for _, end := range p.ends { // their starts are lost
 			p.done(&end)
 		}
-		p.open, p.ends, p.known = nil, nil, nil
+		p.open, p.ends, p.known, p.fails = nil, nil, nil, nil
 	}
 	median := r.times.Median()
 	r.times = filetime.With(time.Nanosecond, median)
@@ -115,7 +115,7 @@ func (r *recordReader) line(line []byte) {
 	if p == nil {
 		p = &recordProcess{
 			recordReader: r, group: uint32(len(r.order)), key: key, ranked: rec.Rank != nil,
-			open: make(map[uint64]heldSpan), ends: make(map[uint64]heldSpan), known: make(map[uint64]int64),
+			open: make(map[uint64]heldSpan), ends: make(map[uint64]heldSpan), known: make(map[uint64]int64), fails: make(map[uint64]struct{}),
 		}
 		r.writers[key] = p
 		r.order = append(r.order, p)
@@ -131,7 +131,10 @@ func (r *recordReader) line(line []byte) {
 	case "complete":
 		p.start(&rec)
 		p.stop(&rec)
-	case "event", "application_error":
+	case "event":
+		p.event(&rec)
+	case "application_error":
+		p.fail(spanID(rec.SpanID))
 		p.event(&rec)
 	case "heartbeat":
 		if t := rec.Event.time(); t > 0 {
@@ -247,7 +250,9 @@ func (p *recordProcess) close(s, end *heldSpan) {
 	s.End = end.End
 	s.Step, s.First, s.Epoch, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Epoch, end.Epoch), max(s.Tokens, end.Tokens)
 	s.Device, s.DeviceComm, s.Background = max(s.Device, end.Device), max(s.DeviceComm, end.DeviceComm), s.Background || end.Background
-	s.Async = s.Async || end.Async
+	_, failed := p.fails[s.ID]
+	s.Async, s.Failed = s.Async || end.Async, s.Failed || end.Failed || failed
+	delete(p.fails, s.ID)
 	s.args = append(end.args, s.args...)
 	slices.SortStableFunc(s.args, byKey)
 	s.args = slices.CompactFunc(s.args, func(a, b dftracer.Arg) bool { return a.Key == b.Key })
@@ -258,6 +263,13 @@ func (p *recordProcess) close(s, end *heldSpan) {
 		p.known[s.ID] = s.Start
 	}
 	p.done(s)
+}
+
+// fail notes an error of a span, whose end comes later.
+func (p *recordProcess) fail(id uint64) {
+	if _, over := p.known[id]; id != 0 && !over && len(p.fails) < maxKnown {
+		p.fails[id] = struct{}{}
+	}
 }
 
 func (p *recordProcess) event(rec *record) {
@@ -405,6 +417,7 @@ type recordProcess struct {
 	ends   map[uint64]heldSpan // ends whose start has not come
 	lives  []int64             // heartbeats
 	known  map[uint64]int64    // start of ended spans, to detect copies
+	fails  map[uint64]struct{} // errors of spans without an end
 	inits  []recordEvent       // with their times
 	ranked bool
 	number *int

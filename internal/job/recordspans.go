@@ -60,7 +60,7 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.group))
 	dst = binary.LittleEndian.AppendUint64(dst, s.ID)
 	dst = binary.LittleEndian.AppendUint64(dst, s.Parent)
-	nested, background, async := int64(0), int64(0), int64(0)
+	nested, background, async, failed := int64(0), int64(0), int64(0), int64(0)
 	if s.Nested {
 		nested = 1
 	}
@@ -70,7 +70,10 @@ func appendSpan(dst []byte, s *heldSpan) []byte {
 	if s.Async {
 		async = 1
 	}
-	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Within, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Peer), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background, async, int64(s.Loader)} {
+	if s.Failed {
+		failed = 1
+	}
+	for _, n := range [...]int64{s.Start, s.End, s.Step, s.Within, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch, int64(s.GroupSize), int64(s.Peer), int64(s.Class), int64(s.For), int64(s.StepRule), nested, background, async, int64(s.Loader), failed} {
 		dst = binary.AppendVarint(dst, n)
 	}
 	for _, text := range [...]string{s.Name, s.Cat, s.Kind, s.Group, s.Role, s.Reason} {
@@ -130,8 +133,8 @@ func decodeSpan(src []byte, s *heldSpan, words map[string]string) error {
 	skip(16)
 	s.Start, s.End, s.Step, s.Within, s.Epoch, s.First, s.Tokens, s.Device, s.DeviceComm, s.Launch =
 		number(), number(), number(), number(), number(), number(), number(), number(), number(), number()
-	s.GroupSize, s.Peer, s.Class, s.For, s.StepRule, s.Nested, s.Background, s.Async, s.Loader =
-		int(number()), int(number()), vocab.Class(number()), vocab.Class(number()), vocab.StepRule(number()), number() != 0, number() != 0, number() != 0, Loader(number())
+	s.GroupSize, s.Peer, s.Class, s.For, s.StepRule, s.Nested, s.Background, s.Async, s.Loader, s.Failed =
+		int(number()), int(number()), vocab.Class(number()), vocab.Class(number()), vocab.StepRule(number()), number() != 0, number() != 0, number() != 0, Loader(number()), number() != 0
 	s.Name, s.Cat, s.Kind, s.Group, s.Role, s.Reason = word(), word(), word(), word(), word(), word()
 	for range min(unsigned(), uint64(len(src))) {
 		key := word()

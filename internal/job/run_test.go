@@ -524,10 +524,11 @@ func TestLinesEqualTraces(t *testing.T) {
 	r := readAll(t, files(t, map[string]string{
 		"a.jsonl": `{"type":"start","id":"1","name":"application",` + start + `,"count":1,"pid":4}` + "\n" +
 			`{"type":"complete","id":"2","name":"backward","attributes":{"dftracer.cat":"device","dftracer.name":"backward","background":true,"lag_us":1500,"step":7,"epoch":2},` + start + "," + stop + `,"count":2,"pid":4}` + "\n" +
+			fmt.Sprintf(`{"type":"application_error","span_id":"3","event":{"name":"error","attributes":{"timestamp_msec":%d}},"count":2,"pid":4}`, ms+19) + "\n" +
 			`{"type":"complete","id":"3","name":"model_backward","attributes":{"device_us":1200.5,"device_comm_us":200},` + start + "," + stop + `,"count":3,"pid":4}` + "\n",
 		"b.pfw": process(5, 0, 20000, "",
 			`{"id":2,"name":"backward","cat":"device","pid":5,"tid":1,"ts":1704067200000000,"dur":20000,"ph":"X","args":{"hhash":"h","level":1,"background":1,"lag_us":1500,"step":7,"epoch":2}}`+"\n",
-			`{"id":3,"name":"backward","cat":"compute","pid":5,"tid":1,"ts":1704067200000000,"dur":20000,"ph":"X","args":{"hhash":"h","level":1,"device_us":1200.5,"device_comm_us":200}}`+"\n"),
+			`{"id":3,"name":"backward","cat":"compute","pid":5,"tid":1,"ts":1704067200000000,"dur":20000,"ph":"X","args":{"hhash":"h","level":1,"device_us":1200.5,"device_comm_us":200,"otel.status_code":"ERROR"}}`+"\n"),
 	}))
 	var got [2][]job.Span
 	for p, s := range r.sinks {
@@ -542,7 +543,7 @@ func TestLinesEqualTraces(t *testing.T) {
 	for _, list := range got {
 		slices.SortFunc(list, func(a, b job.Span) int { return strings.Compare(a.Name, b.Name) })
 	}
-	if len(got[0]) != 2 || !slices.Equal(got[0], got[1]) {
-		t.Errorf("spans of the JSON lines are %+v, want two as of the trace: %+v", got[0], got[1])
+	if len(got[0]) != 2 || !slices.Equal(got[0], got[1]) || got[0][0].Failed == got[0][1].Failed {
+		t.Errorf("spans of the JSON lines are %+v, want two as of the trace, one of them failed: %+v", got[0], got[1])
 	}
 }

@@ -89,6 +89,9 @@ type Span struct {
 	// Reason is why a compiler compiled again, empty if it was not recorded.
 	Reason string
 
+	// Failed means that the program recorded an error as the outcome.
+	Failed bool
+
 	// Nested means that the file has no parents: the parent is the innermost open
 	// span of the same thread that encloses this one.
 	Nested bool

@@ -9,6 +9,7 @@ import (
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile"
+	"github.com/trainspan/trainspan/internal/tracefile/place"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 	"github.com/trainspan/trainspan/spans"
 )
@@ -106,6 +107,8 @@ func (s *Span) argument(a *dftracer.Arg) {
 		s.Epoch = number(a)
 	case argFirst:
 		s.First = number(a)
+	case place.ArgStatus:
+		s.Failed = a.Text() == place.StatusError
 	case argBackground:
 		s.Background = a.Int64() != 0
 	case argAsync:

@@ -38,6 +38,7 @@ type save struct {
 	step       int64 // a value less than job.Unknown means an unknown step, see stepBetween
 	start, end int64
 	background bool
+	failed     bool
 }
 
 // nameStat holds statistics of the spans of one name.
@@ -60,9 +61,16 @@ type detailSink struct {
 	recent [16]*nameStat // found without a look-up in names
 	last   string        // if names is full: the name to replace next
 	saves  map[uint64]save
+	lost   []lostSave // until Close
 
 	compiling []compiled      // until Close
 	compiled  []Recompilation // by step
+}
+
+// lostSave is a checkpoint of a step that could not be stored.
+type lostSave struct {
+	step, time int64
+	async      bool // it was being saved in the background
 }
 
 // compiled is one compilation.
@@ -71,12 +79,25 @@ type compiled struct {
 	reason             string
 }
 
-// Event does nothing: reports do not show events.
-func (*detailSink) Event(*job.Event) {}
+// Event uses only the failures of saves: reports do not show events.
+func (d *detailSink) Event(e *job.Event) {
+	if e.Name == spans.EventSaveCheckpointFailure && e.Step >= 0 && len(d.lost) < maxSaves {
+		d.lost = append(d.lost, lostSave{step: e.Step, time: e.Time})
+	}
+}
 
 // Close assigns checkpoint spans without a recorded step to the interval between two steps.
 // The spans in the same interval are one checkpoint.
 func (d *detailSink) Close() error {
+	for id, sv := range d.saves {
+		if sv.name != spans.CheckpointLoad && !sv.failed && slices.ContainsFunc(d.lost, func(l lostSave) bool {
+			return l.step == sv.step && l.time >= sv.start && (!l.async || sv.name == spans.CheckpointSaveAsync)
+		}) {
+			sv.failed = true
+			d.saves[id] = sv
+		}
+	}
+	d.lost = nil
 	its := d.proc.Steps.All()
 	for id, sv := range d.saves {
 		if sv.step == job.Unknown && len(its) > 0 {
@@ -101,7 +122,10 @@ func (d *detailSink) Span(s *job.Span) {
 	switch s.Name {
 	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization, spans.CheckpointLoad:
 		if len(d.saves) < maxSaves {
-			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background}
+			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background, failed: s.Failed}
+			if s.Failed && s.Name == spans.CheckpointSaveFinalization && s.Step >= 0 {
+				d.lost = append(d.lost, lostSave{step: s.Step, time: s.Start, async: true})
+			}
 		}
 	}
 	if s.Class == vocab.ClassCompile && len(d.compiling) < maxCompiled {
@@ -207,6 +231,7 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 		attempt int
 		step    int64
 		load    bool
+		failed  bool
 		nth     int // index among those without a step
 	}
 	points := make(map[key]*Checkpoint)
@@ -234,14 +259,14 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 				continue
 			}
 			before = &sv
-			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad}
+			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad, failed: sv.failed}
 			if sv.step == job.Unknown {
 				nth[sv.name]++
 				k.nth = nth[sv.name]
 			}
 			c := points[k]
 			if c == nil {
-				c = &Checkpoint{Attempt: p.Attempt, Step: max(sv.step, job.Unknown), Load: k.load, Start: sv.start}
+				c = &Checkpoint{Attempt: p.Attempt, Step: max(sv.step, job.Unknown), Load: k.load, Failed: k.failed, Start: sv.start}
 				points[k] = c
 			}
 			if files[c] == nil {

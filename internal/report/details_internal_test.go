@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/job"
@@ -42,6 +43,60 @@ func TestSlowestInAnyOrder(t *testing.T) {
 		}
 		if !bytes.Equal(got, want) {
 			t.Fatalf("order %d gives other names or spans, want the same in every order", seed)
+		}
+	}
+}
+
+// TestFailedSaves checks that saves that failed are not counted as saved: by the outcome of their
+// span, by the failure of a step, or by that of their part in the background.
+func TestFailedSaves(t *testing.T) {
+	type sv = job.Span
+	failure := func(step, at int64) *job.Event {
+		return &job.Event{Name: spans.EventSaveCheckpointFailure, Step: step, Time: at}
+	}
+	for name, c := range map[string]struct {
+		spans []job.Span
+		event *job.Event
+		want  string // the step of each checkpoint, with a mark if it failed
+	}{
+		"saved":             {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20}}, nil, "5"},
+		"failed":            {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20, Failed: true}}, nil, "5!"},
+		"without a step":    {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: job.Unknown, Start: 10, End: 20, Failed: true}}, nil, "-1!"},
+		"saved again":       {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20, Failed: true}, {ID: 2, Name: spans.CheckpointSaveSync, Step: 5, Start: 30, End: 40}}, nil, "5! 5"},
+		"an event later":    {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20}, {ID: 2, Name: spans.CheckpointSaveSync, Step: 9, Start: 30, End: 40}}, failure(5, 25), "5! 9"},
+		"an event before":   {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20}}, failure(5, 9), "5"},
+		"in the background": {[]sv{{ID: 1, Name: spans.CheckpointSaveAsync, Step: 5, Start: 10, End: 20}, {ID: 2, Name: spans.CheckpointSaveFinalization, Step: 5, Start: 15, End: 90, Failed: true}}, nil, "5!"},
+		"a load":            {[]sv{{ID: 1, Name: spans.CheckpointLoad, Step: 5, Start: 10, End: 20, Failed: true}}, failure(5, 25), "5!"},
+	} {
+		p := &job.Process{}
+		d := newDetailSink(p)
+		for i := range c.spans {
+			d.Span(&c.spans[i])
+		}
+		if c.event != nil {
+			d.Event(c.event)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		body, err := d.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := new(detailSink)
+		if err := read.UnmarshalBinary(body); err != nil {
+			t.Fatal(err)
+		}
+		for kind, d := range map[string]*detailSink{"": d, "digest": read} {
+			got := ""
+			for _, c := range detailsOf(&job.Job{Processes: []*job.Process{p}}, func(*job.Process) *detailSink { return d }).checkpoints {
+				if got += fmt.Sprint(" ", c.Step); c.Failed {
+					got += "!"
+				}
+			}
+			if strings.TrimSpace(got) != c.want {
+				t.Errorf("%s %s: checkpoints%s, want %s", name, kind, got, c.want)
+			}
 		}
 	}
 }

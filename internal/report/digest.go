@@ -27,7 +27,7 @@ import (
 
 // digestVersion is the version of the files that [State.WriteDigest] writes. It is
 // increased when older readers cannot read the new format.
-const digestVersion = 21
+const digestVersion = 22
 
 // A digest begins with the eight bytes "trspdig\n" and the version of the format, an unsigned
 // varint. A reader rejects other versions. Parts follow: a byte for the kind, the size as an
@@ -300,7 +300,7 @@ func (d *detailSink) AppendBinary(dst []byte) ([]byte, error) {
 	for _, id := range slices.Sorted(maps.Keys(d.saves)) {
 		sv := d.saves[id]
 		dst = binary.LittleEndian.AppendUint64(dst, id)
-		dst = columns.AppendBool(columns.AppendBytes(dst, sv.name), sv.background)
+		dst = columns.AppendBool(columns.AppendBool(columns.AppendBytes(dst, sv.name), sv.background), sv.failed)
 		for _, v := range [...]int64{sv.step, sv.start, sv.end} {
 			dst = binary.AppendVarint(dst, v)
 		}
@@ -331,7 +331,7 @@ func (d *detailSink) UnmarshalBinary(src []byte) error {
 	}
 	for range r.Small(maxSaves) {
 		id := r.Fixed()
-		sv := save{name: r.String(), background: r.Bool()}
+		sv := save{name: r.String(), background: r.Bool(), failed: r.Bool()}
 		sv.step, sv.start, sv.end = r.Int(), r.Int(), r.Int()
 		d.saves[id] = sv
 	}

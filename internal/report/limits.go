@@ -63,7 +63,7 @@ func (j *Job) basis(led *account.Report) account.Basis {
 	}
 	if j.details != nil {
 		for i := range j.details.checkpoints {
-			if !j.details.checkpoints[i].Load {
+			if c := &j.details.checkpoints[i]; !c.Load && !c.Failed {
 				b.Saves++
 			}
 		}

@@ -272,15 +272,17 @@ func (s Steps) MarshalJSON() ([]byte, error) {
 	}{plain: plain(s)})
 }
 
-// Checkpoint is one checkpoint that was saved or loaded, by all ranks.
+// Checkpoint is one checkpoint that was saved or loaded, by all ranks that did or, if Failed,
+// by those that could not.
 type Checkpoint struct {
 	Attempt    int   `json:"attempt"`
 	Step       int64 `json:"step"` // -1 if not recorded
 	Load       bool  `json:"load,omitempty"`
-	Start      int64 `json:"start_ns"`      // of the first rank
-	Blocking   int64 `json:"blocking_ns"`   // of the rank that it blocked longest
-	Slowest    int   `json:"slowest_rank"`  // the rank that it blocked longest
-	Background int64 `json:"background_ns"` // concurrent with the training, of the slowest rank
+	Failed     bool  `json:"failed,omitempty"` // it was not saved or loaded completely
+	Start      int64 `json:"start_ns"`         // of the first rank
+	Blocking   int64 `json:"blocking_ns"`      // of the rank that it blocked longest
+	Slowest    int   `json:"slowest_rank"`     // the rank that it blocked longest
+	Background int64 `json:"background_ns"`    // concurrent with the training, of the slowest rank
 }
 
 // SlowSpan is a span that took much longer than others of its name.

@@ -23,4 +23,9 @@ func TestWordsOfTables(t *testing.T) {
 	if s.checkpoints(r); strings.TrimSpace(strings.Join(s.lines, "\n")) != "CHECKPOINTS  1 saved: blocked training for 3.0 s (longest 3.0 s), 4.0 s in the background\n  1 loaded in 2.0 s" {
 		t.Errorf("got %q, want a saved and a loaded checkpoint", s.lines)
 	}
+	r.Checkpoints = []Checkpoint{{Failed: true, Blocking: 3e9}, {Failed: true}, {Failed: true, Load: true}}
+	s.lines = nil
+	if s.checkpoints(r); strings.TrimSpace(strings.Join(s.lines, "\n")) != "CHECKPOINTS  2 saves failed\n  1 load failed" {
+		t.Errorf("got %q, want no saved checkpoint", s.lines)
+	}
 }

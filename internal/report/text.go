@@ -238,27 +238,42 @@ func (s *screen) steps(r *Report) {
 }
 
 func (s *screen) checkpoints(r *Report) {
-	var saves, loads int
+	var saves, loads, failedSaves, failedLoads int
 	var blocking, background, longest, load int64
 	for i := range r.Checkpoints {
 		c := &r.Checkpoints[i]
-		if c.Load {
+		switch {
+		case c.Load && c.Failed:
+			failedLoads++
+		case c.Load:
 			loads++
 			load += c.Blocking
+		case c.Failed:
+			failedSaves++
+		default:
+			saves++
+			blocking, background, longest = blocking+c.Blocking, background+c.Background, max(longest, c.Blocking)
+		}
+	}
+	var parts []string
+	if saves > 0 {
+		parts = append(parts, fmt.Sprintf("%d saved: blocked training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
+	}
+	if failedSaves > 0 {
+		parts = append(parts, display.Plural(failedSaves, "save")+" failed")
+	}
+	if loads > 0 {
+		parts = append(parts, fmt.Sprintf("%d loaded in %s", loads, display.Duration(load)))
+	}
+	if failedLoads > 0 {
+		parts = append(parts, display.Plural(failedLoads, "load")+" failed")
+	}
+	for i, part := range parts {
+		if i == 0 {
+			s.head("CHECKPOINTS  " + part)
 			continue
 		}
-		saves++
-		blocking, background, longest = blocking+c.Blocking, background+c.Background, max(longest, c.Blocking)
-	}
-	loaded := fmt.Sprintf("%d loaded in %s", loads, display.Duration(load))
-	switch {
-	case saves > 0:
-		s.head(fmt.Sprintf("CHECKPOINTS  %d saved: blocked training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
-		if loads > 0 {
-			s.line("  %s", loaded)
-		}
-	case loads > 0:
-		s.head("CHECKPOINTS  " + loaded)
+		s.line("  %s", part)
 	}
 }
 

@@ -7,13 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/platform/identity"
 	"github.com/trainspan/trainspan/internal/tracefile/otlpspan"
@@ -207,16 +206,10 @@ func (f *Files) Take(_ context.Context, b *Batch) error {
 	if !f.failing.Swap(true) && !f.o.replay && !errors.Is(err, place.ErrClosed) {
 		f.o.Logger.Warn("OTLP receiver: cannot make a trace file", "dir", f.o.Dir, "error", err, "see", helptopic.File)
 	}
-	if passes(err) {
+	if fswrite.MayPass(err) {
 		return unsavedError{err}
 	}
 	return &Rejected{Spans: lost, Err: err}
-}
-
-// passes reports whether the cause of an error may pass while senders try again.
-func passes(err error) bool {
-	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE},
-		func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // unsavedError is an ErrUnsaved: files cannot be made for some spans.

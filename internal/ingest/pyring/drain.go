@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
+	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/helptopic"
 )
 
@@ -24,6 +25,9 @@ const (
 	aliveEvery = 100 * time.Millisecond
 	// opening is for how long a file may be an incomplete ring buffer.
 	opening = 5 * time.Second
+	// A trace that cannot be made is tried again after these pauses, each twice as
+	// long as the one before.
+	againFirst, againMost = time.Second, 30 * time.Second
 	// grace is for how long Close waits, after its context has ended, for what the
 	// context stopped.
 	grace = time.Second
@@ -32,18 +36,31 @@ const (
 // Drain reads the ring buffers of processes while they run. Create it with New.
 type Drain struct {
 	o       Options
+	begin   func(ctx context.Context, o *Options, r *ring.Ring, live bool) (*process, error) // newProcess
 	stop    chan struct{}
 	wait    sync.WaitGroup
 	reading context.Context // ends when Close has no more time for reading
 	enough  context.CancelFunc
 
 	mu     sync.Mutex
-	known  map[string]time.Time // when a file was first seen; zero if it is being read or was refused
-	procs  map[*process]bool    // being read
+	known  map[string]*found
+	procs  map[*process]bool // being read
 	stats  Stats
 	errs   []error
 	closed bool
 	ctx    context.Context // the context of Close
+}
+
+// found is a file in the folders of ring buffers. Only one goroutine at a time
+// uses it.
+type found struct {
+	since   time.Time // when it was first seen
+	settled bool      // it is being read or was refused
+
+	// If its trace could not be made:
+	failed error
+	next   time.Time // of the next attempt
+	pause  time.Duration
 }
 
 // New watches the folders of ring buffers. One goroutine reads each process
@@ -55,7 +72,7 @@ func New(o Options) (*Drain, error) {
 	if o.Dir == "" || o.Out == "" {
 		return nil, errors.New("python: Options.Dir and Options.Out are required")
 	}
-	d := &Drain{o: o, stop: make(chan struct{}), known: make(map[string]time.Time), procs: make(map[*process]bool)}
+	d := &Drain{o: o, begin: newProcess, stop: make(chan struct{}), known: make(map[string]*found), procs: make(map[*process]bool)}
 	d.reading, d.enough = context.WithCancel(context.Background())
 	d.wait.Go(d.watch)
 	return d, nil
@@ -84,32 +101,41 @@ func (d *Drain) scan() {
 	}
 }
 
+// meet starts reading a ring buffer that is not yet read.
 func (d *Drain) meet(path string) {
+	now := time.Now()
 	d.mu.Lock()
-	since, seen := d.known[path]
-	if !seen {
-		since = time.Now()
-		d.known[path] = since
+	f, last := d.known[path], d.closed
+	if f == nil {
+		f = &found{since: now}
+		d.known[path] = f
 	}
 	d.mu.Unlock()
-	if since.IsZero() || d.reading.Err() != nil {
+	switch {
+	case f.settled || now.Before(f.next) && !last:
+		return
+	case d.reading.Err() != nil:
+		if f.failed != nil {
+			f.settled = true
+			d.failed(path, f.failed)
+		}
 		return
 	}
 	r, err := ring.Open(path, ring.Options{Drain: true})
 	if err != nil {
-		if errors.Is(err, ring.ErrVersion) || time.Since(since) > opening {
+		if errors.Is(err, ring.ErrVersion) || now.Sub(f.since) > opening {
+			f.settled = true
 			d.failed(path, err)
-			d.settled(path)
 		}
 		return
 	}
-	p, err := newProcess(d.reading, &d.o, r, true)
-	d.settled(path)
+	p, err := d.begin(d.reading, &d.o, r, true)
 	if err != nil {
 		r.Close()
-		d.failed(path, err)
+		d.unmade(path, f, err, last)
 		return
 	}
+	f.settled = true
 	d.mu.Lock()
 	d.procs[p] = true
 	d.stats.Processes++
@@ -117,10 +143,19 @@ func (d *Drain) meet(path string) {
 	d.wait.Go(func() { d.follow(p) })
 }
 
-func (d *Drain) settled(path string) {
-	d.mu.Lock()
-	d.known[path] = time.Time{}
-	d.mu.Unlock()
+// unmade handles a trace that could not be made. Until the last attempt, the
+// ring buffer has the spans, and the disk may work again.
+func (d *Drain) unmade(path string, f *found, err error, last bool) {
+	if last || !fswrite.MayPass(err) {
+		f.settled = true
+		d.failed(path, err)
+		return
+	}
+	if f.failed == nil {
+		d.o.log().Warn("cannot make the trace of a Python process: its spans wait in memory, and it is tried again", "path", path, "error", err, "see", helptopic.File)
+	}
+	f.pause = min(max(2*f.pause, againFirst), againMost)
+	f.failed, f.next = err, time.Now().Add(f.pause)
 }
 
 func (d *Drain) failed(path string, err error) {

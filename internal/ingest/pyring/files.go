@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// fileRate is how many file calls of a process in one second get their own
-	// event. Further calls of that second are added up, by name, file and thread.
+	// fileRate is how many file calls of a process that end in one second get their
+	// own event. Further calls of that second are added up, by name, file and thread.
 	fileRate = 1000
 	// maxFiles is the minimum number of recently opened or used files that are
 	// remembered. A process repeats the numbers of its open files sooner than that.
@@ -90,7 +90,7 @@ func (f *files) call(t *thread, n *node, r *ring.Record) {
 			other = f.pathArg(argNewFile, second)
 		}
 	}
-	if second := r.Start / 1e9; second != f.second {
+	if second := r.End / 1e9; second != f.second { // calls come in the order of their ends
 		f.writeTotals()
 		f.second, f.inSecond = second, 0
 	}

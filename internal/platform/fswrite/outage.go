@@ -3,6 +3,8 @@ package fswrite
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"syscall"
 	"time"
 )
 
@@ -41,6 +43,13 @@ func (o *Outage) Error() string {
 
 // Unwrap returns the cause.
 func (o *Outage) Unwrap() error { return o.Cause }
+
+// MayPass reports whether the cause of an error may pass without a change of the
+// program: a full disk, a lack of file descriptors, or a file server that fails.
+func MayPass(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE},
+		func(cause error) bool { return errors.Is(err, cause) })
+}
 
 // Stats counts what a Sink did.
 type Stats struct {

@@ -324,11 +324,15 @@ func (f *family) steps(l *account.Ledger, r *report.Report) {
 
 // checkpoints adds the saves.
 func (f *family) checkpoints(r *report.Report) {
-	saves := 0.0
+	saves, failures := 0.0, 0.0
 	of := map[string]*histogram{"blocking": {}, "background": {}}
 	for i := range r.Checkpoints {
 		c := &r.Checkpoints[i]
-		if c.Load {
+		switch {
+		case c.Load:
+			continue
+		case c.Failed:
+			failures++
 			continue
 		}
 		saves++
@@ -339,7 +343,9 @@ func (f *family) checkpoints(r *report.Report) {
 			of["background"].add(seconds(c.Background), 1)
 		}
 	}
-	f.add(metrics.CheckpointSaves, []point{{saves, []attribute.KeyValue{attribute.String("outcome", "success")}}})
+	f.add(metrics.CheckpointSaves, []point{
+		{saves, []attribute.KeyValue{attribute.String("outcome", "success")}}, {failures, []attribute.KeyValue{attribute.String("outcome", "failure")}},
+	})
 	f.histograms(metrics.CheckpointDuration, "phase", of)
 }
 

@@ -26,7 +26,7 @@ import (
 
 // fetch serves the metrics of a simulated job and returns the series that
 // Prometheus gets, by name and labels, without those of the scope.
-func fetch(t *testing.T, a simjob.Attempt, running bool) (*report.Report, map[string]float64) {
+func fetch(t *testing.T, a simjob.Attempt, running bool, changes ...func(*report.Report)) (*report.Report, map[string]float64) {
 	t.Helper()
 	dir := t.TempDir()
 	if _, err := a.Write(dir); err != nil {
@@ -40,6 +40,9 @@ func fetch(t *testing.T, a simjob.Attempt, running bool) (*report.Report, map[st
 	r := report.Live(j, math.MaxInt64)
 	if running {
 		r.Attempts[len(r.Attempts)-1].Running = true
+	}
+	for _, change := range changes {
+		change(r)
 	}
 	s, err := jobmetrics.Serve(t.Context(), "127.0.0.1:0", nil)
 	if err != nil {
@@ -117,7 +120,7 @@ func TestMetrics(t *testing.T) {
 		{metrics.IterationDuration, "_count", 240, 1},
 		{metrics.LoopsOpen, "", 1, 1},
 		{metrics.Ranks, "", 4, 4},
-		{metrics.CheckpointSaves, "", float64(len(r.Checkpoints)), 1},
+		{metrics.CheckpointSaves, "", float64(len(r.Checkpoints)), 2},
 		{metrics.FileLost, "", 0, 1},
 		{metrics.Diagnosis, "", 1, 1},
 		{metrics.Outcome, "", 1, 1},
@@ -137,6 +140,24 @@ func TestMetrics(t *testing.T) {
 	}
 	if v := got[`training_diagnosis{cause="input",kind="slow_ranks"}`]; v != 1 {
 		t.Errorf("training_diagnosis of input is missing or not 1 in %v", got)
+	}
+}
+
+// TestFailedSaves checks that saves that failed are counted as failures, and that both counters
+// begin at 0.
+func TestFailedSaves(t *testing.T) {
+	a := simjob.Attempt{Ranks: 2, Steps: 60, Save: 20}
+	for failed := range 3 {
+		r, got := fetch(t, a, true, func(r *report.Report) {
+			for i := range failed {
+				r.Checkpoints[i].Failed = true
+			}
+		})
+		name := promname.Of(metrics.CheckpointSaves)
+		success, failure := got[name+`{outcome="success"}`], got[name+`{outcome="failure"}`]
+		if _, n := sum(got, metrics.CheckpointSaves, ""); n != 2 || success != float64(len(r.Checkpoints)-failed) || failure != float64(failed) {
+			t.Errorf("%d of %d saves failed: %v were successes and %v failures in %d series", failed, len(r.Checkpoints), success, failure, n)
+		}
 	}
 }
 

@@ -4,9 +4,11 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -28,16 +30,24 @@ type hangs struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	spans int64     // the number at the last check
-	since time.Time // when that number changed
-	next  time.Time // when the files may be read again
-	taken bool      // the stacks of this hang are taken
+	spans int64         // the number at the last check
+	since time.Time     // when that number changed
+	need  time.Duration // the files are read if no span was recorded for this long
+	next  time.Time     // when the files may be read again
+	taken bool          // the stacks of this hang are taken
 }
 
+// Each trainspan run reads the files of all ranks, so that it finds a hang on
+// its own. Long saves and evaluations must not make all of them read at once,
+// again and again: a pause that was not a hang makes later ones wait longer.
 const (
-	// silence is the shortest hang: the files are read if no span was recorded for
-	// this long.
+	// silence is the shortest hang.
 	silence = 30 * time.Second
+	// patience bounds need when the job has continued: the time limit of
+	// collectives is ten minutes, and the stacks must be taken before.
+	patience = 2 * time.Minute
+	// hangShare is the part of the processors that a reading may use.
+	hangShare = 4
 	// taking is the time limit of each method to get a stack.
 	taking = 10 * time.Second
 	// mostAsked is the maximum number of ranks whose stacks are stored if all wait.
@@ -49,7 +59,7 @@ func startHangs(s *start, p *pythonSide) *hangs {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hangs{start: s, python: p, cancel: cancel, done: make(chan struct{}), since: time.Now()}
+	h := &hangs{start: s, python: p, cancel: cancel, done: make(chan struct{}), since: time.Now(), need: silence}
 	go h.follow(ctx)
 	return h
 }
@@ -65,7 +75,7 @@ func (h *hangs) follow(ctx context.Context) {
 		case now := <-ticker.C:
 			if h.due(now, h.python.drain.Stats().Spans) {
 				h.try("the stacks of a hang", func() error { return h.look(ctx) })
-				h.next = time.Now().Add(max(readEvery, readShare*time.Since(now)))
+				h.looked(now, time.Since(now))
 			}
 		}
 	}
@@ -75,15 +85,28 @@ func (h *hangs) follow(ctx context.Context) {
 // recorded for the time silence.
 func (h *hangs) due(now time.Time, spans int64) bool {
 	if spans != h.spans {
-		h.spans, h.since, h.taken = spans, now, false
+		h.spans, h.since, h.taken, h.need = spans, now, false, min(h.need, patience)
 	}
-	return spans > 0 && !h.taken && now.Sub(h.since) >= silence && !now.Before(h.next)
+	return spans > 0 && !h.taken && now.Sub(h.since) >= h.need && !now.Before(h.next)
+}
+
+// looked notes that the files were read from a time on.
+func (h *hangs) looked(at time.Time, took time.Duration) {
+	h.next = at.Add(took + max(readEvery, readShare*took))
+	if !h.taken {
+		h.need = at.Sub(h.since) * 3 / 2
+	}
 }
 
 // look reads the records of the job and, if they show a hang, stores the
-// stacks.
+// stacks. It stops when the job continues.
 func (h *hangs) look(ctx context.Context) error {
-	j, err := h.current(ctx)
+	j, err := h.current(func() error {
+		if h.python.drain.Stats().Spans != h.spans {
+			return errContinues
+		}
+		return ctx.Err()
+	}, max(runtime.GOMAXPROCS(0)/hangShare, 1))
 	if j == nil {
 		return err
 	}
@@ -95,6 +118,8 @@ func (h *hangs) look(ctx context.Context) error {
 	}
 	return nil
 }
+
+var errContinues = errors.New("the job continues")
 
 // asked returns the processes of this node whose stacks show the location of a
 // hang: those of the ranks that the others wait for or, if these are unknown,

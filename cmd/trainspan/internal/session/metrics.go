@@ -67,7 +67,7 @@ func (m *jobMetrics) follow(ctx context.Context) {
 
 // read updates the metrics from the current files.
 func (m *jobMetrics) read(ctx context.Context) error {
-	j, err := m.current(ctx)
+	j, err := m.current(ctx.Err, 0)
 	if j != nil {
 		m.server.Set(j, report.Live(j, time.Now().UnixNano()))
 	}
@@ -93,19 +93,27 @@ func (m *jobMetrics) close() error {
 }
 
 // current reads the run of this start, without the records of earlier runs in
-// its folder. It returns nil if nothing of this start is recorded yet, or if ctx
-// is done.
-func (s *start) current(ctx context.Context) (*report.Job, error) {
+// its folder, with a number of workers; 0 means one per processor. It returns
+// nil if nothing of this start is recorded yet, or if stop returned an error.
+func (s *start) current(stop func() error, workers int) (*report.Job, error) {
 	paths := []string{s.where.Dir}
 	if !s.sharesFolder() {
 		paths, _ = rundir.SelectAttempts(s.where.Job, s.began(), func(string) bool { return true })
 	}
-	state, err := report.Load(ctx.Err, paths...)
+	set, err := job.Open(paths...)
+	if errors.Is(err, job.ErrNoTelemetry) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err != nil {
+		return nil, err
+	}
+	set.Stop, set.Workers = stop, workers
+	found, err := report.Read(set)
 	switch {
-	case errors.Is(err, job.ErrNoTelemetry), ctx.Err() != nil:
+	case stop() != nil:
 		return nil, nil //nolint:nilnil // documented
 	case err != nil:
 		return nil, err
 	}
-	return s.jobOf(state.Jobs()), nil
+	return s.jobOf(found), nil
 }
