@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -303,6 +302,10 @@ func (m *topModel) fit(line string) string {
 // of one: top uses at most this fraction of one core.
 const topShare = 5
 
+// resolveShare is the ratio between the interval of resolving the names of runs
+// and the processor time of that: it reads the records of all runs of a job.
+const resolveShare = 20
+
 // topReader reads a job repeatedly. Readings do not overlap.
 type topReader struct {
 	paths    []string
@@ -310,12 +313,13 @@ type topReader struct {
 	interval time.Duration // between the end of one reading and the next
 	now      func() time.Time
 
-	args   []string // what paths is resolved from; nil means the newest run
-	follow bool     // the newest run is read, whichever that is
-	jobs   []string // folders of the jobs of the named runs
-	starts string   // of the jobs, or the newest one, when they were last resolved
-	open   []string // starts that may belong to a named run
-	wrote  uint64   // a hash of their files when they were last resolved
+	args   []string  // what paths is resolved from; nil means the newest run
+	follow bool      // the newest run is read, whichever that is
+	jobs   []string  // folders of the jobs of the named runs
+	starts string    // of the jobs, or the newest one, when they were last resolved
+	open   []string  // starts that may belong to a named run
+	wrote  uint64    // a hash of their files when they were last resolved
+	again  time.Time // when they may be resolved again
 
 	seen    uint64    // a hash of the files at the last reading
 	settles time.Time // when the last report has to be made again although no file has changed
@@ -364,6 +368,10 @@ func (t *topReader) resolve(ctx context.Context) bool {
 	if !t.follow && len(t.jobs) == 0 {
 		return false
 	}
+	now, cpu := t.now(), cpuTime()
+	if now.Before(t.again) {
+		return false
+	}
 	starts := t.listStarts()
 	wrote, _ := look(t.open)
 	if starts == t.starts && (len(t.open) == 0 || wrote == t.wrote) {
@@ -373,6 +381,8 @@ func (t *topReader) resolve(ctx context.Context) bool {
 		t.set(refs)
 		t.starts, t.wrote = starts, wrote
 	}
+	end := t.now()
+	t.again = end.Add(max(resolveShare*(cpuTime()-cpu), topShare*end.Sub(now)))
 	return true
 }
 
@@ -424,7 +434,7 @@ func (t *topReader) pause(took, cpu time.Duration) time.Duration {
 
 func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	t.settles = time.Time{}
-	found, err := findAnyJobs(ctx, ui.New(ui.Streams{Out: io.Discard, Err: io.Discard}), t.paths) // what is wrong may be mended by the next reading
+	found, err := findAnyJobs(ctx, silent(), t.paths) // what is wrong may be mended by the next reading
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry):
 		out.waiting = fmt.Sprintf("no trace file and no JSON lines file yet (%s)", display.Plural(files, "file"))
