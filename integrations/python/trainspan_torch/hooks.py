@@ -13,7 +13,7 @@ import weakref
 from threading import get_ident, local
 from types import MethodType
 
-from trainspan import _ring, ending, environ, passing, quiet, unframed
+from trainspan import _ring, ending, environ, passing, quiet, traced_as, unframed
 
 from . import device, stacks
 from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
@@ -206,7 +206,7 @@ def replace(owner, name, new):
     """Replaces the function name of owner by new, which has the name, the documentation and
     the pickled form of the original. Dynamo traces the original."""
     functools.update_wrapper(new, getattr(owner, name))
-    new._torchdynamo_inline = new.__wrapped__
+    traced_as(new.__wrapped__)(new)
     if isinstance(owner, type):
         new.__qualname__ = owner.__qualname__ + "." + name
     setattr(owner, name, new)
