@@ -44,6 +44,7 @@ class _Phase(_Here):
 
 PHASE, STEP, ZERO, COMM = _Phase(), _Here(), _Here(), _Here()
 _on = ()
+FAILED = object()  # in place of the result of a call that raised an error
 _missing = []  # what is not recorded against expectation, in words
 _loop = _device = None
 _delays = None  # the delays of trainspan run --inject
@@ -166,7 +167,7 @@ def starter(phase, name, cat):
 
 def wrap(fn, before, after, here):
     """Wraps fn between two calls: before(args, kwargs) returns a token, or None if there is
-    nothing to end, and after receives the token."""
+    nothing to end, and after receives the token and the result, or FAILED."""
     in_phase = here is PHASE  # on the fast path only the loop's work has the phase
 
     def call(*args, **kwargs):
@@ -176,7 +177,7 @@ def wrap(fn, before, after, here):
             inside = here.inside
             if inside.busy or in_phase and _loop.inside(INSIDE):
                 return fn(*args, **kwargs)
-            token = result = None
+            token, result = None, FAILED
             lines = _loop.lines  # another thread may set it to None
             if lines is not None:
                 lines.lost()
