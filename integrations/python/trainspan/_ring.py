@@ -1106,6 +1106,8 @@ def _build():
         nonlocal lock, words, side, path, local, take, activation, forks, on, growing, losses
         lock = threading.RLock()
         if side is not None:
+        if local is not None:
+            del getattr(local, "s", [])[2:]  # the parent records the spans that are open
             if ours():
                 os.close(side)
             # Its file may belong to another process by now.
