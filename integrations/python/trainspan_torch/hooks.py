@@ -150,7 +150,10 @@ def _identify():
 
 
 def _tell_missing():
-    _ring.meta("not_recorded", json.dumps(_missing))
+    told = [text[:600] for text in _missing]
+    while len(json.dumps(told)) > _ring.LONGEST_META:  # a cut one would not be JSON
+        told.pop()
+    _ring.meta("not_recorded", json.dumps(told))
 
 
 # Wrappers of functions.
