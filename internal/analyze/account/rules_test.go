@@ -185,6 +185,36 @@ func TestDisruptionCost(t *testing.T) {
 	}
 }
 
+// A checkpoint that one of the ranks saves takes as long as one that all save together.
+func TestTimeOfSaves(t *testing.T) {
+	for name, saving := range map[string]int{"all save": 4, "one saves": 1} {
+		var j timeline
+		for rank := range 4 {
+			for attempt, end := range []float64{-1, 400} {
+				from := 200 * float64(attempt)
+				j.process(rank, attempt+1, from, end, from+200)
+				loop := j.loop(j.span(0, "application", from, end), int64(10*attempt), from, end)
+				for i := range int64(10) {
+					at := from + 20*float64(i)
+					j.step(loop, int64(10*attempt)+i, at, at+14)
+					if rank < saving {
+						j.span(loop, "checkpoint_save_sync", at+14, at+20)
+					}
+					if rank == 0 {
+						j.b.Saved(ns(at+19), int64(10*attempt)+i)
+					}
+				}
+			}
+		}
+		rep := j.report(account.Query{})
+		for _, f := range rep.Figures(account.Basis{}) {
+			if f.Name == account.FigureYoung && math.Abs(f.Value-math.Sqrt(2*6*400)) > 1e-9 {
+				t.Errorf("%s: %+v, want %v", name, f, math.Sqrt(2*6*400))
+			}
+		}
+	}
+}
+
 // A figure without what it is computed from is unknown, and its note has the reason.
 func TestUnknownFigures(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
