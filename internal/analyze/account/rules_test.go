@@ -289,6 +289,37 @@ func TestRollbackInOneProcess(t *testing.T) {
 	}
 }
 
+// TestLoopOfEachEpoch: a program with a training loop for each epoch, whose steps begin again with the same number,
+// loses nothing, and the collectives of its ranks match.
+func TestLoopOfEachEpoch(t *testing.T) {
+	for _, first := range []int64{0, 1} {
+		var j timeline
+		for rank := range 2 {
+			j.process(rank, 1, 0, 90, 90)
+			app := j.span(0, "application", 0, 90)
+			for epoch := range 3 {
+				begin := 30 * float64(epoch)
+				loop := j.loop(app, -1, begin, begin+30)
+				for i := range int64(3) {
+					at := begin + 10*float64(i)
+					work := 8 - 4*float64(rank)
+					step := j.step(loop, first+i, at, at+10)
+					j.span(step, "model_forward", at, at+work)
+					j.span(step, "all_reduce", at+work, at+10, func(s *job.Span) { s.Cat = "comm" })
+				}
+			}
+		}
+		rep := j.report(account.Query{})
+		want(t, fmt.Sprintf("steps from %d", first), rep.Categories, account.Totals{account.Productive: 180 * sec})
+		if p := rep.ProductiveParts; p[account.WaitInStep] != 36*sec || rep.Unmatched != 0 || rep.Iterations.Kept != 9 || len(rep.Disruptions) > 0 {
+			t.Errorf("steps from %d: parts %v, %d ns unmatched, %+v, %+v; want 36 s of waits in 9 steps, all kept", first, p, rep.Unmatched, rep.Iterations, rep.Disruptions)
+		}
+		if f := flag(rep, account.LostWorkUnknown); f != nil {
+			t.Errorf("steps from %d: flag %+v, want none: the steps go on", first, f)
+		}
+	}
+}
+
 // TestLocalSteps checks a program that counts steps from 0 in each attempt: its loop
 // or its checkpoint determines the lost work, and without both no work is lost.
 func TestLocalSteps(t *testing.T) {
