@@ -143,3 +143,69 @@ func TestPartsOnOtherLanes(t *testing.T) {
 		}
 	}
 }
+
+// TestStepTriedAgain: rank 1 fails in the forward pass of step 20 and tries the step again, with the same number. The
+// ranks are compared in the same steps before and after it. If both ranks do all work twice, both are steps.
+func TestStepTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole bool // the first run is complete, on both ranks
+		steps int
+		wait  float64 // of rank 0 in step 20
+	}{"before the collective": {false, 40, 12e6}, "after it": {true, 41, 0}} {
+		col := fromjob.New(nil)
+		j := &job.Job{Ranks: 2}
+		for r := range 2 {
+			p := &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+			j.Processes = append(j.Processes, p)
+			sink, id := open(col, p), uint64(0)
+			span := func(cat, name string, from, to, step int64) {
+				id++
+				sp := job.Span{ID: id, Start: 1e18 + from, End: 1e18 + to, Step: step, First: job.Unknown}
+				sp.SetName(cat, name)
+				p.Steps.Add(&sp)
+				sink.Span(&sp)
+			}
+			at := int64(0)
+			step := func(s int64) {
+				span("", spans.TrainingIteration, at, at+30e6, s)
+				span("", spans.ModelForward, at, at+20e6, job.Unknown)
+				span("comm", "all_reduce", at+20e6, at+30e6, job.Unknown)
+				at += 30e6
+			}
+			for s := range int64(40) {
+				switch {
+				case s == 20 && c.whole:
+					step(s)
+				case s == 20 && r == 0:
+					at += 12e6 // the time of the other's first run
+					span("", spans.TrainingIteration, at-12e6, at+30e6, s)
+					span("", spans.ModelForward, at-12e6, at+8e6, job.Unknown)
+					span("comm", "all_reduce", at+8e6, at+30e6, job.Unknown)
+					at += 30e6
+					continue
+				case s == 20:
+					span("", spans.TrainingIteration, at, at+11e6, s)
+					span("", spans.ModelForward, at, at+11e6, job.Unknown)
+					at += 12e6
+				}
+				step(s)
+			}
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, tab := col.Attempts(j)[0].State.Judge()
+		if got := int(tab.Steps[len(tab.Steps)-1]) + 1; got != c.steps || v.Coverage.Disputed != 0 {
+			t.Errorf("%s: %d steps, %d disputed, want %d", name, got, v.Coverage.Disputed, c.steps)
+		}
+		for i, step := range tab.Steps {
+			want := 0.0
+			if step == 20 {
+				want = c.wait
+			}
+			if wait, _ := tab.Communication(0, i); wait != want {
+				t.Errorf("%s: rank 0 waits for %v ns in step %d, want %v", name, wait, step, want)
+			}
+		}
+	}
+}
