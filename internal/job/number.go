@@ -48,6 +48,10 @@ func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
 	local := numbered == len(steps) && (restarts || 3*repeated >= numbered)
 	if lp.Continues = from > 0 && numbered > 0 && numbered == len(steps) && s.continues(i, s.list[from-1], lowest); lp.Continues {
 		lp.From = Unknown
+		first := s.list[0].Loop
+		if of := &s.loops[first]; !of.Given && of.From == lowest && s.loaded(first) < 0 {
+			of.From = Unknown // its number is not that of the job either
+		}
 		next := s.list[from-1].Number + 1
 		for k := range steps {
 			if steps[k].Number = next + steps[k].Raw - lowest; local {

@@ -360,10 +360,11 @@ func TestNumbersOfLoops(t *testing.T) {
 		want  []int64
 		from  []int64 // of each loop
 	}{
-		"from 1":                           {[]loop{of(1, 2, 3), of(1, 2, 3), of(1, 2)}, []int64{1, 2, 3, 4, 5, 6, 7, 8}, []int64{1, -1, -1}},
+		"from 1":                           {[]loop{of(1, 2, 3), of(1, 2, 3), of(1, 2)}, []int64{1, 2, 3, 4, 5, 6, 7, 8}, []int64{-1, -1, -1}},
 		"from 0":                           {[]loop{of(0, 1), of(), of(0, 1), of(0, 1)}, []int64{0, 1, 2, 3, 4, 5}, []int64{-1, -1, -1, -1}},
 		"several epochs in each":           {[]loop{of(0, 1, 0, 1), of(0, 1, 0, 1)}, []int64{0, 1, 2, 3, 4, 5, 6, 7}, []int64{-1, -1}},
-		"a step is tried again":            {[]loop{of(1, 2, 2, 3), of(1, 2, 2, 3)}, []int64{1, 2, 2, 3, 4, 5, 5, 6}, []int64{1, -1}},
+		"a step is tried again":            {[]loop{of(1, 2, 2, 3), of(1, 2, 2, 3)}, []int64{1, 2, 2, 3, 4, 5, 5, 6}, []int64{-1, -1}},
+		"after a checkpoint of step 0":     {[]loop{{job.Unknown, 0, []int64{1, 2}}, of(1, 2)}, []int64{1, 2, 3, 4}, []int64{1, -1}},
 		"the first loop began in an epoch": {[]loop{{job.Unknown, 37, []int64{38, 39}}, of(1, 2)}, []int64{38, 39, 40, 41}, []int64{38, -1}},
 		"the first loop went on":           {[]loop{{job.Unknown, 100, []int64{0, 1}}, of(0, 1)}, []int64{100, 101, 102, 103}, []int64{100, -1}},
 		"a rollback":                       {[]loop{of(0, 1, 2, 3), of(2, 3)}, []int64{0, 1, 2, 3, 2, 3}, []int64{-1, 2}},
