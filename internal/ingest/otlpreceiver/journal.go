@@ -380,6 +380,9 @@ func (j *journal) giveUpLocked(s *segment) {
 	}
 }
 
+// closeGrace is for how long close waits for a write although its time has ended.
+const closeGrace = time.Second
+
 // close ends the journal after the last entry. complete means that the trace
 // files have everything accepted. Segments whose spans may be missing in the files
 // are left, and all those of a replay.
@@ -388,7 +391,11 @@ func (j *journal) close(stalled <-chan struct{}, complete bool) {
 	select {
 	case <-j.ended:
 	case <-stalled:
-		return // a write does not return
+		select { // the time may have ended before the call
+		case <-j.ended:
+		case <-time.After(closeGrace):
+			return // a write does not return
+		}
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -704,6 +704,25 @@ func TestJournalInUse(t *testing.T) {
 	}
 }
 
+// TestCloseWithoutTime checks that Close does not leave journals in use if its time has
+// ended before.
+func TestCloseWithoutTime(t *testing.T) {
+	for range 8 {
+		dir := t.TempDir()
+		f := journaled(t, dir)
+		deliver(t, f, numbered(7, 1, 100, flat))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = f.Close(ctx) // the trace may be incomplete
+		if _, busy := FindJournals(dir); len(busy) != 0 {
+			t.Fatalf("in use after Close: %v, want none", busy)
+		}
+		left := killed(t, dir)
+		replayed(t, left)
+		once(t, counted(t, left), 99)
+	}
+}
+
 // A segment is kept if a line was lost while the spans of one of its entries were taken,
 // also if another entry was written before.
 func TestLineLostWhileSpansAreTaken(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
@@ -63,6 +64,10 @@ func (n *Node) Leads() bool {
 	return n.held
 }
 
+// Dir returns the folder. If no process has left it, for example because all
+// were killed, another one may remove it.
+func (n *Node) Dir() string { return n.dir }
+
 // Members returns the running commands.
 func (n *Node) Members() (all []Member) {
 	entries, _ := os.ReadDir(n.dir) // if it fails, there are no other members
@@ -79,24 +84,26 @@ func (n *Node) Leave() {
 	_ = fswrite.Remove(n.mine, n.ours) // commands that have ended are not sampled
 	_ = n.lock.Close()
 	if len(n.Members()) == 0 {
-		_ = fswrite.RemoveDir(n.dir, func(path string) bool { // later processes sample for themselves
-			_, ok := memberOf(path)
-			return ok || path == lockName
-		})
+		_ = fswrite.RemoveDir(n.dir, func(path string) bool { return filepath.Ext(path) == ext }) // later processes sample for themselves
 	}
 }
 
-const lockName = "lock"
+// All files have the extension of those in the other folders of a start, which
+// are removed in the same way if the start was killed.
+const (
+	ext      = ring.SideExt
+	lockName = "lock" + ext
+)
 
 // name encodes a member as the name of an empty file, which other processes
 // never see incomplete.
 func (m *Member) name() string {
-	return fmt.Sprintf("%d-%d-%d-%s", m.Command, m.Base, m.Exclude, hex.EncodeToString([]byte(m.GPUs)))
+	return fmt.Sprintf("%d-%d-%d-%s", m.Command, m.Base, m.Exclude, hex.EncodeToString([]byte(m.GPUs))) + ext
 }
 
 func memberOf(name string) (m Member, ok bool) {
 	var gpus string
-	if _, err := fmt.Sscanf(name+"-", "%d-%d-%d-%s", &m.Command, &m.Base, &m.Exclude, &gpus); err != nil {
+	if _, err := fmt.Sscanf(strings.TrimSuffix(name, ext)+"-", "%d-%d-%d-%s", &m.Command, &m.Base, &m.Exclude, &gpus); err != nil {
 		return m, false
 	}
 	text, err := hex.DecodeString(strings.TrimSuffix(gpus, "-"))

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -34,18 +35,26 @@ type hangs struct {
 	since time.Time     // when that number changed
 	need  time.Duration // the files are read if no span was recorded for this long
 	next  time.Time     // when the files may be read again
+	asks  time.Time     // when the message of another start may be read again
+	told  int64         // the time of the last message that was written or followed
 	taken bool          // the stacks of this hang are taken
 }
 
-// Each trainspan run reads the files of all ranks, so that it finds a hang on
-// its own. Long saves and evaluations must not make all of them read at once,
-// again and again: a pause that was not a hang makes later ones wait longer.
+// A reading takes the files of all ranks, and a large job has a thousand
+// starts. A long save or evaluation must not make all of them read at once,
+// again and again. So one start reads first and leaves a message for the others
+// if it finds a hang, and a pause that was not a hang makes later ones wait
+// longer.
 const (
 	// silence is the shortest hang.
 	silence = 30 * time.Second
-	// patience bounds need when the job has continued: the time limit of
-	// collectives is ten minutes, and the stacks must be taken before.
-	patience = 2 * time.Minute
+	// patience bounds need when the job has continued, and patienceOthers is the
+	// shortest need of a start that is not the first: that one may have ended, or
+	// be on a machine with other files. The time limit of collectives is ten
+	// minutes, and the stacks must be taken before.
+	patience, patienceOthers = 2 * time.Minute, 4 * time.Minute
+	// askEvery is how often the message is read in a pause.
+	askEvery = 15 * time.Second
 	// hangShare is the part of the processors that a reading may use.
 	hangShare = 4
 	// taking is the time limit of each method to get a stack.
@@ -59,7 +68,8 @@ func startHangs(s *start, p *pythonSide) *hangs {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &hangs{start: s, python: p, cancel: cancel, done: make(chan struct{}), since: time.Now(), need: silence}
+	h := &hangs{start: s, python: p, cancel: cancel, done: make(chan struct{}), since: time.Now()}
+	h.need = h.least()
 	go h.follow(ctx)
 	return h
 }
@@ -73,9 +83,12 @@ func (h *hangs) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			if h.due(now, h.python.drain.Stats().Spans) {
+			switch spans := h.python.drain.Stats().Spans; {
+			case h.due(now, spans):
 				h.try("the stacks of a hang", func() error { return h.look(ctx) })
 				h.looked(now, time.Since(now))
+			case h.asksNow(now):
+				h.try("the stacks of a hang", func() error { return h.ask(ctx) })
 			}
 		}
 	}
@@ -85,9 +98,26 @@ func (h *hangs) follow(ctx context.Context) {
 // recorded for the time silence.
 func (h *hangs) due(now time.Time, spans int64) bool {
 	if spans != h.spans {
-		h.spans, h.since, h.taken, h.need = spans, now, false, min(h.need, patience)
+		h.spans, h.since, h.taken, h.need = spans, now, false, min(h.need, max(patience, h.least()))
 	}
 	return spans > 0 && !h.taken && now.Sub(h.since) >= h.need && !now.Before(h.next)
+}
+
+// least returns the shortest pause after which this start reads the files.
+func (h *hangs) least() time.Duration {
+	if h.ranks.Rank.Or(0) > 0 {
+		return patienceOthers
+	}
+	return silence
+}
+
+// asksNow reports whether another start may have found a hang.
+func (h *hangs) asksNow(now time.Time) bool {
+	if h.spans == 0 || h.taken || now.Sub(h.since) < silence || now.Before(h.asks) {
+		return false
+	}
+	h.asks = now.Add(askEvery)
+	return true
 }
 
 // looked notes that the files were read from a time on.
@@ -110,21 +140,83 @@ func (h *hangs) look(ctx context.Context) error {
 	if j == nil {
 		return err
 	}
-	for _, p := range h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes) {
-		h.taken = true // even without stacks: a second attempt would not help
-		if err := h.take(ctx, p); err != nil {
-			return err
-		}
+	asked := h.asked(report.Live(j, time.Now().UnixNano()), j.Job.Processes)
+	if len(asked) == 0 {
+		return nil
 	}
-	return nil
+	h.taken = true // even without stacks: a second attempt would not help
+	return errors.Join(h.tell(asked), h.takeAll(ctx, asked))
+}
+
+// messagePath returns the file by which starts tell each other of a hang, in the
+// folder of the attempt.
+func (h *hangs) messagePath() string {
+	dir := h.where.Dir
+	if !h.sharesFolder() {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Join(dir, ".hang")
+}
+
+// tell writes which processes are asked for their stacks: the time, and a line
+// for each.
+func (h *hangs) tell(asked []waiting) error {
+	h.told = time.Now().UnixNano()
+	text := fmt.Appendln(nil, h.told)
+	for _, p := range asked {
+		text = fmt.Appendf(text, "%d %d %q\n", p.pid, p.rank, p.host)
+	}
+	_, err := fswrite.Write(h.messagePath(), text, 0o644, func(*os.File) error { return nil })
+	return err
+}
+
+// message returns what another start has told, and when. It returns nothing if
+// the message is invalid.
+func (h *hangs) message() (at int64, asked []waiting) {
+	f, err := os.Open(h.messagePath())
+	if err != nil {
+		return 0, nil
+	}
+	defer f.Close() //nolint:errcheck // only read
+	in := bufio.NewReader(f)
+	if _, err := fmt.Fscanln(in, &at); err != nil {
+		return 0, nil
+	}
+	for {
+		var p waiting
+		if _, err := fmt.Fscanf(in, "%d %d %q\n", &p.pid, &p.rank, &p.host); err != nil {
+			return at, asked
+		}
+		asked = append(asked, p)
+	}
+}
+
+// ask stores the stacks if another start has found that the job hangs. A rank
+// that the others wait for may record longer than they do.
+func (h *hangs) ask(ctx context.Context) error {
+	at, asked := h.message()
+	if at <= h.told || at < h.since.Add(-patience).UnixNano() {
+		return nil
+	}
+	h.told = at
+	// Other folders than that of an attempt may have other jobs.
+	h.taken = len(asked) > 0 && (!h.sharesFolder() || slices.ContainsFunc(asked, h.isOurs))
+	return h.takeAll(ctx, asked)
 }
 
 var errContinues = errors.New("the job continues")
 
-// asked returns the processes of this node whose stacks show the location of a
-// hang: those of the ranks that the others wait for or, if these are unknown,
-// the first mostAsked processes.
-func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Process) {
+// waiting is a process whose stacks show the location of a hang.
+type waiting struct {
+	host string
+	pid  int64
+	rank int
+}
+
+// asked returns the processes whose stacks show the location of a hang: those
+// of the ranks that the others wait for or, if these are unknown, the first
+// mostAsked processes of each node.
+func (*hangs) asked(r *report.Report, procs []*job.Process) (out []waiting) {
 	n := len(r.Attempts)
 	if n == 0 || !r.Attempts[n-1].Running {
 		return nil
@@ -133,26 +225,37 @@ func (h *hangs) asked(r *report.Report, procs []*job.Process) (out []*job.Proces
 	if a.Straggler == nil || a.Straggler.Kind != finding.Hang {
 		return nil
 	}
+	nodes := make(map[string]int)
 	for _, p := range procs {
-		if p.Attempt == a.Number && p.Host == h.run.Host && p.End == job.NoEnd && (len(a.Straggler.Ranks) == 0 || slices.Contains(a.Straggler.Ranks, p.Rank)) {
-			out = append(out, p)
+		if p.Attempt == a.Number && p.End == job.NoEnd && (len(a.Straggler.Ranks) == 0 || slices.Contains(a.Straggler.Ranks, p.Rank)) {
+			if nodes[p.Host]++; nodes[p.Host] <= mostAsked {
+				out = append(out, waiting{p.Host, p.PID, p.Rank})
+			}
 		}
 	}
-	return out[:min(len(out), mostAsked)]
+	return out
+}
+
+// takeAll stores the stacks of those processes that are of this start.
+func (h *hangs) takeAll(ctx context.Context, asked []waiting) error {
+	for _, p := range asked {
+		if h.isOurs(p) {
+			if err := h.take(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // take stores the stacks of a process that recorded into a ring buffer of this
 // start. It returns nil if no stacks are available.
-func (h *hangs) take(ctx context.Context, p *job.Process) error {
-	pid := int(p.PID)
-	if !h.isOurs(pid) {
-		return nil
-	}
-	text, err := stacks.Take(ctx, pid, taking, filepath.SplitList(h.python.rings)...)
+func (h *hangs) take(ctx context.Context, p waiting) error {
+	text, err := stacks.Take(ctx, int(p.pid), taking, filepath.SplitList(h.python.rings)...)
 	if err != nil {
 		return nil //nolint:nilerr // the screen lacks the line
 	}
-	path := filepath.Join(h.dir, hang.StackName(p.Rank, p.PID, time.Now()))
+	path := filepath.Join(h.dir, hang.StackName(p.rank, p.pid, time.Now()))
 	_, err = fswrite.NextFree(1, func(n int) error {
 		_, err := fswrite.Write(fswrite.Run(path, n), text, 0o644, nil)
 		return err
@@ -163,9 +266,12 @@ func (h *hangs) take(ctx context.Context, p *job.Process) error {
 // isOurs reports whether a process is a descendant of this trainspan run. The
 // id of a process on another machine or in a container may belong to any
 // process here.
-func (h *hangs) isOurs(pid int) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return err == nil && pid > 0 && slices.Contains(strings.Split(string(text), "\x00"), environ.Run+"="+h.token)
+func (h *hangs) isOurs(p waiting) bool {
+	if p.host != h.run.Host || p.pid <= 0 {
+		return false
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
+	return err == nil && slices.Contains(strings.Split(string(text), "\x00"), environ.Run+"="+h.token)
 }
 
 // close ends the detection.

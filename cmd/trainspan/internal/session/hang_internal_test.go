@@ -3,15 +3,21 @@
 package session
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/trainspan/trainspan/config"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 )
 
 // TestHangIsDue checks that the records are read if nothing was recorded for
 // long, and after the stacks are taken only when the job has continued.
 func TestHangIsDue(t *testing.T) {
 	begun := time.Unix(1_700_000_000, 0)
-	h := &hangs{since: begun, need: silence}
+	h := &hangs{start: &start{}, since: begun, need: silence}
 	for _, tt := range []struct {
 		name  string
 		after time.Duration
@@ -39,16 +45,21 @@ func TestHangIsDue(t *testing.T) {
 // is looked for within patience.
 func TestPausesThatAreNotHangs(t *testing.T) {
 	for name, c := range map[string]struct {
+		rank   int
 		pause  time.Duration // of each save
 		looks  [3]int        // by save
 		atMost time.Duration // of a hang after them
 	}{
-		"short": {25 * time.Second, [3]int{0, 0, 0}, silence},
-		"long":  {70 * time.Second, [3]int{3, 0, 0}, patience},
-		"hours": {2 * time.Hour, [3]int{14, 11, 11}, patience},
+		"short": {0, 25 * time.Second, [3]int{0, 0, 0}, silence},
+		"long":  {0, 70 * time.Second, [3]int{3, 0, 0}, patience},
+		"hours": {0, 2 * time.Hour, [3]int{14, 11, 11}, patience},
+
+		"of another rank, long":  {1, 70 * time.Second, [3]int{0, 0, 0}, patienceOthers},
+		"of another rank, hours": {1, 2 * time.Hour, [3]int{9, 9, 9}, patienceOthers},
 	} {
 		now, spans := time.Unix(1_700_000_000, 0), int64(1)
-		h := &hangs{since: now, need: silence}
+		h := &hangs{start: &start{ranks: config.Ranks{Rank: config.Value(c.rank)}}, since: now}
+		h.need = h.least()
 		for i, want := range c.looks {
 			looks := 0
 			spans++
@@ -70,5 +81,75 @@ func TestPausesThatAreNotHangs(t *testing.T) {
 		if now.Sub(began) > c.atMost {
 			t.Errorf("%s: a hang is looked for after %v, want %v at most", name, now.Sub(began), c.atMost)
 		}
+	}
+}
+
+// TestMessageOfAHang checks that starts that did not read the files learn of a
+// hang from the one that did, once, and that they ignore older messages.
+func TestMessageOfAHang(t *testing.T) {
+	asked := []waiting{{"node a", 7, 3}, {"node-b", 8, -1}}
+	for name, c := range map[string]struct {
+		shared bool          // other jobs may have the folder
+		since  time.Duration // after the message
+		want   bool
+	}{
+		"it hangs":                  {false, -40 * time.Second, true},
+		"the culprit is late":       {false, 20 * time.Second, true},
+		"an earlier hang":           {false, time.Hour, false},
+		"a folder with other jobs":  {true, -40 * time.Second, false},
+		"an old one in such folder": {true, time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			attempt := filepath.Join(t.TempDir(), "attempt-1")
+			start := func(leaf string) *hangs {
+				dir := filepath.Join(attempt, leaf)
+				place := rundir.Place{Dir: dir, Job: filepath.Dir(attempt)}
+				if c.shared {
+					dir, place = attempt, rundir.Place{Dir: attempt, Job: attempt}
+				}
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				return &hangs{start: &start{record: &record{}, where: place}, spans: 1, since: time.Now().Add(c.since)}
+			}
+			first, other := start("a-1"), start("b-2")
+			if at, list := other.message(); at != 0 || list != nil {
+				t.Errorf("message() = %v, %v before one was written, want none", at, list)
+			}
+			for range 2 { // it replaces an earlier one
+				if err := first.tell(asked); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if at, list := other.message(); at != first.told || !slices.Equal(list, asked) {
+				t.Errorf("message() = %v, %v, want %v, %v", at, list, first.told, asked)
+			}
+			for _, h := range []*hangs{other, first} {
+				if err := h.ask(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if other.taken != c.want || first.taken {
+				t.Errorf("stacks taken: %v, and by the start that found the hang %v; want %v, false", other.taken, first.taken, c.want)
+			}
+		})
+	}
+}
+
+// TestAskNow checks that the message is read in a pause only, and not often.
+func TestAskNow(t *testing.T) {
+	begun := time.Unix(1_700_000_000, 0)
+	h := &hangs{start: &start{}, since: begun}
+	asks := 0
+	for after := time.Duration(0); after < 60*time.Second; after += readEvery {
+		if h.spans = 1; h.asksNow(begun.Add(after)) {
+			asks++
+		}
+		if h.spans = 0; h.asksNow(begun.Add(after + time.Second)) {
+			t.Error("asksNow() = true before it trains, want false")
+		}
+	}
+	if want := 2; asks != want {
+		t.Errorf("the message was read %d times in a minute, want %d", asks, want)
 	}
 }

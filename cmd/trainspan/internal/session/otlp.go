@@ -246,7 +246,9 @@ func regroup(batch []forwarded) (out []*tracepb.ResourceSpans) {
 }
 
 func (o *otlpSide) close(ctx context.Context) error {
-	errs := []error{o.receiver.Shutdown(ctx), o.files.Close(ctx)}
+	brief, cancel := context.WithTimeout(ctx, closing/4) // a sender that is stopped in a request must leave time for the files
+	defer cancel()
+	errs := []error{o.receiver.Shutdown(brief), o.files.Close(ctx)}
 	if err := o.replay(ctx); err != nil {
 		errs = append(errs, err)
 	}

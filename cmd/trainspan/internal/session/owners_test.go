@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/trainspan/trainspan/cmd/trainspan/internal/resources"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/pyclient"
 	"github.com/trainspan/trainspan/internal/platform/fswrite"
 )
@@ -78,6 +79,41 @@ func TestSweep(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSweepOfANode checks that the folder in which the ranks of a node meet is
+// removed when all of them were killed, and not before.
+func TestSweepOfANode(t *testing.T) {
+	up := t.TempDir()
+	meet := func(owner string) *resources.Node {
+		n, err := resources.Meet(up, "start", resources.Member{Command: 1 << 30, Base: 10, GPUs: owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(n.Dir(), owner), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	dir := meet(ended(t)).Dir()
+	alive := ownerName(os.Getpid())
+	meet(alive)
+	sweep(up)
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("while one lives: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, alive)); err != nil {
+		t.Fatal(err)
+	}
+	sweep(up)
+	if left, _ := os.ReadDir(up); len(left) != 0 {
+		t.Errorf("%v is left, want none", left)
+	}
+	last := meet(ended(t))
+	last.Leave()
+	if left, _ := os.ReadDir(up); len(left) != 0 {
+		t.Errorf("%v is left by the last one, want none", left)
 	}
 }
 

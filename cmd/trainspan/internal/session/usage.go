@@ -41,6 +41,7 @@ func startUsage(s *start, pid int, cgroup *resources.Cgroup) *usage {
 		for _, in := range []string{sharedMemory, os.TempDir()} {
 			node, err := resources.Meet(in, fmt.Sprintf("%s/%d", job, s.where.Attempt), own)
 			if err == nil {
+				nameOwner(node.Dir(), os.Getpid())
 				u.node = node
 				break
 			}
