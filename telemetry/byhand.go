@@ -106,7 +106,7 @@ func (s *Span) recordError(message string, cause error, at time.Time, extra []at
 			s.rare.failed = f
 		}
 		if s.parent != nil {
-			s.parent.rarely().inner = cause
+			s.parent.failing().inner = cause
 		}
 	})
 }

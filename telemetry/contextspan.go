@@ -63,12 +63,14 @@ func (c *contextSpan) RecordError(err error, options ...trace.EventOption) {
 func (c *contextSpan) SpanContext() trace.SpanContext { return c.otel.SpanContext() }
 
 // SetStatus implements trace.Span. An error status becomes an error in the
-// records unless one was recorded before, and makes the span a failure.
+// records unless one was recorded just before, and makes the span a failure. After
+// Ok it has no effect, as in OpenTelemetry.
 func (c *contextSpan) SetStatus(code codes.Code, description string) {
 	if code != codes.Error {
 		c.otel.SetStatus(code, description)
 		if code == codes.Ok {
 			c.rec.locked(func() {
+				c.settled = true
 				if c.rare != nil {
 					c.rare.failed = nil
 				}
@@ -103,19 +105,20 @@ func (s *Span) statusError(description string) {
 	f := r.repairs.describe(errors.New(description), 2)
 	c := call{now: r.time.now()}
 	_ = r.while(func() error {
-		if s.state != spanOpen {
+		if s.state != spanOpen || s.settled {
 			return nil
 		}
-		if !s.errored {
+		of := s.rarely()
+		if of.last != nil && of.last.Text == f.Text { // usually recorded before, with its type
+			f = of.last
+		}
+		if !of.erred || of.asOf != r.tree.started {
 			n := len(c.events)
 			r.out.event(&c, s, outputs.KindError, (*failure.Failure)(nil).Event(description, c.now), false)
 			c.events = c.events[:n] // OpenTelemetry has the status already
 			s.erred(f)
 		}
-		if s.erredLike(f) { // usually recorded before, with its type
-			f = s.rare.last
-		}
-		s.rarely().failed = f
+		of.failed = f
 		return nil
 	})
 	r.out.deliver(&c)

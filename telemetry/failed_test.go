@@ -1,6 +1,8 @@
 package telemetry_test
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -40,6 +42,17 @@ var failing = []struct {
 		o.SetStatus(codes.Error, "gone")
 		o.SetStatus(codes.Ok, "")
 		s.End()
+	}},
+	{"status after Ok", false, 0, func(s *telemetry.Span, o trace.Span) {
+		o.SetStatus(codes.Ok, "")
+		o.SetStatus(codes.Error, "gone")
+		s.End()
+	}},
+	{"panic after Ok", true, 1, func(_ *telemetry.Span, o trace.Span) {
+		defer func() { _ = recover() }()
+		defer o.End()
+		o.SetStatus(codes.Ok, "")
+		panic("gone")
 	}},
 	{"error of a retry", false, 1, func(s *telemetry.Span, _ trace.Span) { s.RecordError(errGone); s.End() }},
 }
@@ -142,5 +155,67 @@ func TestErrorAtTheEndAfterAnother(t *testing.T) {
 		if n := len(j.mem.events(spans.EventError)); n != 2 {
 			t.Errorf("%v after %v: %d records for two spans, want 2", again, fatal, n)
 		}
+	}
+}
+
+// An error after which the program continued does not hide a later one with the same cause
+// or text.
+func TestErrorAfterAToleratedOne(t *testing.T) {
+	timeout := context.DeadlineExceeded
+	fatal := fmt.Errorf("rendezvous of node 7: %w", timeout)
+	like := errors.New(timeout.Error())
+	below := func(j *job, ctx context.Context, err error) {
+		_, s := j.tel.StartSpan(ctx, "below")
+		s.EndErr(&err)
+	}
+	for name, c := range map[string]struct {
+		before func(*job, context.Context, *telemetry.Span)
+		end    func(*telemetry.Span, trace.Span)
+		want   string
+	}{
+		"cause": {
+			func(_ *job, _ context.Context, s *telemetry.Span) { s.RecordError(timeout) },
+			func(s *telemetry.Span, _ trace.Span) { s.EndErr(&fatal) }, fatal.Error(),
+		},
+		"cause of a span below": {
+			func(j *job, ctx context.Context, _ *telemetry.Span) { below(j, ctx, timeout) },
+			func(s *telemetry.Span, _ trace.Span) { s.EndErr(&fatal) }, fatal.Error(),
+		},
+		"text": {
+			func(_ *job, _ context.Context, s *telemetry.Span) { s.RecordError(timeout) },
+			func(s *telemetry.Span, _ trace.Span) { s.EndErr(&like) }, like.Error(),
+		},
+		"by hand": {
+			func(j *job, _ context.Context, s *telemetry.Span) {
+				check(t, j.tel.Recorder().Error(s, "words", timeout))
+			},
+			func(s *telemetry.Span, _ trace.Span) { s.EndErr(&fatal) }, fatal.Error(),
+		},
+		"status": {
+			func(_ *job, _ context.Context, s *telemetry.Span) { s.RecordError(timeout) },
+			func(s *telemetry.Span, o trace.Span) { o.SetStatus(codes.Error, "lost node 7"); s.End() }, "lost node 7",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t)
+			ctx, s := j.tel.StartSpan(j.ctx, "rank")
+			c.before(j, ctx, s)
+			below(j, ctx, nil) // the program continues
+			c.end(s, trace.SpanFromContext(ctx))
+			all := j.mem.events(spans.EventError)
+			if n := len(all); n != 2 || cmp.Or(attr(all[1], "exception_message"), attr(all[1], "error_message")) != c.want {
+				t.Errorf("error records %v, want a second one with %q", all, c.want)
+			}
+		})
+	}
+	// On its way up it is one record, also if spans of other goroutines end meanwhile.
+	j := newJob(t)
+	ctx, above := j.tel.StartSpan(j.ctx, "above")
+	_, other := j.tel.StartSpan(ctx, "other")
+	below(j, ctx, fatal)
+	other.End()
+	above.EndErr(&fatal)
+	if n := len(j.mem.events(spans.EventError)); n != 1 {
+		t.Errorf("%d records of an error on its way up, want 1", n)
 	}
 }

@@ -138,7 +138,7 @@ func (r *Recorder) end(c *call, s *Span, e *finishing, v *spantree.Values) (ende
 		r.out.event(c, s, outputs.KindError, f.Event("Error in "+s.data.Name+": ", t), s.index >= 0)
 	}
 	if f != nil && !own && s.parent != nil {
-		s.parent.rarely().inner = f.Err
+		s.parent.failing().inner = f.Err
 	}
 	r.tree.remove(s)
 	c.own = r.out.stop(c, s, t, nil, f)
@@ -162,7 +162,8 @@ func (r *Recorder) succeeds(s *Span) (succeeds bool) {
 }
 
 // onRecord reports whether err is on record as the latest error of the span, or of a span
-// below.
+// below, and no span has started since. Later, the same error is another failure: many
+// have a common cause, such as context.DeadlineExceeded.
 func (r *Recorder) onRecord(s *Span, err error) bool {
 	if s == nil || err == nil {
 		return false
@@ -170,17 +171,17 @@ func (r *Recorder) onRecord(s *Span, err error) bool {
 	var inner error
 	var last *failure.Failure
 	r.locked(func() {
-		if s.rare != nil {
+		if s.rare != nil && s.rare.asOf == r.tree.started {
 			inner, last = s.rare.inner, s.rare.last
 		}
 	})
 	return inner != nil && failure.Same(err, inner) || last != nil && failure.Same(err, last.Err)
 }
 
-// erredLike reports whether the latest error of the span has the text of f. An error of
-// another process is a new value each time.
+// erredLike reports whether the latest error of the span has the text of f, and no span
+// has started since. An error of another process is a new value each time.
 func (s *Span) erredLike(f *failure.Failure) bool {
-	return s.rare != nil && s.rare.last != nil && s.rare.last.Text == f.Text
+	return s.rare != nil && s.rare.asOf == s.rec.tree.started && s.rare.last != nil && s.rare.last.Text == f.Text
 }
 
 // setAttrs is the part of SetAttrs under the lock.

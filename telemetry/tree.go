@@ -61,7 +61,7 @@ type Span struct {
 	ambient    bool  // it is a parent for callbacks, without a context
 	hook       bool  // it stands for an ambient scope of package ai
 	scoped     bool  // it belongs to a scope
-	errored    bool  // an error of the program was recorded
+	settled    bool  // its status is Ok, which an error status does not change
 	rare       *rare // nil: nothing
 	prev, next *Span
 	step       int64 // of a checkpoint save
@@ -71,6 +71,8 @@ type Span struct {
 type rare struct {
 	inner    error             // the latest error with which a span below ended
 	last     *failure.Failure  // the latest error of the span itself
+	erred    bool              // an error of the span itself is on record
+	asOf     int64             // how many spans had started when the latest of these three was set
 	failed   *failure.Failure  // the error with which the span ends if its end has none: of Fail, or of its status
 	problem  error             // of telemetry with the span
 	consumed spantree.Consumed // of a training iteration, set before its end
@@ -84,12 +86,23 @@ func (s *Span) rarely() *rare {
 	return s.rare
 }
 
+// failing returns what few spans have, to set an error. Errors from before the latest
+// start of a span are dropped: the program continued after them. The lock is held.
+func (s *Span) failing() *rare {
+	r := s.rarely()
+	if started := s.rec.tree.started; r.asOf != started {
+		r.inner, r.last, r.erred, r.asOf = nil, nil, false, started
+	}
+	return r
+}
+
 // erred notes that an error of the span was recorded; f is nil if only its text is
 // known. The lock is held.
 func (s *Span) erred(f *failure.Failure) {
-	s.errored = true
+	r := s.failing()
+	r.erred = true
 	if f != nil {
-		s.rarely().last = f
+		r.last = f
 	}
 }
 

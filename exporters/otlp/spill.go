@@ -28,6 +28,10 @@ const spillPrefix = "spans-"
 
 var errSpillFull = errors.New("the spill directory is full")
 
+// lookEvery is how often the other files are counted while a file grows. Processes
+// that share a directory may together exceed its bound by that part of a file each.
+const lookEvery = 16
+
 // spill writes batches to files of a directory, within a bound for all its
 // files. It implements delivery.Spill.
 type spill struct {
@@ -41,6 +45,7 @@ type spill struct {
 	spans  int       // in file
 	others int64     // bytes of the other files
 	looked time.Time // when others was counted
+	seen   int64     // the size of file then
 	made   int
 	closed bool
 }
@@ -104,8 +109,9 @@ func (s *spill) write(line []byte) error {
 		}
 	}
 	full := func() bool { return s.others+s.size+int64(len(line)) > s.maxBytes }
-	if full() && time.Since(s.looked) >= time.Second { // a replay may have made room
-		if err := s.look(); err != nil {
+	// A replay may have made room, and the other processes of the directory write too.
+	if full() && time.Since(s.looked) >= time.Second || s.size-s.seen >= s.fileBytes/lookEvery {
+		if err := s.look(); err != nil && full() {
 			return err
 		}
 	}
@@ -148,7 +154,7 @@ func (s *spill) begin() error {
 		if !fswrite.Lock(f) || changed(f, f.Name()) {
 			return errors.Join(fs.ErrExist, f.Close())
 		}
-		s.file, s.size, s.spans = f, 0, 0
+		s.file, s.size, s.seen, s.spans = f, 0, 0, 0
 		return nil
 	})
 	return err
@@ -160,7 +166,7 @@ func (s *spill) look() error {
 	if err != nil {
 		return err
 	}
-	s.others, s.looked = 0, time.Now()
+	s.others, s.looked, s.seen = 0, time.Now(), s.size
 	for _, f := range files {
 		if s.file == nil || f.path != s.file.Name() {
 			s.others += f.size

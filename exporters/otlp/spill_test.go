@@ -131,6 +131,32 @@ func TestSpillIsBounded(t *testing.T) {
 	}
 }
 
+// Processes that share a directory stay within its bound together, but for a part of a
+// file each.
+func TestSpillOfManyProcesses(t *testing.T) {
+	r := &receiver{t: t, protocol: protocols[1]}
+	dir := t.TempDir()
+	cfg := away(t, r, dir)
+	cfg.SpillBytes, cfg.SpillFileBytes = 40_000, 40_000
+	const processes = 8
+	var all [processes]*pipeline
+	for i := range all {
+		all[i] = newPipeline(t, cfg, &delivery.Options{MaxBatch: 10})
+	}
+	for range 20 {
+		for _, p := range all {
+			p.record(10)
+			_ = p.ForceFlush(t.Context()) // returns losses
+		}
+	}
+	if names, bytes := files(t, dir); len(names) != processes || bytes < 30_000 || bytes > 80_000 {
+		t.Errorf("%d bytes in %d files, want 30,000 to 80,000 bytes in %d", bytes, len(names), processes)
+	}
+	for _, p := range all {
+		_ = p.Shutdown(t.Context()) // returns losses
+	}
+}
+
 // A replay makes room in a full directory, also for a file that is already open.
 func TestSpillHasRoomAfterAReplay(t *testing.T) {
 	r := &receiver{t: t, protocol: protocols[1]}

@@ -20,12 +20,12 @@ func TestOutcomeOfHang(t *testing.T) {
 		if rank >= 0 {
 			s.Rank = &rank
 		}
-		return job.OutcomeOf([]*rundir.Run{s}, nil)
+		return job.OutcomeOf([]*rundir.Run{s}, nil, nil)
 	}
 	stopped := func() *job.Outcome {
 		at := base.Add(59 * time.Second)
 		s := &rundir.Run{State: rundir.Ended, EndedBy: rundir.BySignal, Signal: "SIGINT", Host: "a", Started: base, Seen: base.Add(time.Minute), Stopped: "SIGINT", StoppedAt: &at}
-		return job.OutcomeOf([]*rundir.Run{s}, nil)
+		return job.OutcomeOf([]*rundir.Run{s}, nil, nil)
 	}
 	second := int64(1e9)
 	long := map[int]int64{0: 50 * second, 1: 49 * second}

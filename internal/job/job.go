@@ -104,6 +104,10 @@ type Process struct {
 	// keys that begin with Fact; may be nil.
 	Facts map[string]string
 
+	// Groups has the first member of each process group, by name, as far as it is
+	// recorded; may be nil. It is complete when the records have been read.
+	Groups map[string]int
+
 	// Steps are the training steps.
 	Steps Steps
 

@@ -159,9 +159,15 @@ const stopping = 10 * time.Minute
 
 // OutcomeOf returns how related commands ended, and why, by what trainspan run
 // observed and what their processes recorded. It returns nil if nothing shows
-// it.
-func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
+// it. clocks has, by rank, the nanoseconds to add to its clock.
+func OutcomeOf(starts []*rundir.Run, procs []*Process, clocks map[int]int64) *Outcome {
 	var ends []end
+	clock := make(map[string]int64) // the same by host
+	for _, p := range procs {
+		if d, ok := clocks[p.Rank]; ok && p.Training && p.KnownHost() != "" {
+			clock[p.Host] = d
+		}
+	}
 	well, last := 0, int64(0)
 	for _, s := range starts {
 		last = max(last, s.Seen.UnixNano())
@@ -196,7 +202,7 @@ func OutcomeOf(starts []*rundir.Run, procs []*Process) *Outcome {
 		}
 	}
 	first := slices.MinFunc(ends, func(a, b end) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at, b.at), cmp.Compare(a.o.How, b.o.How), cmp.Compare(a.o.Error, b.o.Error))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.at+clock[a.o.Host], b.at+clock[b.o.Host]), cmp.Compare(a.o.How, b.o.How), cmp.Compare(a.o.Error, b.o.Error))
 	})
 	o := first.o
 	o.weight = first.weight
@@ -273,23 +279,43 @@ func (o *Outcome) silent(procs []*Process, noticed bool) {
 func OutcomeOfStart(s *rundir.Run, procs []*Process) *Outcome {
 	var own []*Process
 	for _, p := range procs {
-		if p.JobID == s.Job && p.Host == s.Host && p.Start <= s.Seen.UnixNano() && p.LastSeen >= s.Started.UnixNano() {
+		if p.isOf(s) {
 			own = append(own, p)
 		}
 	}
-	return OutcomeOf([]*rundir.Run{s}, own)
+	return OutcomeOf([]*rundir.Run{s}, own, nil)
+}
+
+// isOf reports whether the process is one of the start.
+func (p *Process) isOf(s *rundir.Run) bool {
+	return p.JobID == s.Job && p.Host == s.Host && p.Start <= s.Seen.UnixNano() && p.LastSeen >= s.Started.UnixNano()
+}
+
+// AskedToEnd returns when a signal first asked the start of a process to end. It
+// ignores a signal that the start outlived for long.
+func (j *Job) AskedToEnd(p *Process) (at int64, ok bool) {
+	for _, s := range j.Starts {
+		if asked(s) && p.isOf(s) && (!ok || s.StoppedAt.UnixNano() < at) {
+			at, ok = s.StoppedAt.UnixNano(), true
+		}
+	}
+	return at, ok
+}
+
+// asked reports whether a signal that asks for the end explains the end of a start.
+func asked(s *rundir.Run) bool {
+	return s.StoppedAt != nil && s.Seen.Sub(*s.StoppedAt) < stopping
 }
 
 // endOf returns what trainspan run observed of a command.
 func endOf(s *rundir.Run) end {
 	e := end{at: s.Seen.UnixNano(), weight: hasFailed, o: Outcome{Rank: s.Rank, Host: s.Host, Status: s.ExitStatus, Signal: s.Signal, Error: s.Error}}
-	asked := s.StoppedAt != nil && s.Seen.Sub(*s.StoppedAt) < stopping
 	switch {
 	case s.EndedBy == rundir.ByMemory:
 		e.o.How, e.weight = OutOfMemory, wasDropped
 	case s.EndedBy == rundir.ByNotStarting:
 		e.o.How = NotStarted
-	case asked && s.State != rundir.Running:
+	case asked(s) && s.State != rundir.Running:
 		e.o.How, e.at, e.o.Signal = Stopped, s.StoppedAt.UnixNano(), s.Stopped
 		e.o.where = s.StoppedIn()
 	case s.State == rundir.Running:

@@ -106,7 +106,7 @@ func TestOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
-				o := job.OutcomeOf(c.starts, c.procs)
+				o := job.OutcomeOf(c.starts, c.procs, nil)
 				text, how := "", job.How("")
 				if o != nil {
 					text, how = o.Text, o.How
@@ -121,14 +121,30 @@ func TestOutcome(t *testing.T) {
 	}
 	raised := own(8, "ValueError", "ValueError: x")
 	raised.Place, raised.Code = "train.py:7", "raise ValueError"
-	if o := job.OutcomeOf(starts{start(1, 9, bad)}, procs{proc(0, own(8.5, "RuntimeError", "RuntimeError: later")), proc(1, raised)}); o.ErrorAt != "train.py:7" || o.ErrorCode != "raise ValueError" {
+	if o := job.OutcomeOf(starts{start(1, 9, bad)}, procs{proc(0, own(8.5, "RuntimeError", "RuntimeError: later")), proc(1, raised)}, nil); o.ErrorAt != "train.py:7" || o.ErrorCode != "raise ValueError" {
 		t.Errorf("error at %q, code %q; want train.py:7, raise ValueError", o.ErrorAt, o.ErrorCode)
 	}
-	o := job.OutcomeOf(starts{start(-1, 9, bad)}, procs{proc(-1, own(8, "ValueError", "ValueError: x"))})
+	o := job.OutcomeOf(starts{start(-1, 9, bad)}, procs{proc(-1, own(8, "ValueError", "ValueError: x"))}, nil)
 	if got := o.Sentence(9e9); got != "Failed after 9.0 s: ValueError: x." {
 		t.Errorf(`Sentence() = %q, want "Failed after 9.0 s: ValueError: x."`, got)
 	}
 	if o.Status == nil || *o.Status != 1 || o.At != at(9).UnixNano() || o.Error != "ValueError: x" {
 		t.Errorf(`outcome %+v, want status 1 at 9 s, "ValueError: x"`, o)
+	}
+}
+
+// TestFirstFailureByCorrectedClocks: the failures of ranks on two hosts are ordered by their corrected clocks.
+func TestFirstFailureByCorrectedClocks(t *testing.T) {
+	fails := func(rank int, host, kind string, at int64) *job.Process {
+		return &job.Process{Rank: rank, RankKnown: true, Training: true, Host: host, Failures: []job.Failure{{Time: at, Type: kind, Text: kind, Rank: job.Unknown}}}
+	}
+	procs := []*job.Process{fails(0, "a", "RuntimeError", 100e9), fails(5, "b", "ValueError", 102e9)}
+	for _, c := range []struct {
+		clocks map[int]int64
+		want   int
+	}{{nil, 0}, {map[int]int64{0: 0, 5: -3e9}, 5}} {
+		if o := job.OutcomeOf(nil, procs, c.clocks); o.Rank == nil || *o.Rank != c.want {
+			t.Errorf("clocks %v: %s, want rank %d as the first", c.clocks, o.Text, c.want)
+		}
 	}
 }

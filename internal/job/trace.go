@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -291,6 +292,10 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 		p.Facts[key] = value // the last one is complete
 		return
 	}
+	if group, ok := strings.CutPrefix(key, tracefile.KeyGroup); ok {
+		p.member(group, value)
+		return
+	}
 	p.note(ev)
 	id, ok := ev.Arg(argSpan)
 	us, err := strconv.ParseInt(value, 10, 64)
@@ -305,6 +310,25 @@ func (t *traceReader) custom(p *traceProcess, ev *dftracer.Event, key, value str
 	}
 	p.deliver(e, p.sink)
 }
+
+// member notes the first member of a process group from the list of its ranks.
+func (p *Process) member(group, ranks string) {
+	list, ok := strings.CutPrefix(ranks, "[")
+	if !ok || len(p.Groups) >= mostGroups {
+		return
+	}
+	first, err := strconv.Atoi(list[:strings.IndexAny(list+"]", ",]")])
+	if err != nil || first < 0 {
+		return
+	}
+	if p.Groups == nil {
+		p.Groups = make(map[string]int)
+	}
+	p.Groups[group] = first
+}
+
+// mostGroups bounds the process groups of a process whose members are known.
+const mostGroups = 1 << 14
 
 // mostFlush bounds the recorded flush interval, in microseconds.
 const mostFlush = int64(time.Hour / time.Microsecond)

@@ -118,7 +118,7 @@ func (r *Report) answer(j *Job) ([]*straggler.Table, *steps) {
 	tables := r.attempts(j)
 	r.silent(j)
 	r.readEvidence(j)
-	r.outcomes(j.Job)
+	r.outcomes(j.Job, j.corrections)
 	r.injected(j.Job)
 	r.chooseVerdict()
 	r.machine(j, tables)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -56,7 +57,7 @@ func (s *start) text() string {
 const maxEvidence = 100
 
 // outcomes sets how each attempt ended, and adds the use of resources.
-func (r *Report) outcomes(j *job.Job) {
+func (r *Report) outcomes(j *job.Job, corrections meet.Corrections) {
 	of := make(map[int][]*job.Process)
 	for _, p := range j.Processes {
 		of[p.Attempt] = append(of[p.Attempt], p)
@@ -77,7 +78,7 @@ func (r *Report) outcomes(j *job.Job) {
 			procs = slices.Clone(of[a.Number])
 		}
 		procs = append(procs, helpers(from, to)...)
-		a.Outcome = job.OutcomeOf(starts, procs)
+		a.Outcome = job.OutcomeOf(starts, procs, corrections[a.Number].Clocks)
 		if a.Number == r.running && !a.Silent && (a.Outcome == nil || a.Outcome.How == job.Unfinished) {
 			a.Running, a.Outcome = true, nil
 		}

@@ -32,6 +32,9 @@ const (
 	KeyHeartbeat = "heartbeat"
 	// KeyTimeMetric marks the unit of all times in the file: NS, US, MS or SEC.
 	KeyTimeMetric = "time_metric"
+	// KeyGroup is before the name of a process group: the value is the list of its
+	// ranks, in order, as JSON. It may be cut off after the first ones.
+	KeyGroup = "group."
 	// KeyFlushInterval marks a record with the longest time, in microseconds, that
 	// an event waits in memory: the last events of a killed process may be missing
 	// for this time.

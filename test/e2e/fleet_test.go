@@ -38,8 +38,10 @@ const (
 )
 
 // written extends the agent's configuration: a rank gets the acknowledgment
-// when the batch is in the file.
+// when the batch is in the file and, without batch/apart, in the queue to the
+// gateway.
 const written = `exporters: {dftracer: {acknowledge: written}}
+service: {pipelines: {traces/gateway: {processors: [memory_limiter]}}}
 `
 
 // unsampled extends the gateway's configuration: it keeps all spans.

@@ -73,7 +73,8 @@ type Config struct {
 	// more; otherwise spans of further processes go to one shared file.
 	MaxProcesses int `mapstructure:"max_processes"`
 	// MaxFilesPerHost limits the files for the processes of a host while the
-	// exporter knows any of them. Spans of further processes go to one shared file,
+	// exporter knows any of them. Completed files of processes that sent for a
+	// minute do not count. Spans of further processes go to one shared file,
 	// because a resource may change with each batch.
 	MaxFilesPerHost int `mapstructure:"max_files_per_host"`
 	// MaxMemory limits, in bytes and over all processes, the data that waits to be

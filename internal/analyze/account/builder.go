@@ -210,18 +210,22 @@ func (s *sink) Event(e *job.Event) {
 func (s *sink) Close() error {
 	p := s.from
 	s.proc = Process{Start: p.Start, End: p.End, LastSeen: p.LastSeen, Heartbeats: p.Heartbeats, Dropped: p.Dropped}
+	s.ops.name(p.Groups)
 	return s.finish()
 }
 
 // OpenRows returns a sink that only passes the rows of a process to a reader, without those of
 // spans that are no part of a step, such as system calls.
 func OpenRows(p *job.Process, to Reader) job.Sink {
-	s := &rowSink{Builder: NewBuilder(Process{Start: job.NoEnd})}
+	s := &rowSink{Builder: NewBuilder(Process{Start: job.NoEnd}), from: p}
 	s.steps, s.readers = &p.Steps, []Reader{to}
 	return s
 }
 
-type rowSink struct{ *Builder }
+type rowSink struct {
+	*Builder
+	from *job.Process
+}
 
 func (s *rowSink) Span(sp *job.Span) {
 	switch kindOf[sp.Class] {
@@ -236,4 +240,7 @@ func (s *rowSink) Span(sp *job.Span) {
 
 func (s *rowSink) Event(*job.Event) {}
 
-func (s *rowSink) Close() error { return s.read(func(func() []Row) {}) }
+func (s *rowSink) Close() error {
+	s.ops.name(s.from.Groups)
+	return s.read(func(func() []Row) {})
+}

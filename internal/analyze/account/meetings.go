@@ -63,7 +63,7 @@ func (k *meetKind) of() meet.Group {
 // Op is a kind of communication as a process recorded it.
 type Op struct {
 	Kind  string // the collective, "send", "receive" or "wait"
-	Group string // process group, empty for all ranks
+	Group string // process group, see [meet.Group]; empty for all ranks
 	Size  int    // of the group, 0 if not recorded
 	Peer  int    // the other rank of a message plus 1, 0 if not recorded
 }
@@ -162,6 +162,21 @@ func (o *ops) kindOf(c *Op) uint16 {
 		o.kindAt[k] = n
 	}
 	return n
+}
+
+// name tells groups apart that share a name, by their first members.
+func (o *ops) name(members map[string]int) {
+	named := func(group *string) {
+		if first, ok := members[*group]; ok {
+			*group = meet.Named(*group, first)
+		}
+	}
+	for i := range o.list {
+		named(&o.list[i].Group)
+	}
+	for i := range o.kinds {
+		named(&o.kinds[i].group)
+	}
 }
 
 // joins sets the group of the waits for collectives, and reports whether they are meetings.

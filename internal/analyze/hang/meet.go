@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/trainspan/trainspan/internal/analyze/finding"
 )
 
 // Meeting is the combined result of the dumps of several ranks: the collective
@@ -63,7 +65,7 @@ func Meet(dumps []*Dump) *Meeting {
 	for _, s := range all {
 		absent := slices.DeleteFunc(slices.Clone(s.missing), func(r int) bool { return waits[r] != nil || newest[r].AtMessage })
 		if len(absent) > 0 {
-			return &Meeting{Ranks: absent, Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(absent), s.name(s.here[0].op), s.who())}
+			return &Meeting{Ranks: absent, Text: fmt.Sprintf("%s did not enter %s, in which %s", finding.RankList(absent), s.name(s.here[0].op), s.who())}
 		}
 	}
 	for _, s := range all {
@@ -81,7 +83,7 @@ func Meet(dumps []*Dump) *Meeting {
 			continue
 		}
 		// All wait, in different groups: none is first.
-		m := &Meeting{Text: fmt.Sprintf("%s did not enter %s, in which %s", ranks(s.missing), s.name(s.here[0].op), s.who())}
+		m := &Meeting{Text: fmt.Sprintf("%s did not enter %s, in which %s", finding.RankList(s.missing), s.name(s.here[0].op), s.who())}
 		other := waits[s.missing[0]]
 		if other == nil {
 			m.Text += fmt.Sprintf("; rank %d waits for a message", s.missing[0])
@@ -161,7 +163,7 @@ func (s *stuck) ahead() *Meeting {
 	for _, p := range s.here {
 		here = append(here, p.rank)
 	}
-	m := &Meeting{Text: fmt.Sprintf("%s did not complete %s, which %s completed", ranks(here), s.name(s.here[0].op), ranks(s.passed))}
+	m := &Meeting{Text: fmt.Sprintf("%s did not complete %s, which %s completed", finding.RankList(here), s.name(s.here[0].op), finding.RankList(s.passed))}
 	if len(here) < len(s.passed)+len(s.missing) {
 		m.Ranks = here
 	}
@@ -262,25 +264,7 @@ func (s *stuck) who() string {
 		here = append(here, p.rank)
 	}
 	if len(here) == 1 {
-		return ranks(here) + " waits"
+		return finding.RankList(here) + " waits"
 	}
-	return ranks(here) + " wait"
-}
-
-// ranks returns the text of a list of ranks.
-func ranks(list []int) string {
-	out := "rank"
-	if len(list) > 1 {
-		out += "s"
-	}
-	for i, r := range list {
-		if i == 8 {
-			return out + fmt.Sprintf(" and %d more", len(list)-i)
-		}
-		if i > 0 {
-			out += ","
-		}
-		out += fmt.Sprintf(" %d", r)
-	}
-	return out
+	return finding.RankList(here) + " wait"
 }

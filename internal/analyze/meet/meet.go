@@ -14,22 +14,42 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Group is a process group in the records of one rank.
 type Group struct {
-	Name string // empty: all ranks
+	Name string // empty: all ranks; or from Named
 	Size int    // members, 0 if not recorded
 	// SetUp marks the set-up of communication, in which all ranks wait for each
 	// other. It is not a collective and is matched only with other set-ups.
 	SetUp bool
 }
 
+// ofMember separates the name of a group from the number of its first member.
+const ofMember = "\x00of rank "
+
+// Named returns the name of the group that has this first member: other groups with the same
+// recorded name have other members.
+func Named(recorded string, first int) string { return recorded + ofMember + strconv.Itoa(first) }
+
+// Recorded returns the recorded name of a group, without the first member that [Named] adds,
+// which is -1 if unknown.
+func Recorded(name string) (recorded string, first int) {
+	recorded, member, _ := strings.Cut(name, ofMember)
+	if first, err := strconv.Atoi(member); err == nil {
+		return recorded, first
+	}
+	return recorded, -1
+}
+
 // Members are the ranks of one process group.
 type Members struct {
-	Group
+	Group             // with its recorded name
 	Ranks       []int // by index, in order
 	Part, Parts int   // the number of this group among the groups with its name, and their number
+	Guessed     bool  // the members of the groups with this name are not recorded
 }
 
 // Groups holds the numbered process groups of the ranks of one attempt.
@@ -55,22 +75,30 @@ type Correction struct {
 // are correct.
 type Corrections map[int]Correction
 
-// NumberGroups numbers the groups in the records of ranks, by name. If more
-// ranks use a name than the group has members, there are several groups with
-// that name: the ranks in order are divided among them, with the given strides. Ranks
+// NumberGroups numbers the groups in the records of ranks, by name and first member. If more
+// ranks use a name without a first member than the group has members, there are several groups
+// with that name: the ranks in order are divided among them, with the given strides. Ranks
 // without records, whose list is nil, have a place among them if all can then be divided
-// evenly. The list of a rank that has records but no groups is empty.
+// evenly, or else if they can together with ranks whose list is empty: those that have records
+// but no groups.
 func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 	type key struct {
 		name  string
+		first int
 		setUp bool
 	}
-	keyOf := func(g Group) key { return key{g.Name, g.SetUp} }
+	keyOf := func(g Group) key {
+		name, first := Recorded(g.Name)
+		return key{name, first, g.SetUp}
+	}
 	users, sizes := make(map[key][]int), make(map[key]int)
-	var absent []int
+	var absent, idle []int // without records; these and those that recorded no groups
 	for r, groups := range ranks {
 		if groups == nil {
 			absent = append(absent, r)
+		}
+		if len(groups) == 0 {
+			idle = append(idle, r)
 		}
 		for _, g := range groups {
 			k := keyOf(g)
@@ -81,44 +109,59 @@ func NumberGroups(ranks [][]Group, strides Strides) *Groups {
 		}
 	}
 	out := &Groups{Number: make([][]int, len(ranks))}
-	first := make(map[key]int, len(users))  // index in List
+	at := make(map[key]int, len(users))     // index in List
 	partOf := make(map[key]func(i int) int) // by index in users: the number of the group among those of the name
-	byName := func(a, b key) int {
+	order := func(a, b key) int {
 		if c := cmp.Compare(a.name, b.name); c != 0 || a.setUp == b.setUp {
-			return c
+			return cmp.Or(c, cmp.Compare(a.first, b.first))
 		}
 		if b.setUp {
 			return -1
 		}
 		return 1
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(users), byName) {
+	for _, k := range slices.SortedFunc(maps.Keys(users), order) {
 		of, size, parts := users[k], sizes[k], 1
-		if size > 0 && len(of) > size && (len(of)+len(absent))%size == 0 {
-			of = slices.Sorted(slices.Values(slices.Concat(of, absent)))
-			users[k] = of
+		if size > 0 && k.first < 0 {
+			for _, more := range [...][]int{absent, idle} {
+				if len(of) > size && (len(of)+len(more))%size == 0 {
+					of = slices.Sorted(slices.Values(slices.Concat(of, more)))
+					users[k] = of
+					break
+				}
+			}
+			if len(of) > size && len(of)%size == 0 {
+				parts = len(of) / size
+			}
 		}
-		if size > 0 && len(of) > size && len(of)%size == 0 {
-			parts = len(of) / size
-		}
-		first[k] = len(out.List)
+		at[k] = len(out.List)
 		partOf[k] = func(i int) int { return i * parts / len(of) }
 		if by := strides[k.name]; by > 1 && parts%by == 0 {
 			partOf[k] = func(i int) int { return i/(by*size)*by + i%by }
 		}
-		for p := range parts {
-			out.List = append(out.List, Members{Group: Group{Name: k.name, Size: size, SetUp: k.setUp}, Part: p, Parts: parts})
+		for range parts {
+			out.List = append(out.List, Members{Group: Group{Name: k.name, Size: size, SetUp: k.setUp}, Guessed: k.first < 0})
 		}
 		for i, r := range of {
-			m := &out.List[first[k]+partOf[k](i)]
+			m := &out.List[at[k]+partOf[k](i)]
 			m.Ranks = append(m.Ranks, r)
 		}
+	}
+	for i := 0; i < len(out.List); {
+		n := i + 1
+		for n < len(out.List) && out.List[n].Name == out.List[i].Name && out.List[n].SetUp == out.List[i].SetUp {
+			n++
+		}
+		for part := range n - i {
+			out.List[i+part].Part, out.List[i+part].Parts = part, n-i
+		}
+		i = n
 	}
 	for r, groups := range ranks {
 		for _, g := range groups {
 			k := keyOf(g)
 			i, _ := slices.BinarySearch(users[k], r)
-			out.Number[r] = append(out.Number[r], first[k]+partOf[k](i))
+			out.Number[r] = append(out.Number[r], at[k]+partOf[k](i))
 		}
 	}
 	return out

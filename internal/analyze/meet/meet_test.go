@@ -10,6 +10,7 @@ import (
 
 func TestNumberGroups(t *testing.T) {
 	pair := []meet.Group{{Name: "tp", Size: 2}}
+	known := func(first int) []meet.Group { return []meet.Group{{Name: meet.Named("tp", first), Size: 2}} }
 	for _, tt := range []struct {
 		name  string
 		ranks [][]meet.Group
@@ -29,7 +30,13 @@ func TestNumberGroups(t *testing.T) {
 		{"a node is missing", [][]meet.Group{pair, pair, pair, pair, nil, nil, nil, nil},
 			`"tp" 0/4 [0 4] of 2; "tp" 1/4 [1 5] of 2; "tp" 2/4 [2 6] of 2; "tp" 3/4 [3 7] of 2; `, "[[0] [1] [2] [3] [] [] [] []]", 4},
 		{"ranks with other records", [][]meet.Group{pair, pair, {}, {}, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [4 5] of 2; `, "[[0] [0] [] [] [1] [1]]", 0},
+		{"the records of one rank have no groups", [][]meet.Group{pair, {}, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [2 3] of 2; `, "[[0] [] [1] [1]]", 0},
 		{"a rank without groups", [][]meet.Group{pair, pair, nil, pair, pair}, `"tp" 0/2 [0 1] of 2; "tp" 1/2 [3 4] of 2; `, "[[0] [0] [] [1] [1]]", 0},
+		{"recorded members", [][]meet.Group{known(0), known(1), known(2), known(0), known(1), known(2)},
+			`"tp" 0/3 [0 3] of 2; "tp" 1/3 [1 4] of 2; "tp" 2/3 [2 5] of 2; `, "[[0] [1] [2] [0] [1] [2]]", 2},
+		{"recorded members, one missing", [][]meet.Group{known(0), known(1), nil, known(0), known(1), known(2)},
+			`"tp" 0/3 [0 3] of 2; "tp" 1/3 [1 4] of 2; "tp" 2/3 [5] of 2; `, "[[0] [1] [] [0] [1] [2]]", 0},
+		{"members of some ranks", [][]meet.Group{known(0), pair, known(0), pair}, `"tp" 0/2 [1 3] of 2; "tp" 1/2 [0 2] of 2; `, "[[1] [0] [1] [0]]", 0},
 		{"a size that one rank has", [][]meet.Group{{{Name: "a"}}, {{Name: "a", Size: 3}}}, `"a" 0/1 [0 1] of 3; `, "[[0] [0]]", 0},
 		{"no size", [][]meet.Group{{{Name: "a"}}, nil, {{Name: "a"}}}, `"a" 0/1 [0 2] of 2; `, "[[0] [] [0]]", 0},
 		{"one group with two sizes", [][]meet.Group{{{Name: "a"}, {Name: "a", Size: 2}}, {{Name: "a"}}}, `"a" 0/1 [0 1] of 2; `, "[[0 0] [0]]", 0},

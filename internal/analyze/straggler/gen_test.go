@@ -22,6 +22,7 @@ type job struct {
 	groups  int  // size of sub-groups that have their own collective
 	accum   int  // forward and backward pairs per step
 	every   int  // steps per collective, as with local SGD
+	micro   bool // a step is a micro-batch, and only those with a collective have an update
 	stages  int  // number of pipeline stages
 	noP2P   bool // messages are in no span
 	peers   bool // messages have peers

@@ -49,6 +49,17 @@ type standstill struct {
 	live   bool
 }
 
+// longest returns the length of the longest complete step of any rank in nanoseconds. It is the measure of a wait if
+// there are too few steps for a usual one.
+func (s *State) longest() (longest int64) {
+	for _, rs := range s.ranks {
+		for c := rs.steps.cursor(); c.ok; c.next() {
+			longest = max(longest, (c.p.end-c.p.start)*1e3)
+		}
+	}
+	return longest
+}
+
 // hung returns the hang of the job, or nil. step is the length of a usual step in nanoseconds, and number has the
 // number of each group of each rank. The culprit is the rank that entered fewer collectives of the waiting group.
 // On devices it is the rank whose host did not launch the collective that the other devices wait in, or whose
@@ -127,6 +138,37 @@ func (st *standstill) pausing() bool {
 		}
 	}
 	return false
+}
+
+// A wait is no hang if waits for the same ranks that were at least half as long ended in usualWaits earlier rounds, as
+// if one rank generates samples now and then.
+const usualWaits = 3
+
+// isUsual reports whether the others often waited for the culprits nearly as long before.
+func (j *job) isUsual(h *hang, was *outcome) bool {
+	if len(h.ranks) == 0 || h.waited == 0 || h.cause == finding.CauseUneven || h.cause == finding.CauseMismatch {
+		return false
+	}
+	var culprits []int
+	for _, number := range h.ranks {
+		r := slices.Index(j.ranks, number)
+		if r < 0 {
+			return false
+		}
+		culprits = append(culprits, r)
+	}
+	n := 0
+	for s := j.from; s < len(j.steps); s++ {
+		wait := was.wait[j.stepIndex(s, 0):j.stepIndex(s+1, 0)]
+		own := float32(0)
+		for _, r := range culprits {
+			own = max(own, wait[r])
+		}
+		if most := slices.Max(wait); own <= most/2 && float64(most)*2e3 >= float64(h.waited) {
+			n++
+		}
+	}
+	return n >= usualWaits
 }
 
 // waiting finds the missing ranks if some ranks are in an open meeting. It returns nil if the wait is too

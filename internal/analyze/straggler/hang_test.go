@@ -1,6 +1,7 @@
 package straggler_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,28 +19,38 @@ type halt struct {
 	ranks map[int]straggler.Rank
 	spans func(rank int, at int64) []straggler.Span
 	left  map[int]bool // ranks that do not begin the last step
+	steps int64        // complete steps, 0 for 40
+	pause int64        // nanoseconds that rank 2 takes longer in each tenth step
 }
 
 func (h *halt) verdict() *straggler.Verdict {
-	const step = 200e6
+	const usual = 200e6
 	st := straggler.New(&straggler.Options{WorldSize: 4})
 	if h.live {
 		st.SetLive()
 	}
 	begin := int64(1_700_000_000e9)
-	for s := range int64(41) {
+	last := cmp.Or(h.steps, 40)
+	for s := range last + 1 {
+		step := int64(usual)
+		if s%10 == 9 {
+			step += h.pause
+		}
 		for r := range 4 {
-			d := int64(step * (0.9 + 0.001*float64((s*7+int64(r)*3)%10)))
+			d := int64(usual * (0.9 + 0.001*float64((s*7+int64(r)*3)%10)))
+			if r == 2 && s%10 == 9 {
+				d += h.pause
+			}
 			spans := []straggler.Span{
 				{Phase: straggler.Forward, Start: begin, End: begin + d/3},
 				{Phase: straggler.Backward, Start: begin + d/3, End: begin + d},
 				{Phase: straggler.Communication, Start: begin + d, End: begin + step},
 			}
 			in := straggler.Step{Rank: r, Number: s, Start: begin, End: begin + step, Spans: spans}
-			if s == 40 && h.left[r] {
+			if s == last && h.left[r] {
 				continue
 			}
-			if s == 40 {
+			if s == last {
 				in.End, in.Spans = 0, h.spans(r, begin)
 			}
 			st.Add(&in)
@@ -48,7 +59,7 @@ func (h *halt) verdict() *straggler.Verdict {
 	}
 	for r := range 4 {
 		info := h.ranks[r]
-		info.LastSeen = begin - step + int64(h.seen)
+		info.LastSeen = begin - usual + int64(h.seen)
 		st.SetRank(r, info)
 	}
 	return st.Verdict()
@@ -127,6 +138,54 @@ func TestHang(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHangInTheFirstSteps: with too few steps for a usual one, a wait is measured by the longest complete step.
+func TestHangInTheFirstSteps(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		steps int64
+		seen  time.Duration
+		live  bool
+		hang  bool
+	}{
+		{"in the second step, killed at once", 1, 300 * time.Millisecond, false, false},
+		{"in the second step, for two seconds", 1, 2 * time.Second, false, true},
+		{"in the second step, live, for two seconds", 1, 2 * time.Second, true, false},
+		{"in the third step, killed at once", 2, 300 * time.Millisecond, false, false},
+	} {
+		h := halt{steps: c.steps, seen: c.seen, live: c.live, spans: lost}
+		if v := h.verdict(); (v.Kind == finding.Hang) != c.hang || c.hang && !slices.Equal(v.Ranks, []int{2}) {
+			t.Errorf("%s: %s, ranks %v; want a hang: %v: %s", c.name, v.Kind, v.Ranks, c.hang, v.Sentence)
+		}
+	}
+}
+
+// TestWaitAsOftenBefore: if the others often waited for a rank before, a wait for the same rank that is not much
+// longer is no hang.
+func TestWaitAsOftenBefore(t *testing.T) {
+	of := func(rank int) func(r int, at int64) []straggler.Span {
+		return func(r int, at int64) []straggler.Span { return lost((r+2-rank+4)%4, at) }
+	}
+	for _, c := range []struct {
+		name  string
+		pause time.Duration
+		seen  time.Duration
+		rank  int
+		hang  bool
+	}{
+		{"as long as before", time.Minute, time.Minute, 2, false},
+		{"much longer", time.Minute, 3 * time.Minute, 2, true},
+		{"another rank", time.Minute, time.Minute, 1, true},
+		{"none before", 0, time.Minute, 2, true},
+	} {
+		for _, live := range []bool{false, true} {
+			h := halt{pause: int64(c.pause), seen: c.seen, live: live, spans: of(c.rank)}
+			if v := h.verdict(); (v.Kind == finding.Hang) != c.hang || c.hang && !slices.Equal(v.Ranks, []int{c.rank}) {
+				t.Errorf("%s, live %v: %s, ranks %v; want a hang: %v: %s", c.name, live, v.Kind, v.Ranks, c.hang, v.Sentence)
+			}
+		}
 	}
 }
 

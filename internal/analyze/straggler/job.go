@@ -76,7 +76,7 @@ type job struct {
 type group struct {
 	name    string
 	shared  string // the recorded name, which several groups may have
-	parts   int    // their number
+	parts   int    // their number if their members are not recorded, else 0
 	size    int
 	members []int // ranks that met in it, by index
 	users   []int // the same with -1 for a rank that is not judged, in the order of their numbers
@@ -301,7 +301,10 @@ func (g *graph) nameGroups(strides meet.Strides) {
 	}
 	for i := range named.List {
 		m := &named.List[i]
-		in := group{name: m.Name, size: m.Size, shared: m.Name, parts: m.Parts}
+		in := group{name: m.Name, size: m.Size, shared: m.Name}
+		if m.Guessed {
+			in.parts = m.Parts
+		}
 		for _, r := range m.Ranks {
 			if in.users = append(in.users, index[r]); index[r] >= 0 {
 				in.members = append(in.members, index[r])

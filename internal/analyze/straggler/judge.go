@@ -32,7 +32,7 @@ func (s *State) Judge() (*Verdict, *Table) {
 		case len(j.ranksWithDevices()) > 0 && len(j.ranksWithDevices()) < len(j.ranks):
 			v.unknown(reasonDevice)
 		}
-		if h := s.hung(0, j.numbers); h != nil && len(j.ranks) > 1 {
+		if h := s.hung(s.longest(), j.numbers); h != nil && len(j.ranks) > 1 {
 			j.hangs(v, h)
 		}
 		v.describe(j)
@@ -120,7 +120,7 @@ func (v *Verdict) unknown(reason string) {
 
 // verdict fills v with the cause that slows the job down.
 func (j *job) verdict(v *Verdict, was *outcome) {
-	if h := j.st.hung(int64(j.typical()*1e3), j.numbers); h != nil {
+	if h := j.st.hung(int64(j.typical()*1e3), j.numbers); h != nil && !j.isUsual(h, was) {
 		j.hangs(v, h)
 		return
 	}

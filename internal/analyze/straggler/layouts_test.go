@@ -30,7 +30,7 @@ func (s *sim) step(i int) (over bool) {
 		}
 	}
 	for r := range s.n {
-		if s.layout != "async" {
+		if s.layout != "async" && (!s.micro || i%s.every == s.every-1) {
 			s.emit(r, straggler.Optimizer, s.dur[straggler.Optimizer][r][i])
 		}
 		if d := s.dur[straggler.Checkpoint][r][i]; d > 0 {

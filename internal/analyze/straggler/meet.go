@@ -20,7 +20,8 @@ func (j *job) meet() {
 }
 
 // findMeetings finds the groups in which ranks meet, and whether these and the messages connect all ranks: a group
-// or a receiver counts if it is in a tenth of the rounds. It finds whether ranks wait for messages of unknown ranks, and
+// or a receiver counts if it is in a tenth of the rounds, or in half of those with an update of the optimizer: with
+// gradient accumulation ranks may meet only in these. It finds whether ranks wait for messages of unknown ranks, and
 // which ranks without usable steps they wait for.
 // It also finds whether ranks wait for each other in joins of unrecorded work, as in the wait for gradients after
 // backward: then some of them wait much longer than others, or all wait for long, and the joins count as meetings. A
@@ -31,11 +32,15 @@ func (g *graph) findMeetings() {
 	waits := make(map[int]float64)                                       // by the rank without usable steps that sends
 	recorded, joined := newTally(len(g.groups)), newTally(len(g.groups)) // without and with joins
 	received, met, known := newTally(len(g.ranks)), make(map[[2]int]bool), make([]bool, len(g.ranks))
+	updates := 0
 	rd := g.read()
 	for s := range g.steps {
 		rd.round()
 		if s < g.from {
 			continue
+		}
+		if slices.ContainsFunc(rd.programs, (*program).updates) {
+			updates++
 		}
 		low, high, unknown := math.Inf(1), 0.0, 0.0
 		for r, p := range rd.programs {
@@ -72,18 +77,19 @@ func (g *graph) findMeetings() {
 	low := stats.Median(lows)
 	g.joins = stats.Median(spreads) > least*g.typical() || low > 2*least*g.typical()
 	g.launches = low > 0 && !g.joins
+	often := func(n int) bool { return 10*n >= len(spreads) || updates >= leastRounds && 2*n >= updates }
 	var sets [][]int
 	for k := range g.groups {
 		n := recorded.count[k]
 		if g.joins {
 			n += joined.count[k]
 		}
-		if 10*n >= len(spreads) {
+		if often(n) {
 			sets = append(sets, g.groups[k].members)
 		}
 	}
 	for r, n := range received.count {
-		if n == 0 || 10*n < len(spreads) {
+		if n == 0 || !often(n) {
 			continue
 		}
 		for from := range g.ranks {

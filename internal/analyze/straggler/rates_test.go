@@ -2,6 +2,7 @@ package straggler_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sort"
@@ -64,6 +65,8 @@ func scenarios() []scenario {
 		{"copy of one rank, micro-batches", with(job{n: 8, m: 160, accum: 4, layout: "nested"}, slow([]int{1}, straggler.Transfer, 0, 30, 0)), finding.SlowRanks, []int{1}, "transfer", 0, nil},
 		{"micro-batches without comm spans, compute", with(job{n: 8, m: 200, accum: 4, layout: "hidden"}, both), finding.SlowRanks, []int{3}, "compute", 60, abstain},
 		{"collective every 4 steps, slow input", with(job{n: 8, m: 240, every: 4}, slow([]int{3}, in, 0, 40, 0)), finding.SlowRanks, []int{3}, "input", 0, nil},
+		{"updates every 16 micro-batches, healthy", job{n: 8, m: 640, every: 16, micro: true}, finding.Fine, nil, "", -1, nil},
+		{"updates every 16 micro-batches, slow input", with(job{n: 8, m: 640, every: 16, micro: true}, slow([]int{3}, in, 0, 40, 0)), finding.SlowRanks, []int{3}, "input", 0, nil},
 		{"slow rank in a sub-group", with(job{n: 16, m: 160, groups: 4}, slow([]int{9}, bw, 1.3, 0, 0)), finding.SlowRanks, []int{9}, "backward", 0, nil},
 		{"slow link of a sub-group from 60", with(job{n: 16, m: 160, groups: 4}, fault{phases: []straggler.Phase{comm}, factor: 5, from: 60, group: "g2"}), finding.SlowTransfer, []int{8, 9, 10, 11}, "communication", 60, nil},
 		{"one of two sub-groups", with(job{n: 8, m: 160, groups: 4}, fault{phases: []straggler.Phase{comm}, factor: 5, group: "g1"}), finding.SlowTransfer, []int{4, 5, 6, 7}, "communication", 0, nil},
@@ -178,4 +181,17 @@ func TestRates(t *testing.T) {
 		})
 	}
 	t.Logf("all: %v", totals)
+}
+
+// TestTimesOfADrift: the times of the evidence are those of all work that the cause names.
+func TestTimesOfADrift(t *testing.T) {
+	j := job{n: 8, m: 160, seed: 1000, faults: []fault{{phases: []straggler.Phase{straggler.Forward, straggler.Backward}, factor: 1.15, from: 80}}}
+	v := j.state().Verdict()
+	if v.Kind != finding.Drift || v.Cause != finding.CauseCompute {
+		t.Fatalf("%s: %s, want a drift of %s", v.Kind, v.Sentence, finding.CauseCompute)
+	}
+	e := v.Evidence
+	if math.Abs(e.Before-210) > 10 || math.Abs(e.Level-241.5) > 10 || math.Abs(e.Excess-(e.Level-e.Before)) > 0.01 {
+		t.Errorf("%.1f ms instead of %.1f, excess %.1f; want 241.5 instead of 210: %s", e.Level, e.Before, e.Excess, v.Sentence)
+	}
 }

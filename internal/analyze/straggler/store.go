@@ -223,6 +223,12 @@ func (p *program) worked() bool {
 	return slices.ContainsFunc(p.lanes, func(l laneOp) bool { return l.lane == Device })
 }
 
+// updates reports whether the step has work of the optimizer.
+func (p *program) updates() bool {
+	return slices.ContainsFunc(p.host, func(pc piece) bool { return pc.kind == work && pc.phase == Optimizer }) ||
+		slices.ContainsFunc(p.lanes, func(l laneOp) bool { return l.kind == work && l.phase == Optimizer })
+}
+
 // alike reports whether two programs have the same sequence of pieces, ignoring times.
 func (p *program) alike(o *program) bool {
 	same := func(x, y *piece) bool { return x.kind == y.kind && x.phase == y.phase && x.group == y.group }

@@ -119,6 +119,11 @@ func (j *job) drift(of []rise, gain float64) *finding.Finding {
 	}
 	f := j.finding(kind, ranks, causeOf(list), gain)
 	j.affect(f, most)
+	for _, l := range of { // the cause is all kinds of work that rose
+		if l.role == most.role && l.row != most.row && (l.single == nil) == (most.single == nil) && l.at < most.end && most.at < l.end {
+			f.Evidence.Excess, f.Evidence.Level, f.Evidence.Before = f.Evidence.Excess+(l.after-l.before)/1e3, f.Evidence.Level+l.after/1e3, f.Evidence.Before+l.before/1e3
+		}
+	}
 	return f
 }
 

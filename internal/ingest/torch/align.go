@@ -220,7 +220,10 @@ func (al *aligner) sameHost(i, axis int, hosts map[string]int) bool {
 	return true
 }
 
-// apply shifts the clocks that differ by more than opts.MinSkew.
+// leastSkew is the clock difference below which ranks count as sharing a clock, in ns.
+const leastSkew = 50_000
+
+// apply shifts the clocks that differ by more than leastSkew.
 func (al *aligner) apply(opts *Options, rep *RankReport) {
 	for i, p := range al.procs {
 		pl := &al.places[i]
@@ -234,7 +237,7 @@ func (al *aligner) apply(opts *Options, rep *RankReport) {
 		pl.blur = 2 * int64(pl.residual)
 		first, last := p.base+p.window[0], p.base+p.window[1]
 		needed := max(abs(pl.toTrace(first)-first), abs(pl.toTrace(last)-last))
-		if needed <= int64(opts.MinSkew) {
+		if needed <= leastSkew {
 			pl.blur += needed
 			pl.clock = clock{}
 			continue

@@ -3,6 +3,7 @@ package torch
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // maxCollectives bounds how many collectives of one rank are matched with those
@@ -25,12 +26,8 @@ type rankCollective struct {
 
 // groupName returns the readable part of a group.
 func groupName(group string) string {
-	for i := range len(group) {
-		if group[i] == 0 {
-			return group[:i]
-		}
-	}
-	return group
+	name, _, _ := strings.Cut(group, "\x00")
+	return name
 }
 
 // sameAs reports whether two ranks can have run the same collective.

@@ -14,7 +14,6 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/internal/tracefile/place"
-	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
 
 // deviceRows writes the rows of all device lanes, in order of time.
@@ -78,9 +77,6 @@ func (e *deviceRows) nameOverlap(lane *devLane, tid int64, part int) {
 
 // row writes a profiler event for a row.
 func (e *deviceRows) row(r *row, name string) {
-	if _, ok := vocab.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
-		name = "ProfilerStep*"
-	}
 	e.onDevice("PP", name, e.tid, r)
 	dur := r.end - r.start
 	e.int(`,"device":`, e.p.deviceType)
@@ -124,7 +120,7 @@ func (e *deviceRows) row(r *row, name string) {
 // returns its category and name.
 func (e *deviceRows) transfer(r *row, name string) string {
 	kind := transferKind(name, r.extra)
-	if kind == "" || kind == "HtoH" || kind == "DtoD" && !e.p.opts.DeviceCopies {
+	if kind == "" || kind == "HtoH" || kind == "DtoD" {
 		return ""
 	}
 	e.onDevice("device", "transfer", e.tid, r)

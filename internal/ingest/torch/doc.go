@@ -44,7 +44,7 @@
 // Several ranks are put on one time axis by evidence: files of one job and
 // window, collectives paired inside their process group, and a robust fit of
 // the difference and the drift of each clock. Clocks that differ by more than
-// Options.MinSkew are shifted so that collectives end together, and comm events
+// 50 microseconds are shifted so that collectives end together, and comm events
 // have the wait of their rank and, if the clocks are accurate enough, which
 // rank came last. If the evidence is weak nothing is shifted, and the
 // RankReport has the reason.

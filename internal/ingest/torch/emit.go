@@ -3,7 +3,10 @@ package torch
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/tracefile"
@@ -105,6 +108,11 @@ func (e *emitter) totals() {
 	p := e.p
 	cm := func(key, value string) {
 		e.meta(tracefile.NameCustom, 0, dftracer.String("name", "pytorch."+key), dftracer.String("value", value))
+	}
+	for _, group := range slices.Sorted(maps.Keys(p.comms.groupRanks)) {
+		if ranks := p.comms.groupRanks[group]; strings.HasPrefix(ranks, "[") {
+			e.meta(tracefile.NameCustom, 0, dftracer.String("name", tracefile.KeyGroup+group), dftracer.String("value", ranks))
+		}
 	}
 	cm("trace", p.name)
 	cm("total_self_cpu_us", strconv.FormatFloat(float64(p.totalSelf)/1000, 'f', -1, 64))

@@ -41,7 +41,7 @@ func FuzzImport(f *testing.F) {
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		opts := &torch.Options{
-			Memory: 1 << 16, TempDir: dir, PythonStacks: true, DeviceCopies: true,
+			Memory: 1 << 16, TempDir: dir, PythonStacks: true,
 			Spans: &torch.SpanOptions{Exporter: tracetest.NewNoopExporter(), Level: torch.LevelKernel},
 		}
 		var rep *torch.Report

@@ -231,17 +231,16 @@ func TestOverlapIsClampedAndCounted(t *testing.T) {
 func TestOptions(t *testing.T) {
 	rank := int64(9)
 	c, _ := load(t, &torch.Options{
-		NoSteps: true, StarSteps: true, NoInference: true, Epoch: 2, Host: "here", Rank: &rank,
+		NoInference: true, Epoch: 2, Host: "here", Rank: &rank,
 		Rules: []torch.Rule{{Pattern: "^aten::(add)mm$", Ops: true, Cat: "compute", Name: "gemm", Arg: "what"}},
 	}, "era_torch19.json")
-	if n := len(c.pick("pipeline", "")) + len(c.pick("dataloader", "")) + len(c.pick("compute", "backward")); n != 0 {
+	if n := len(c.pick("dataloader", "")) + len(c.pick("compute", "backward")); n != 0 {
 		t.Errorf("%d events that were switched off, want 0", n)
 	}
 	e := c.one(t, "compute", "gemm")
 	if arg(e, "what") != "add" || num(t, e, "epoch") != 2 || num(t, e, "rank") != 9 {
 		t.Errorf("event of an own rule %+v, want what add, epoch 2, rank 9", e)
 	}
-	c.one(t, "PP", "ProfilerStep*")
 	if hh := c.one(t, "dftracer", "HH"); arg(hh, "name") != "here" {
 		t.Errorf("host %+v, want here", hh)
 	}

@@ -45,12 +45,6 @@ type Options struct {
 	PythonStacks bool
 	// NoInference leaves out inferred events (argument inferred:1).
 	NoInference bool
-	// NoSteps leaves out the pipeline event of each ProfilerStep.
-	NoSteps bool
-	// StarSteps names steps "ProfilerStep*" as the profiler's tables do.
-	StarSteps bool
-	// DeviceCopies also makes device.transfer events of copies inside one device.
-	DeviceCopies bool
 	// Epoch is added to every event if it is positive, or if HasEpoch is set.
 	Epoch    int64
 	HasEpoch bool
@@ -68,9 +62,6 @@ type Options struct {
 	TempDir string
 	// NoAlignment does not shift the clocks of the ranks.
 	NoAlignment bool
-	// MinSkew is the clock difference below which ranks count as sharing a clock,
-	// 50 microseconds if zero.
-	MinSkew time.Duration
 	// MaxSkew is the largest possible clock difference, ten minutes if zero: files
 	// whose profiler windows are further apart are not compared.
 	MaxSkew time.Duration
@@ -85,9 +76,6 @@ func (o *Options) resolved() Options {
 	}
 	if out.Memory <= 0 {
 		out.Memory = 64 << 20
-	}
-	if out.MinSkew <= 0 {
-		out.MinSkew = 50 * time.Microsecond
 	}
 	if out.MaxSkew <= 0 {
 		out.MaxSkew = 10 * time.Minute

@@ -2,6 +2,7 @@ package torch_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -183,5 +184,22 @@ func TestGlooRanksAreAligned(t *testing.T) {
 		if arg(e, "wait_us") == "" {
 			t.Fatalf("no rank has a wait: %+v", e)
 		}
+	}
+}
+
+// TestGroupMembers checks that the trace has the ranks of the groups that the profile describes. A name of several groups
+// is left out.
+func TestGroupMembers(t *testing.T) {
+	c, _ := importAll(t, fromBytes("rank2.json", []byte(`{"distributedInfo":{"rank":2,"world_size":4,"pg_config":[
+		{"pg_name":"0","pg_desc":"default_pg","ranks":"[0, 1, 2, 3]"},{"pg_name":"5","ranks":[0, 2]},{"pg_name":"6","ranks":[0, 1]},{"pg_name":"6","ranks":[2, 3]}
+		]},"traceEvents":[{`+commRow(1000, 50, `"Process Group Name":"5"`)+`}]}`)))
+	got := make(map[string]string)
+	for i := range c.events {
+		if key, value := c.events[i].Meta(); strings.HasPrefix(key, "group.") {
+			got[key] = value
+		}
+	}
+	if want := map[string]string{"group.0": "[0,1,2,3]", "group.5": "[0,2]"}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

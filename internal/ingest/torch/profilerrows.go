@@ -10,15 +10,11 @@ type profilerRows struct{ *out }
 
 // pop writes a row that has ended, after its children.
 func (e profilerRows) pop(f, up *frame) {
-	name := f.name
-	if _, ok := vocab.ProfilerStepNumber(name); ok && e.p.opts.StarSteps {
-		name = "ProfilerStep*"
-	}
 	cat := "PP"
 	if e.p.report.Foreign {
 		cat = "trace_event"
 	}
-	e.begin(cat, name, e.p.lanes.host[f.r.lane].tid, f.r.start, f.r.end)
+	e.begin(cat, f.name, e.p.lanes.host[f.r.lane].tid, f.r.start, f.r.end)
 	e.ev.ID, e.ev.Level = f.id, f.level
 	if up != nil {
 		e.ev.Parent = int64(up.id)
@@ -140,7 +136,7 @@ func (e aiRows) pop(s *sweep, f *frame) {
 		if f.rule > 0 {
 			e.ruleEvent(s, f)
 		}
-	} else if !e.p.opts.NoSteps && !(e.p.hasTail && n == e.p.tail.n && f.r.start == e.p.tail.start) {
+	} else if !(e.p.hasTail && n == e.p.tail.n && f.r.start == e.p.tail.start) {
 		e.nested("pipeline", e.p.stepName(), f)
 		e.int(`,"step":`, n)
 		e.deviceTime(f.launched)

@@ -42,7 +42,6 @@ const (
 	flagLinked               // a device row whose launch was found
 	flagBackward             // under a compiled backward
 	flagBare                 // launched directly from a compiled container
-	flagExtern               // an extern kernel of a compiled graph
 )
 
 // works reports whether a device row is work, and not an interval around work

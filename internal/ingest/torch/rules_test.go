@@ -103,7 +103,7 @@ func TestFixturesAreValidTraces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := torch.Import(t.Context(), w, srcs, &torch.Options{PythonStacks: true, DeviceCopies: true}); err != nil {
+			if _, err := torch.Import(t.Context(), w, srcs, &torch.Options{PythonStacks: true}); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Close(); err != nil {

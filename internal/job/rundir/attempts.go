@@ -66,7 +66,7 @@ func Attempts(now time.Time, roots ...string) []Attempt {
 // same id. It reads no telemetry.
 func Clash(paths ...string) bool {
 	folder := make(map[string]string) // by id
-	for _, l := range find(paths) {
+	for _, l := range Find(paths...) {
 		id, attempt := l.Run.ID(), filepath.Dir(l.Dir) // all ranks of an attempt are in one folder
 		if !strings.HasPrefix(filepath.Base(attempt), attemptPrefix) {
 			attempt = l.Dir // of trainspan run --dir

@@ -383,13 +383,13 @@ type Left struct {
 }
 
 // Any reports whether there is a start below some folders.
-func Any(dirs ...string) bool { return len(find(dirs)) > 0 }
+func Any(dirs ...string) bool { return len(Find(dirs...)) > 0 }
 
 // All returns the starts below some folders, or of run.json files, the latest
 // first.
 func All(paths ...string) []*Run {
 	var out []*Run
-	for _, l := range find(paths) {
+	for _, l := range Find(paths...) {
 		if l.Run.IsKnown() {
 			out = append(out, l.Run)
 		}
@@ -452,15 +452,12 @@ func (r *Run) Command() string { return cmp.Or(r.Script, r.Program) }
 // FindLeft returns the starts below some folders that have folders of ring
 // buffers.
 func FindLeft(dirs ...string) []Left {
-	return slices.DeleteFunc(find(dirs), func(l Left) bool { return len(l.Folders) == 0 })
+	return slices.DeleteFunc(Find(dirs...), func(l Left) bool { return len(l.Folders) == 0 })
 }
 
-// Find returns all starts below some folders.
-func Find(dirs ...string) []Left { return find(dirs) }
-
-// find returns the starts below some folders. What cannot be read is left out: others
+// Find returns all starts below some folders. What cannot be read is left out: others
 // look for that.
-func find(dirs []string) (out []Left) {
+func Find(dirs ...string) (out []Left) {
 	for _, path := range fsread.Named(IsRun, dirs...) {
 		r, err := Read(path)
 		if err != nil {

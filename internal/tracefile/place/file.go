@@ -18,9 +18,9 @@ type File[K comparable] struct {
 
 	// Protected by the mutex of the store.
 	group      string
-	used       time.Time
-	slot       bool     // the file may be open
-	next, prev *File[K] // in the list of recently used files
+	born, used time.Time // of the first and the latest batch
+	slot       bool      // the file may be open
+	next, prev *File[K]  // in the list of recently used files
 
 	mu    sync.Mutex
 	state state

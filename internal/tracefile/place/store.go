@@ -38,7 +38,8 @@ type StoreOptions[K comparable] struct {
 	// files. To make room, the store completes the file of a silent process.
 	MaxProcesses int
 	// MaxFiles bounds the files created for the processes of a Group while any of them
-	// is known.
+	// is known. A completed file whose process sent for a minute does not count: its name
+	// did not change with each batch.
 	MaxFiles int
 	// MaxBytes bounds the memory, in bytes, of everything that waits or is remembered,
 	// for all processes together.
@@ -96,7 +97,7 @@ type Store[K comparable] struct {
 	closed bool
 }
 
-// group counts the known processes of a group and the files created for them.
+// group counts the known processes of a group and the files that count for MaxFiles.
 type group struct {
 	known, made int
 	used        time.Time
@@ -188,7 +189,7 @@ func (s *Store[K]) find(key K, now time.Time) (f, forgotten *File[K]) {
 			s.told.warnOnce(limitProcesses, s.o.MaxProcesses)
 			return s.orNew(s.files[s.o.Shared], s.o.Shared, now), nil
 		}
-		s.remove(forgotten)
+		s.retire(forgotten)
 	}
 	return s.orNew(nil, key, now), forgotten
 }
@@ -198,7 +199,7 @@ func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 	if f != nil {
 		return f
 	}
-	f = &File[K]{Key: key, group: s.o.Group(key)}
+	f = &File[K]{Key: key, group: s.o.Group(key), born: now}
 	s.files[key] = f
 	g := s.groups[f.group]
 	if g == nil {
@@ -208,6 +209,15 @@ func (s *Store[K]) orNew(f *File[K], key K, now time.Time) *File[K] {
 	g.known++
 	g.made++
 	return f
+}
+
+// retire removes a file that is to be completed. It no longer counts for MaxFiles if
+// its process sent for a while.
+func (s *Store[K]) retire(f *File[K]) {
+	s.remove(f)
+	if f.used.Sub(f.born) >= silence {
+		s.groups[f.group].made--
+	}
 }
 
 // remove removes a file from the store and releases its slot.
@@ -293,7 +303,7 @@ func (s *Store[K]) Tick(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	var idle []*File[K]
 	for f := s.recent.last; f != nil && s.o.Complete > 0 && now.Sub(f.used) >= s.o.Complete; f = s.recent.last {
-		s.remove(f)
+		s.retire(f)
 		idle = append(idle, f)
 	}
 	for name, g := range s.groups {

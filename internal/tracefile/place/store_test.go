@@ -219,6 +219,40 @@ func TestNameThatChangesWithEachBatch(t *testing.T) {
 	}
 }
 
+// TestProcessesThatEnd checks that processes that sent for a while have files of their own,
+// also if many ended before while others of the node were known.
+func TestProcessesThatEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		lives  time.Duration
+		change func(*StoreOptions[string])
+		shared bool
+	}{
+		"completed":                  {2 * time.Minute, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 10*time.Minute }, false},
+		"forgotten to make room":     {2 * time.Minute, func(o *StoreOptions[string]) { o.MaxFiles, o.MaxProcesses, o.Complete = 8, 4, 0 }, false},
+		"in less than a minute":      {30 * time.Second, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 10*time.Minute }, true},
+		"too many in the idle time":  {2 * time.Minute, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 20*time.Minute }, true},
+		"without a time of idleness": {2 * time.Minute, func(o *StoreOptions[string]) { o.MaxFiles, o.Complete = 8, 0 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newKeyedStore(t, c.change)
+			shared := false
+			for i := range 40 {
+				end := s.now.Add(c.lives)
+				for at := int64(0); s.now.Before(end); at++ {
+					in := s.send(fmt.Sprint("a-", i), node{i*100 + int(at), -1, at, at + 1})
+					shared = shared || in == "shared"
+					s.now = s.now.Add(10 * time.Second)
+					s.Tick(t.Context(), s.now)
+				}
+			}
+			if shared != c.shared {
+				t.Errorf("spans in the shared file: %v, want %v", shared, c.shared)
+			}
+			s.close()
+		})
+	}
+}
+
 // TestLimitsAreLoggedOnce checks that each limit of a span is logged once, and counted
 // each time.
 func TestLimitsAreLoggedOnce(t *testing.T) {

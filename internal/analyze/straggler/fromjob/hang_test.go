@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/testkit/simjob"
 	"github.com/trainspan/trainspan/internal/tracefile/vocab"
 )
@@ -23,7 +25,7 @@ func (t told) Span(sp *job.Span) { t.span(t.Sink, sp) }
 
 // hangs returns the verdict on a job whose rank 2 stops in backward. wrap may change a process and wrap its
 // sink.
-func hangs(t *testing.T, watchdog float64, wrap func(p *job.Process, to job.Sink) job.Sink) *straggler.Verdict {
+func hangs(t *testing.T, watchdog float64, wrap func(p *job.Process, to job.Sink) job.Sink, starts ...*rundir.Run) *straggler.Verdict {
 	t.Helper()
 	j := simjob.Job{Layout: simjob.DP, Ranks: 4, Steps: 40, Seed: 7, Faults: []simjob.Fault{{What: simjob.Hang, Ranks: []int{2}, Phase: simjob.Backward, From: 36, Watchdog: watchdog}}}
 	c := fromjob.New(nil)
@@ -31,6 +33,7 @@ func hangs(t *testing.T, watchdog float64, wrap func(p *job.Process, to job.Sink
 	if err != nil {
 		t.Fatal(err)
 	}
+	job.Starts = starts
 	return c.Attempts(job)[0].State.Verdict()
 }
 
@@ -96,6 +99,37 @@ func TestInterruptedWhileOneWaits(t *testing.T) {
 				p.Failures = []job.Failure{f}
 				return to
 			})
+			if (v.Kind == finding.Hang) != tt.hang {
+				t.Errorf("verdict %q, want a hang: %v", v.Sentence, tt.hang)
+			}
+		})
+	}
+}
+
+// TestAskedToEndWhileOneWaits: after a signal that asks for the end, ranks wait for one that has left. That is no hang
+// unless they had waited before, or go on for long after the signal.
+func TestAskedToEndWhileOneWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asked int64 // nanoseconds between the signal and the end
+		alive time.Duration
+		host  string
+		hang  bool
+	}{
+		"they waited after it":                {30e9 - 20e6, 0, "", false},
+		"they waited before":                  {1e9, 0, "", true},
+		"the signal was on another host":      {30e9, 0, "elsewhere", true},
+		"the start ran on for eleven minutes": {30e9, 11 * time.Minute, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := new(rundir.Run)
+			v := hangs(t, 30000, func(p *job.Process, to job.Sink) job.Sink {
+				at := time.Unix(0, p.LastSeen-tt.asked)
+				start.Host, start.Started, start.Seen, start.StoppedAt = cmp.Or(tt.host, p.Host), time.Unix(0, p.Start), at.Add(max(tt.alive, time.Minute)), &at
+				if p.Rank == 2 {
+					p.End = p.LastSeen
+				}
+				return to
+			}, start)
 			if (v.Kind == finding.Hang) != tt.hang {
 				t.Errorf("verdict %q, want a hang: %v", v.Sentence, tt.hang)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/trainspan/trainspan/internal/analyze/account"
+	"github.com/trainspan/trainspan/internal/analyze/meet"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/platform/extsort"
@@ -90,8 +91,8 @@ func opsOf(p *job.Process, list []account.Op) []op {
 	for i := range list {
 		o := op{meeting: meetingOf(list[i].Kind), words: list[i].Kind, peer: list[i].Peer}
 		if name := list[i].Group; name != "" {
-			if o.words != "" {
-				o.words += " of group " + name
+			if recorded, _ := meet.Recorded(name); o.words != "" {
+				o.words += " of group " + recorded
 			}
 			if n := sizes[name]; o.meeting == straggler.Collective && (n == 0 || n != p.WorldSize) {
 				o.group, o.groupSize = name, n
@@ -132,18 +133,24 @@ type place struct {
 	host    string
 }
 
-// interrupts returns when a person first interrupted the ranks of each place. Waits after that time, while
-// processes unwind, are ignored.
+// interrupts returns when a person first interrupted the ranks of each place, or a signal first asked them to end.
+// Waits after that time, while processes save or unwind, are ignored.
 func interrupts(j *job.Job) map[place]int64 {
 	ends := make(map[place]int64)
+	first := func(p *job.Process, at int64) {
+		k := place{p.Attempt, p.Host}
+		if before, ok := ends[k]; !ok || at < before {
+			ends[k] = at
+		}
+	}
 	for _, p := range j.Processes {
 		for i := range p.Failures {
 			if f := &p.Failures[i]; f.Interrupt() {
-				at := place{p.Attempt, p.Host}
-				if before, ok := ends[at]; !ok || f.Time < before {
-					ends[at] = f.Time
-				}
+				first(p, f.Time)
 			}
+		}
+		if at, ok := j.AskedToEnd(p); ok {
+			first(p, at)
 		}
 	}
 	return ends
