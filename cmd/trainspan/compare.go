@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/analyze/compare"
 	"github.com/trainspan/trainspan/internal/platform/display"
+	"github.com/trainspan/trainspan/internal/platform/helptopic"
 	"github.com/trainspan/trainspan/internal/report"
 )
 
@@ -122,9 +123,14 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		return err
 	}
 	for i := range refs {
-		j, err := readJob(ctx, a, refs[i].Paths)
+		found, err := readJobs(ctx, a, refs[i].Paths)
 		if err != nil {
 			return err
+		}
+		j := found[0]
+		if others := found[1:]; len(others) > 0 {
+			a.Note("%s: %s is compared, and not %s in the same files: %s; name one by its id or its directory; see "+helptopic.SeveralJobs,
+				refs[i].Name(), j.Job.Label, display.Plural(len(others), "other job"), labels(others))
 		}
 		name := refs[i].Name()
 		if o.pairs > 0 {

@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -58,5 +60,53 @@ func TestPairs(t *testing.T) {
 				t.Errorf("runs are in %q, want %d of them", runs, c.runs)
 			}
 		})
+	}
+}
+
+// TestPairsLeaveProcesses checks that a command may leave a process that holds
+// its output, and that the first run may have profiles and no training process.
+func TestPairsLeaveProcesses(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(path("p.json"), []byte(profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	compare := func(job string) (status int, said string) {
+		t.Helper()
+		// A process that is left would hold a pipe to this test, but not a file.
+		out, err := os.Create(path("out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		cmd := exec.Command(filepath.Join(bin, "trainspan"), "compare", "--pairs", "2", "--", "sh", "-c", job, "--", "sh", "-c", job)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(clean(bin), "TMPDIR="+t.TempDir()), out, out
+		var ended *exec.ExitError
+		if err := cmd.Run(); err != nil && !errors.As(err, &ended) {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path("out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(text)
+	}
+	status, said := compare("sleep 100 & echo $! >> pids; exec runjob train 60 0")
+	pids, err := os.ReadFile(path("pids"))
+	for _, pid := range strings.Fields(string(pids)) {
+		n, _ := strconv.Atoi(pid)
+		if p, err := os.FindProcess(n); n > 0 && err == nil {
+			_ = p.Kill()
+		}
+	}
+	if err != nil || len(strings.Fields(string(pids))) != 4 || status == 2 || !strings.Contains(said, "step, median") {
+		t.Errorf("commands that leave processes: status %d, processes %q, %v, output %s; want a comparison of four runs", status, pids, err, said)
+	}
+	if status, said := compare(`cp p.json "$TRAINSPAN_DIR"/x.pt.trace.json`); strings.Contains(said, "panic") || strings.Contains(said, "goroutine") || strings.Contains(said, "pair 2") && status == 2 {
+		t.Errorf("commands with profiles alone: status %d, output %s; want no crash", status, said)
 	}
 }

@@ -81,12 +81,29 @@ type converted struct {
 }
 
 func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions) error {
+	toParquet := o.to == "parquet"
+	switch {
+	case o.to == "":
+		return ui.Usage("no format is given; add --to with one of %s", strings.Join(convertWords, ", "))
+	case !slices.Contains(convertWords, o.to):
+		return ui.Usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
+	case o.output == "":
+		return ui.Usage("no output is given; add -o FILE")
+	case o.run != "" && !toParquet:
+		return ui.Usage("--run %s: use it with --to parquet only", o.run)
+	case o.part && !toParquet:
+		return ui.Usage("--part: use it with --to parquet only")
+	case o.part && o.filter.Given():
+		return ui.Usage("--part: remove the filters; filtered ranks would look like missing ranks")
+	case o.nesting && toParquet:
+		return ui.Usage("--nesting: use it for traces only; a parquet output always has the parents of each span")
+	}
 	args, imported, err := withTraces(ctx, a, args)
 	if err != nil {
 		return err
 	}
 	defer imported.remove()
-	if o.to == "parquet" && o.part {
+	if o.part {
 		digests, traces := digestsIn(args)
 		if len(digests) > 0 && traces {
 			return ui.Usage("%s: a digest has a ledger and no events; convert digests and traces separately", digests[0])
@@ -99,18 +116,8 @@ func runConvert(ctx context.Context, a *ui.App, args []string, o *convertOptions
 	switch {
 	case err != nil:
 		return err
-	case o.to == "":
-		return ui.Usage("no format is given; add --to with one of %s", strings.Join(convertWords, ", "))
-	case !slices.Contains(convertWords, o.to):
-		return ui.Usage("--to %s: choose one of %s", o.to, strings.Join(convertWords, ", "))
-	case o.output == "":
-		return ui.Usage("no output is given; add -o FILE")
-	case o.to == "parquet":
+	case toParquet:
 		return convertParquet(ctx, a, args, files, o)
-	case o.run != "":
-		return ui.Usage("--run %s: use it with --to parquet only", o.run)
-	case o.part:
-		return ui.Usage("--part: use it with --to parquet only")
 	case o.output == "-" && (o.json || len(files) > 1):
 		return ui.Usage("-o - works with one trace and without --json; write to files instead")
 	}

@@ -49,20 +49,12 @@ func runDemo(ctx context.Context, a *ui.App) error {
 		} else {
 			a.Note("they restart from their last checkpoint")
 		}
-		cmd := exec.CommandContext(ctx, self, args...)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Stdout, a.Stderr
-		if f, ok := a.Streams.Out.(*os.File); ok { // the report is laid out for its terminal
-			cmd.Stdout = f
-		}
-		if f, ok := a.Streams.Err.(*os.File); ok {
-			cmd.Stderr = f
-		}
-		err := cmd.Run()
+		err := runSelf(ctx, a, a.Streams.In, a.Stdout, args...)
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && attempt == 0 && exit.ExitCode() == statusKilled {
 			continue
 		}
-		if errors.As(err, &exit) {
+		if errors.As(err, &exit) && exit.Exited() {
 			return &ui.StatusError{Status: exit.ExitCode(), Quiet: true, Err: err}
 		}
 		if err != nil {

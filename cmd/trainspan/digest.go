@@ -43,7 +43,7 @@ combines them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "file to write")
+	f.StringVarP(&o.output, "output", "o", "", `file to write; "-" is standard output`)
 	f.BoolVar(&o.windows, "windows", false, "write windows of 100 steps instead of single steps, for a job of any size")
 	f.BoolVar(&o.force, "force", false, "replace the output when it exists")
 	return cmd
@@ -57,8 +57,10 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if o.output == "" {
 		return ui.Usage("no output is given; name one with -o, such as -o node.digest")
 	}
-	if err := ui.CheckOutput(o.output, o.force, args); err != nil {
-		return err
+	if o.output != "-" {
+		if err := ui.CheckOutput(o.output, o.force, args); err != nil {
+			return err
+		}
 	}
 	im := &profileImport{app: a, ctx: ctx}
 	defer im.remove()
@@ -70,14 +72,21 @@ func runDigest(ctx context.Context, a *ui.App, args []string, o *digestOptions) 
 	if err := state.Window(o.windows); err != nil {
 		return err
 	}
-	out, err := ui.CreateOutput(ctx, o.output, o.force)
-	if err != nil {
-		return err
-	}
-	if err := out.Finish(state.WriteDigest(out)); err != nil {
+	if err := writeDigest(ctx, a, state, o); err != nil {
 		return err
 	}
 	processes, steps := state.Size()
 	a.Note("%s: %d processes, %d steps of a rank", o.output, processes, steps)
 	return nil
+}
+
+func writeDigest(ctx context.Context, a *ui.App, state *report.State, o *digestOptions) error {
+	if o.output == "-" {
+		return state.WriteDigest(a.Streams.Out)
+	}
+	out, err := ui.CreateOutput(ctx, o.output, o.force)
+	if err != nil {
+		return err
+	}
+	return out.Finish(state.WriteDigest(out))
 }

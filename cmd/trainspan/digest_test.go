@@ -60,6 +60,9 @@ func TestDigests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got := run("trace", "digest", "b", "a", "-o", "-"); got != string(text) {
+		t.Errorf("the digest on standard output has %d bytes and differs from the file with %d", len(got), len(text))
+	}
 	if err := errors.Join(os.Mkdir("empty", 0o755), os.WriteFile("empty/none.digest", nil, 0o600), os.WriteFile("empty/all.digest", text, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -160,10 +160,14 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	if err != nil {
 		return err
 	}
-	left, err := importLeft(ctx, a, paths, o)
-	spans, spansErr := importJournals(ctx, a, paths, o)
+	found := leftReport{Rings: []ringReport{}}
+	left, err := importLeft(ctx, a, paths, o, &found)
+	spans, spansErr := importJournals(ctx, a, paths, o, &found)
 	if err = errors.Join(err, spansErr); left || spans || err != nil {
 		noteProfiles(a, paths)
+		if o.json && (err == nil || len(found.Rings) > 0 || found.Journals != nil) {
+			err = errors.Join(err, a.PrintJSON(&found))
+		}
 		return err
 	}
 	if done, err := importRings(ctx, a, paths, o); done {
@@ -180,10 +184,13 @@ func runImport(ctx context.Context, a *ui.App, args []string, o *importOptions) 
 	}
 	if o.output == "" && opts.Spans == nil {
 		if rundir.Any(paths...) {
-			if noteElsewhere(a, paths) {
-				return nil
+			elsewhere := noteElsewhere(a, paths)
+			switch {
+			case o.json:
+				return a.PrintJSON(&found)
+			case !elsewhere && !o.quiet:
+				a.Printf("nothing is left to import: all data that trainspan run recorded is in its files\n")
 			}
-			a.Printf("nothing is left to import: all data that trainspan run recorded is in its files\n")
 			return nil
 		}
 		return ui.Usage("no output is given; add -o trace.pfw.gz or --otlp-endpoint URL")
@@ -294,6 +301,11 @@ func importPaths(args []string) ([]string, error) {
 			out = append(out, arg)
 			continue
 		} else if !strings.ContainsAny(arg, "*?[") {
+			for _, r := range rundir.Attempts(time.Now(), rundir.Roots()...) {
+				if r.ID() == arg {
+					return nil, ui.Usage("%s: import takes the directory of a run: %s", arg, r.Dir)
+				}
+			}
 			return nil, err
 		}
 		found, err := filepath.Glob(arg)

@@ -17,7 +17,7 @@ import (
 // importJournals adds the spans that OTLP receivers had acknowledged, but not
 // written to trace files, when they were killed. It returns false if there is
 // no journal below the paths.
-func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
+func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOptions, found *leftReport) (bool, error) {
 	left, busy := otlpreceiver.FindJournals(paths...)
 	for _, path := range busy {
 		a.Problem("%s: is still being recorded; import the rest when the run has ended; see "+helptopic.InUse, path)
@@ -52,7 +52,8 @@ func importJournals(ctx context.Context, a *ui.App, paths []string, o *importOpt
 	case st.Spans == 0 && st.Placed == 0 && st.Damaged == 0:
 		return len(busy) > 0, nil // they were empty
 	case o.json:
-		return true, ui.PrintJSON(a.Stdout, &st)
+		found.Journals = &st
+		return true, nil
 	case o.quiet:
 		return true, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/session"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
+	"github.com/trainspan/trainspan/internal/ingest/otlpreceiver"
 	"github.com/trainspan/trainspan/internal/ingest/pyring"
 	"github.com/trainspan/trainspan/internal/ingest/pyring/ring"
 	"github.com/trainspan/trainspan/internal/job/rundir"
@@ -23,10 +24,22 @@ import (
 	"github.com/trainspan/trainspan/internal/platform/proc"
 )
 
+// leftReport is the JSON of an import of what trainspan run has left behind.
+type leftReport struct {
+	Rings    []ringReport              `json:"rings"` // one for each start
+	Journals *otlpreceiver.ReplayStats `json:"journals"`
+}
+
+// ringReport is about the ring buffers of one start.
+type ringReport struct {
+	Dir string `json:"dir"`
+	pyring.Stats
+}
+
 // importLeft writes the contents of ring buffers that a trainspan run has left
 // behind because all its processes were killed. What was read is deleted. It
 // returns false if there are none below the paths.
-func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions) (bool, error) {
+func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions, found *leftReport) (bool, error) {
 	done := false
 	var errs []error
 	here := identity.HostName()
@@ -61,7 +74,7 @@ func importLeft(ctx context.Context, a *ui.App, paths []string, o *importOptions
 		}
 		done = true
 		if len(rings) > 0 {
-			errs = append(errs, importRun(ctx, a, &left, rings, o))
+			errs = append(errs, importRun(ctx, a, &left, rings, o, found))
 		}
 	}
 	return done, errors.Join(errs...)
@@ -80,7 +93,7 @@ func noteElsewhere(a *ui.App, paths []string) (found bool) {
 }
 
 // importRun writes the ring buffers of one start into its directory.
-func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string, o *importOptions) error {
+func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string, o *importOptions, found *leftReport) error {
 	d, err := parseDialect(o.dialect)
 	if err != nil {
 		return err
@@ -107,6 +120,10 @@ func importRun(ctx context.Context, a *ui.App, left *rundir.Left, rings []string
 	removeFolders(left)
 	if err := rundir.Amend(left.Path, func(r *rundir.Run) { imported(r, &st) }); err != nil {
 		a.Problem("%s: cannot note the import: %v; see "+helptopic.File, left.Path, err)
+	}
+	if o.json {
+		found.Rings = append(found.Rings, ringReport{left.Dir, st})
+		return nil
 	}
 	return showRings(a, &st, o)
 }

@@ -140,3 +140,24 @@ func TestImportOfRingsElsewhere(t *testing.T) {
 		t.Errorf(`status %d, output %q, problems %q; want 1, none, "was recorded on elsewhere"`, status, out, problems)
 	}
 }
+
+// TestImportOfRunsAsJSON checks that the JSON of an import of runs is one
+// document, also if nothing is left, and that an id is not taken for a file.
+func TestImportOfRunsAsJSON(t *testing.T) {
+	t.Chdir(t.TempDir())
+	makeRuns(t)
+	var got struct {
+		Rings    []struct{ Dir string }
+		Journals *struct{}
+	}
+	status, out, said := call("trace", "import", "trainspan-runs", "--json")
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.Rings == nil || len(got.Rings) > 0 || got.Journals != nil {
+		t.Errorf("nothing is left: status %d, %v, output %q, %s; want an object without rings", status, err, out, said)
+	}
+	if status, out, said := call("trace", "import", "trainspan-runs", "--quiet"); status != 0 || out != "" {
+		t.Errorf("nothing is left, --quiet: status %d, output %q, %s; want none", status, out, said)
+	}
+	if status, _, said := call("trace", "import", "train.3"); status != 2 || !strings.Contains(said, "import takes the directory of a run: trainspan-runs/train/attempt-3") {
+		t.Errorf("import of an id: status %d, %q; want the directory", status, said)
+	}
+}

@@ -27,7 +27,7 @@ func main() {
 func realMain() int {
 	// A signal that this process was started to ignore stays ignored, as under
 	// nohup, because the command of trainspan run must inherit that.
-	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM}, signal.Ignored)
+	signals := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}, signal.Ignored)
 	ctx, stop := context.WithCancel(context.Background())
 	if len(signals) > 0 {
 		ctx, stop = signal.NotifyContext(ctx, signals...)

@@ -98,6 +98,14 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return ui.Usage("cannot listen on 127.0.0.1:%d: %v; stop the program that uses the port, or use --viewer with another page than Perfetto's and --port 0", o.port, err)
+	}
+	defer l.Close() //nolint:errcheck // the server has closed it, unless it did not start
 	shown := o.filter.Widen(shownAround)
 	var s *survey
 	if len(files) == 1 {
@@ -119,10 +127,6 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	}
 	if err != nil {
 		return err
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
-	if err != nil {
-		return ui.Usage("cannot listen on 127.0.0.1:%d: %v; stop the program that uses the port", o.port, err)
 	}
 	// The random path protects the trace from foreign pages and other users of this
 	// machine.

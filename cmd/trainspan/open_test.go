@@ -6,9 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -120,5 +123,28 @@ func TestOpenStartsOnce(t *testing.T) {
 		if w.Code != want || (w.Header().Get("Location") == h.link) != (i == 0) || i > 0 && strings.Contains(w.Body.String(), "word") {
 			t.Errorf("request %d: %d to %q: %s; want %d", i, w.Code, w.Header().Get("Location"), w.Body, want)
 		}
+	}
+}
+
+// TestOpenOfAPortInUse checks that a port in use is reported before the traces
+// are read, and that an interrupt is reported as one.
+func TestOpenOfAPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := t.TempDir()
+	var traces []string
+	for _, name := range []string{"a.pfw.gz", "b.pfw.gz"} { // merging them would fail
+		traces = append(traces, filepath.Join(dir, name))
+		if err := os.WriteFile(traces[len(traces)-1], []byte("no trace"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	status, _, said := call(append([]string{"open", "--no-browser", "--port", port}, traces...)...)
+	if status != 2 || !strings.Contains(said, "cannot listen on 127.0.0.1:"+port) || !strings.Contains(said, "--viewer") {
+		t.Errorf("status %d, %q; want 2, that the port is in use, and a remedy", status, said)
 	}
 }

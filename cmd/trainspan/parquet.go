@@ -35,9 +35,6 @@ type convertedRun struct {
 
 // convertParquet writes the jobs in some files to a data set.
 func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *convertOptions) error {
-	if o.nesting {
-		return ui.Usage("--nesting: use it for traces only; a parquet output always has the parents of each span")
-	}
 	lake, err := openDataset(o.output, o.force)
 	if err != nil {
 		return err
@@ -49,9 +46,6 @@ func convertParquet(ctx context.Context, a *ui.App, args, files []string, o *con
 	}
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
-	}
-	if o.part && !o.filter.All() {
-		return ui.Usage("--part: remove the filters; filtered ranks would look like missing ranks")
 	}
 	spin := a.StartSpinner("convert")
 	defer func() { spin.Finish() }()
@@ -133,6 +127,7 @@ func convertDigests(ctx context.Context, a *ui.App, digests []string, o *convert
 	if err != nil {
 		return unreadable(ctx, digests, err)
 	}
+	judgeJobs(a, digests, state.Skipped(), state.Processes())
 	out, err := l.writeLedgers(ctx, state.Jobs(), o)
 	if err != nil {
 		return err

@@ -94,6 +94,12 @@ func TestParquetParts(t *testing.T) {
 	do(ui.StatusUse, "rank 0 of attempt 1 already exists, by lake0", "trace convert node0 node1 --to parquet --part --run r -o lake0")
 	do(ui.StatusData, "no events", "trace convert "+records+" --to parquet --part --run r -o lake0")
 	do(ui.StatusUse, "remove the filters", "trace convert node0 --to parquet --part --run r -o lake0 --rank 1")
+	do(ui.StatusUse, "remove the filters", "trace convert digests0-0.digest --to parquet --part --run r -o lake0 --rank x")
+	do(ui.StatusUse, "--nesting: use it for traces only", "trace convert digests0-0.digest --to parquet --part --run r -o lake0 --nesting")
+	do(ui.StatusUse, "no output is given", "trace convert digests0-0.digest --to parquet --part --run r")
+	if _, err := os.Stat("ledger"); err == nil {
+		t.Error("without -o a data set was written to the working directory")
+	}
 	do(ui.StatusUse, "digests and traces separately", "trace convert digests0-0.digest node0 --to parquet --part --run r -o lake0")
 	do(ui.StatusUse, "add --part", "trace convert node0 --to parquet --run r -o lake0")
 	do(ui.StatusUse, "use it with --to parquet only", "trace convert node0 --to v2 --part -o x")

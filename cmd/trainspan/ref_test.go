@@ -18,6 +18,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/dftracer"
 	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/testkit/simjob"
 )
 
 // makeRuns makes five starts below trainspan-runs in the working directory, at
@@ -27,7 +28,7 @@ func makeRuns(t *testing.T) {
 	t.Helper()
 	now := time.Now()
 	for i, r := range []madeRun{
-		{"train", 0, false, "a", false}, {"train", 1, true, "b", false}, {"train", 2, false, "b", false}, {"eval", 0, false, "c", true}, {"last", 0, false, "d", false},
+		{"train", 0, false, "a", false, 0}, {"train", 1, true, "b", false, 0}, {"train", 2, false, "b", false, 0}, {"eval", 0, false, "c", true, 0}, {"last", 0, false, "d", false, 0},
 	} {
 		r.write(t, i, now.Add(time.Duration(i-8)*time.Hour))
 	}
@@ -40,11 +41,18 @@ type madeRun struct {
 	failed  bool
 	key     string // attempts with the same key are one run
 	running bool
+	first   int // number of the first step
 }
 
 // write writes the attempt below trainspan-runs: ten steps from at on, by the
 // process with number i.
 func (m *madeRun) write(t *testing.T, i int, at time.Time) {
+	t.Helper()
+	m.record(t, m.begin(t, i, at), i, at)
+}
+
+// begin makes the folder of the attempt, with a run.json, and returns it.
+func (m *madeRun) begin(t *testing.T, i int, at time.Time) (dir string) {
 	t.Helper()
 	at = at.Truncate(time.Microsecond)
 	where, err := rundir.Wanted{Name: m.name, Attempt: -1, Host: "h", PID: 10 + i}.Make()
@@ -53,19 +61,6 @@ func (m *madeRun) write(t *testing.T, i int, at time.Time) {
 	}
 	if where.Attempt != m.attempt {
 		t.Fatalf("attempt %d, want %d", where.Attempt, m.attempt)
-	}
-	w, err := dftracer.Create(filepath.Join(where.Dir, "trace.pfw.gz"), &dftracer.Options{
-		Start: at, Process: dftracer.Process{PID: 100 + i, Host: "h", Attempt: &m.attempt, SessionTag: m.name, JobID: m.key},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := dftracer.NewKey("pipeline", "train.iteration")
-	for n := range 10 {
-		w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(n) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(n)))
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
 	}
 	end, status := at.Add(10*time.Second), 0
 	if m.failed {
@@ -83,6 +78,26 @@ func (m *madeRun) write(t *testing.T, i int, at time.Time) {
 		t.Fatal(err)
 	}
 	if err := file.Write(r); err != nil {
+		t.Fatal(err)
+	}
+	return where.Dir
+}
+
+// record writes the trace of the attempt.
+func (m *madeRun) record(t *testing.T, dir string, i int, at time.Time) {
+	t.Helper()
+	at = at.Truncate(time.Microsecond)
+	w, err := dftracer.Create(filepath.Join(dir, "trace.pfw.gz"), &dftracer.Options{
+		Start: at, Process: dftracer.Process{PID: 100 + i, Host: "h", Attempt: &m.attempt, SessionTag: m.name, JobID: m.key},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := dftracer.NewKey("pipeline", "train.iteration")
+	for n := range 10 {
+		w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(n) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(m.first+n)))
+	}
+	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -389,6 +404,91 @@ func TestTopFollows(t *testing.T) {
 	}
 	if got := r.read(t.Context(), false); r.name() != "newer.1" || got.waiting == "" {
 		t.Errorf("top shows %q, %+v, want newer.1, and that it is waited for", r.name(), got)
+	}
+}
+
+// TestTopFollowsARestart checks that top shows the restart of a run, whether
+// the run is named or not, and whether a launcher or the steps show that it is one.
+func TestTopFollowsARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		args     string
+		keys     [2]string // of the two attempts
+		first    int       // step of the restart
+		want     string
+		attempts int
+	}{
+		"a launcher, by id":        {"train.1", [2]string{"a", "a"}, 0, "train.1", 2},
+		"a launcher, by job":       {"train", [2]string{"a", "a"}, 0, "train.1", 2},
+		"a launcher, the newest":   {"", [2]string{"a", "a"}, 0, "train.1", 2},
+		"the steps, by id":         {"train.1", [2]string{"a", "b"}, 8, "train.1", 2},
+		"the steps, the newest":    {"latest", [2]string{"a", "b"}, 8, "train.1", 2},
+		"another run, by id":       {"train.1", [2]string{"a", "b"}, 0, "train.1", 1},
+		"another run, the newest":  {"", [2]string{"a", "b"}, 0, "train.2", 1},
+		"the run before stays one": {"latest~0", [2]string{"a", "b"}, 0, "train.1", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			start := time.Now().Add(-time.Hour)
+			(&madeRun{name: "train", failed: true, key: c.keys[0]}).write(t, 0, start)
+			var args []string
+			if c.args != "" {
+				args = []string{c.args}
+			}
+			r, err := newTopReader(t.Context(), args, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock := time.Now()
+			r.now = func() time.Time { return clock }
+			next := func(force bool) topReading { // resolving runs in a row is limited
+				clock = clock.Add(10 * time.Minute)
+				return r.read(t.Context(), force)
+			}
+			if got := r.read(t.Context(), true); got.report == nil || r.name() != "train.1" || len(got.report.Attempts) != 1 {
+				t.Fatalf("top shows %q, %+v, want one attempt of train.1", r.name(), got)
+			}
+			// A start appears, records that it began, and then its steps.
+			second := &madeRun{name: "train", attempt: 1, key: c.keys[1], running: true, first: c.first}
+			at := start.Add(10 * time.Minute)
+			where := second.begin(t, 1, at)
+			next(false)
+			if err := os.WriteFile(filepath.Join(where, "other.log"), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			next(false)
+			second.record(t, where, 1, at)
+			unchanged := c.want == "train.1" && c.attempts == 1
+			got := next(unchanged)
+			if got.report == nil || r.name() != c.want || len(got.report.Attempts) != c.attempts {
+				t.Errorf("top shows %q, %+v, want %d attempts of %s", r.name(), got, c.attempts, c.want)
+			}
+			if got := r.read(t.Context(), false); !got.same || got.rest != r.interval || len(r.open) > 0 {
+				t.Errorf("read without changes: %+v, open %q; want same, and nothing that has to be resolved again", got, r.open)
+			}
+		})
+	}
+}
+
+// TestTopFollowsFolders checks that the newest run is the latest one, not the
+// first that was recorded, if all runs have a folder of trainspan run --dir.
+func TestTopFollowsFolders(t *testing.T) {
+	t.Chdir(t.TempDir())
+	job := func(tag string, start time.Time) {
+		t.Helper()
+		makeJob(t, filepath.Join("trainspan-runs", tag), simjob.Attempt{Ranks: 1, Steps: 40, Tag: tag, Start: start})
+	}
+	job("a", noon.Add(-2*time.Hour))
+	job("b", noon.Add(-time.Hour))
+	r, err := newTopReader(t.Context(), nil, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.read(t.Context(), true); got.report == nil || r.name() != "b.1" {
+		t.Errorf("top shows %q, %+v, want b.1", r.name(), got)
+	}
+	job("c", noon)
+	if got := r.read(t.Context(), false); got.report == nil || r.name() != "c.1" {
+		t.Errorf("top shows %q, %+v, want c.1", r.name(), got)
 	}
 }
 

@@ -233,16 +233,6 @@ func showReport(a *ui.App, j *report.Job, o *reportOptions) error {
 	return nil
 }
 
-// readJob reads the first job below some paths, and lists the others.
-func readJob(ctx context.Context, a *ui.App, args []string) (*report.Job, error) {
-	found, err := readJobs(ctx, a, args)
-	if err != nil {
-		return nil, err
-	}
-	leaveOut(a, found)
-	return found[0], nil
-}
-
 // readJobs reads the jobs below some paths, at least one.
 func readJobs(ctx context.Context, a *ui.App, args []string) ([]*report.Job, error) {
 	found, err := findAnyJobs(ctx, a, args)
@@ -267,20 +257,25 @@ func leaveOut(a *ui.App, found []*report.Job) {
 	if len(others) == 0 {
 		return
 	}
-	const most = 4
-	var ids []string
-	for _, other := range others[:min(len(others), most)] {
-		ids = append(ids, other.Job.Label)
-	}
-	if n := len(others) - most; n > 0 {
-		ids = append(ids, fmt.Sprintf("%d more", n))
-	}
 	it := "one"
 	if len(others) == 1 {
 		it = "it"
 	}
 	a.Note("not reported: %s in the same files: %s; --run %s reports %s; see "+helptopic.SeveralJobs,
-		display.Plural(len(others), "other job"), strings.Join(ids, ", "), ids[0], it)
+		display.Plural(len(others), "other job"), labels(others), others[0].Job.Label, it)
+}
+
+// labels lists the ids of some jobs.
+func labels(jobs []*report.Job) string {
+	const most = 4
+	var ids []string
+	for _, j := range jobs[:min(len(jobs), most)] {
+		ids = append(ids, j.Job.Label)
+	}
+	if n := len(jobs) - most; n > 0 {
+		ids = append(ids, fmt.Sprintf("%d more", n))
+	}
+	return strings.Join(ids, ", ")
 }
 
 // unreadable explains why paths could not be read as telemetry or digests.
@@ -308,8 +303,7 @@ func helpers(found []*report.Job) (out []*job.Process) {
 var errNoProcess = errors.New("these files have no training process")
 
 // findJobs reads all jobs below some paths, the largest first, and reports the
-// defects of their files to a. With a nil a nothing is reported, because files
-// that are being written are read again.
+// defects of their files to a.
 func findJobs(ctx context.Context, a *ui.App, paths []string) ([]*report.Job, error) {
 	state, err := report.Load(ctx.Err, paths...)
 	return jobsOf(a, paths, state, err)
@@ -319,9 +313,7 @@ func jobsOf(a *ui.App, named []string, state *report.State, err error) ([]*repor
 	if err != nil {
 		return nil, err
 	}
-	if a != nil {
-		judgeJobs(a, named, state.Skipped(), state.Processes())
-	}
+	judgeJobs(a, named, state.Skipped(), state.Processes())
 	found := state.Jobs()
 	if len(found) == 0 || len(found[0].Job.Processes) == 0 {
 		return found, errNoProcess

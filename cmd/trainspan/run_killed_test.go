@@ -161,8 +161,8 @@ open("result", "w").write("went on")
 	if text, err := os.ReadFile(filepath.Join(dir, "result")); err != nil || string(text) != "went on" {
 		t.Errorf(`the job wrote %q, %v; want "went on"`, text, err)
 	}
-	if out, status := run("trace", "import", filepath.Join(dir, rundir.Root)); status != 0 {
-		t.Errorf("status %d, want 0: %s", status, out)
+	if out, status := run("trace", "import", filepath.Join(dir, rundir.Root), "--json"); status != 0 || strings.Count(out, "\n{")+strings.Count(out, "{\n  \"rings\": [\n    {\n      \"dir\": ") != 1 {
+		t.Errorf("status %d, want 0 and one JSON object with the directory of the rings: %s", status, out)
 	}
 	if out, status := run("trace", "import", at); status != 0 || !strings.Contains(out, "nothing is left to import") {
 		t.Errorf(`second import: status %d, want 0 and "nothing is left to import": %s`, status, out)

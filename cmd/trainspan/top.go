@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/read"
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/job/rundir"
 	"github.com/trainspan/trainspan/internal/platform/display"
 	"github.com/trainspan/trainspan/internal/platform/fsread"
 	"github.com/trainspan/trainspan/internal/report"
@@ -33,7 +36,7 @@ grow, for one rank or a thousand, on any machine that can read the files. It wai
 files in an empty directory.
 
 Without an argument it shows the newest run in trainspan-runs, running ones first, and
-switches to a newer run when that begins.
+switches to a newer run when that begins. A restart belongs to the run that it continues.
 
 It reads all files again when they have changed, and uses at most a fifth of one
 processor core: after a slow reading it waits longer. The first line has the time of
@@ -299,14 +302,24 @@ func (m *topModel) fit(line string) string {
 // of one: top uses at most this fraction of one core.
 const topShare = 5
 
+// resolveShare is the ratio between the interval of resolving the names of runs
+// and the processor time of that: it reads the records of all runs of a job.
+const resolveShare = 20
+
 // topReader reads a job repeatedly. Readings do not overlap.
 type topReader struct {
 	paths    []string
 	run      string        // the displayed name, if it is a run
-	follow   bool          // the newest run is read, whichever that is
-	newest   string        // the folder of the newest start when it was last resolved
 	interval time.Duration // between the end of one reading and the next
 	now      func() time.Time
+
+	args   []string  // what paths is resolved from; nil means the newest run
+	follow bool      // the newest run is read, whichever that is
+	jobs   []string  // folders of the jobs of the named runs
+	starts string    // of the jobs, or the newest one, when they were last resolved
+	open   []string  // starts that may belong to a named run
+	wrote  uint64    // a hash of their files when they were last resolved
+	again  time.Time // when they may be resolved again
 
 	seen    uint64    // a hash of the files at the last reading
 	settles time.Time // when the last report has to be made again although no file has changed
@@ -330,15 +343,13 @@ type topReading struct {
 func (t *topReader) read(ctx context.Context, force bool) topReading {
 	out := topReading{at: t.now()}
 	cpu := cpuTime()
-	if newest := read.Newest(); t.follow && newest != t.newest { // resolving reads the records
-		if refs, err := read.Resolve(ctx, nil); err == nil {
-			force = force || refs[0].Run != t.run
-			t.paths, t.run, t.newest = refs[0].Paths, refs[0].Run, newest
-		}
-	}
-	seen, files := t.look()
+	resolved := t.resolve(ctx)
+	seen, files := look(t.paths)
 	if !force && seen == t.seen && (t.settles.IsZero() || out.at.Before(t.settles)) {
 		out.same, out.rest = true, t.interval
+		if resolved {
+			out.rest = t.pause(t.now().Sub(out.at), cpuTime()-cpu)
+		}
 		return out
 	}
 	t.job(ctx, files, &out)
@@ -350,6 +361,70 @@ func (t *topReader) read(ctx context.Context, force bool) topReading {
 	return out
 }
 
+// resolve finds the folders of the named runs again if a start has appeared, or
+// if a new one has written what may show which run it belongs to. It reports
+// whether it did that, which reads the records of the job.
+func (t *topReader) resolve(ctx context.Context) bool {
+	if !t.follow && len(t.jobs) == 0 {
+		return false
+	}
+	now, cpu := t.now(), cpuTime()
+	if now.Before(t.again) {
+		return false
+	}
+	starts := t.listStarts()
+	wrote, _ := look(t.open)
+	if starts == t.starts && (len(t.open) == 0 || wrote == t.wrote) {
+		return false
+	}
+	if refs, err := read.Resolve(ctx, t.args); err == nil {
+		t.set(refs)
+		t.starts, t.wrote = starts, wrote
+	}
+	end := t.now()
+	t.again = end.Add(max(resolveShare*(cpuTime()-cpu), topShare*end.Sub(now)))
+	return true
+}
+
+// set takes the targets of the arguments.
+func (t *topReader) set(refs []read.Ref) {
+	t.paths, t.jobs, t.open, t.run = nil, nil, nil, ""
+	for i := range refs {
+		r := &refs[i]
+		t.paths = append(t.paths, r.Paths...)
+		for _, path := range r.Paths {
+			if dir := filepath.Dir(path); r.Run != "" && !slices.Contains(t.jobs, dir) {
+				t.jobs = append(t.jobs, dir)
+			}
+		}
+		if r.Open != "" {
+			t.open = append(t.open, r.Open)
+		}
+	}
+	if len(refs) == 1 {
+		t.run = refs[0].Run
+	}
+}
+
+// listStarts returns the starts whose number or order decides what is read.
+func (t *topReader) listStarts() string {
+	if t.follow {
+		if newest := read.Newest(); newest != "" {
+			return newest
+		}
+		wrote, _ := look(rundir.Roots()) // all runs have a folder of --dir
+		return strconv.FormatUint(wrote, 16)
+	}
+	var all []string
+	for _, dir := range t.jobs {
+		entries, _ := os.ReadDir(dir) // unreadable paths are reported by the reading
+		for _, e := range entries {
+			all = append(all, filepath.Join(dir, e.Name()))
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
 // pause returns how long to wait after a reading that took some time, and some
 // processor time of all cores. If that is unknown, and if files come over a
 // slow network, the time counts: reading takes at most half of it.
@@ -359,7 +434,7 @@ func (t *topReader) pause(took, cpu time.Duration) time.Duration {
 
 func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	t.settles = time.Time{}
-	found, err := findAnyJobs(ctx, ui.New(ui.Streams{Out: io.Discard, Err: io.Discard}), t.paths) // what is wrong may be mended by the next reading
+	found, err := findAnyJobs(ctx, silent(), t.paths) // what is wrong may be mended by the next reading
 	switch {
 	case errors.Is(err, job.ErrNoTelemetry):
 		out.waiting = fmt.Sprintf("no trace file and no JSON lines file yet (%s)", display.Plural(files, "file"))
@@ -378,12 +453,12 @@ func (t *topReader) job(ctx context.Context, files int, out *topReading) {
 	}
 }
 
-// look returns a hash of the files' properties, without opening them, and their
-// number.
-func (t *topReader) look() (seen uint64, files int) {
+// look returns a hash of the properties of the files below some paths, without
+// opening them, and their number.
+func look(paths []string) (seen uint64, files int) {
 	h := fnv.New64a()
 	var b [16]byte
-	found, _ := fsread.Walk(t.paths...) // unreadable paths are reported by the reading
+	found, _ := fsread.Walk(paths...) // unreadable paths are reported by the reading
 	for _, f := range found {
 		if f.Err != nil || f.Info.IsDir() {
 			continue
@@ -402,16 +477,20 @@ func (t *topReader) name() string { return cmp.Or(t.run, strings.Join(t.paths, "
 
 // newTopReader returns the reader of the arguments, or of the newest run.
 func newTopReader(ctx context.Context, args []string, interval time.Duration) (*topReader, error) {
-	t := &topReader{interval: interval, now: time.Now, follow: len(args) == 0}
+	t := &topReader{interval: interval, now: time.Now, follow: len(args) == 0 || len(args) == 1 && args[0] == read.Latest}
+	newest := t.listStarts() // before it is resolved
 	refs, err := read.Resolve(ctx, args)
 	if err != nil {
 		return nil, err
 	}
-	for i := range refs {
-		t.paths = append(t.paths, refs[i].Paths...)
-	}
-	if len(refs) == 1 {
-		t.run = refs[0].Run
+	t.set(refs)
+	if t.follow = t.follow && t.run != ""; t.follow {
+		t.starts = newest
+	} else {
+		for i, arg := range args { // the same run, also when it is no longer the newest of its job
+			t.args = append(t.args, cmp.Or(refs[i].Run, arg))
+		}
+		t.starts = t.listStarts()
 	}
 	if _, err = read.WalkFiles(t.paths...); err != nil {
 		return nil, err

@@ -196,3 +196,23 @@ func TestTopEndsOnAnInterrupt(t *testing.T) {
 		})
 	}
 }
+
+// TestPagerHandlesCtrlC checks that trainspan waits for the pager, which handles
+// Ctrl-C itself, any number of times.
+func TestPagerHandlesCtrlC(t *testing.T) {
+	pager := filepath.Join(t.TempDir(), "pager")
+	script := "#!/bin/sh\ntrap 'echo interrupt-$((n=n+1))' INT\ncat > /dev/null\necho ready\nuntil read line < /dev/tty; do :; done\necho \"got $line\"\n"
+	if err := os.WriteFile(pager, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PAGER", pager)
+	x := startOnTerminal(t, 80, 24, "help", "screen")
+	x.see("ready")
+	for n := range 3 {
+		x.press("\x03")
+		x.see(fmt.Sprintf("interrupt-%d", n+1))
+	}
+	x.press("q\r")
+	x.see("got q")
+	x.end()
+}

@@ -68,7 +68,7 @@ func key(text string) tea.KeyPressMsg {
 func faultyReport(t *testing.T) *report.Report {
 	t.Helper()
 	dir := makeJob(t, filepath.Join(t.TempDir(), "job"), simjob.Attempt{Ranks: 8, Steps: 60, Slow: 2, Extra: [4]float64{12}, Save: 20, Start: noon.Add(-time.Minute)})
-	found, err := findJobs(t.Context(), nil, []string{dir})
+	found, err := findJobs(t.Context(), silent(), []string{dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +27,9 @@ func newWatch(a *ui.App) *cobra.Command {
 		Use:   "watch DIRECTORY",
 		Short: "Import PyTorch profiler files as they appear",
 		Long: `Watches the directory that PyTorch's profiler writes to and imports each finished file
-once, in order, also across restarts of the command. It runs until Ctrl-C and then
-completes the trace. Compile logs are left to trace import.
+once, in order, also across restarts of the command. A file counts as imported when its
+events are in the trace: if the disk is full the command waits. It runs until Ctrl-C and
+then completes the trace. Compile logs are left to trace import.
 
 The trace of an earlier watch is not overwritten: the new one is NAME.run2.pfw.gz.
 --once checks twice, one interval apart, imports the finished files and exits.`,
@@ -73,23 +77,10 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
 			return ui.Usage("%s: its directory does not exist; create it first", o.output)
 		}
-		var trace *dftracer.Writer
-		opts.Begin = func(start time.Time) (torch.Sink, error) {
-			if trace != nil {
-				return trace, nil
-			}
-			w, err := dftracer.Create(o.output, &dftracer.Options{Dialect: opts.Dialect, Heartbeat: -1, Start: start, OnPath: func(path string) { a.Note("writing %s", path) }})
-			if err != nil {
-				return nil, err
-			}
-			trace = w
-			return trace, nil
-		}
-		defer func() {
-			if trace != nil {
-				err = errors.Join(err, trace.Close())
-			}
-		}()
+		out := &watchedTrace{once: once, ended: make(chan struct{})}
+		opts.Begin = func(start time.Time) (torch.Sink, error) { return out.begin(ctx, a, o.output, opts.Dialect, start) }
+		wo.Written = out.written
+		defer func() { err = errors.Join(err, out.close(ctx)) }()
 	}
 	defer func() {
 		if stop := shutdown(context.WithoutCancel(ctx)); err == nil {
@@ -117,16 +108,102 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 	}
 	w, err := torch.NewWatcher(dir, nil, &wo)
 	if err != nil {
-		return err
+		return stateError(err)
 	}
 	if once {
-		return watchOnce(ctx, w, wo.Interval)
+		return stateError(watchOnce(ctx, w, wo.Interval))
 	}
 	a.Note("watching %s; press Ctrl-C to stop", dir)
 	if err := w.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return err
+		return stateError(err)
 	}
 	return nil
+}
+
+// stateError adds a remedy to the error of a state file that cannot be written,
+// such as that in the directory of another user.
+func stateError(err error) error {
+	var state *torch.StateError
+	if errors.As(err, &state) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) {
+		return ui.Usage("%s: this state file cannot be written; name another one with --state", state.Path)
+	}
+	return err
+}
+
+// watchedTrace is the trace of a watch. No training waits for it: as long as the
+// command runs it waits for a file that fails, and nothing is dropped. With
+// --once it does not wait for a full disk without end.
+type watchedTrace struct {
+	once   bool
+	trace  *dftracer.Writer
+	failed bool          // the last import is not in the file
+	ended  chan struct{} // closed when the last import has ended
+}
+
+const (
+	// onceWait is how long an import of --once waits for a file that fails.
+	onceWait = time.Minute
+	// flushWait is the longest time for what is still in memory after an import.
+	flushWait = time.Minute
+	// lastWait is how long a file that fails is tried at the end.
+	lastWait = 10 * time.Second
+)
+
+// begin creates the trace at the first call.
+func (t *watchedTrace) begin(ctx context.Context, a *ui.App, path string, dialect dftracer.Dialect, start time.Time) (torch.Sink, error) {
+	if t.trace != nil {
+		return t.trace, nil
+	}
+	wait := time.Duration(-1)
+	if t.once {
+		wait = onceWait
+	}
+	w, err := dftracer.Create(path, &dftracer.Options{
+		Dialect: dialect, Heartbeat: -1, Start: start, StallWait: wait,
+		OnPath:  func(path string) { a.Note("writing %s", path) },
+		OnError: func(err error) { a.Note("%s", strings.TrimPrefix(err.Error(), "dftracer: ")) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	t.trace = w
+	context.AfterFunc(ctx, func() {
+		select {
+		case <-t.ended:
+		case <-time.After(lastWait):
+			_ = w.CloseContext(ctx) // ends waiting calls; the error comes again
+		}
+	})
+	return w, nil
+}
+
+// written waits until everything imported so far is in the file.
+func (t *watchedTrace) written(ctx context.Context) error {
+	for t.trace != nil {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWait)
+		err := t.trace.FlushContext(flush)
+		cancel()
+		if t.failed = err != nil; err == nil || t.once {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
+	}
+	return nil
+}
+
+// close completes the trace.
+func (t *watchedTrace) close(ctx context.Context) error {
+	close(t.ended)
+	if !t.failed {
+		return t.trace.Close()
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWait)
+	defer cancel()
+	return t.trace.CloseContext(end)
 }
 
 // watchOnce scans twice: a file counts as finished if it did not change.

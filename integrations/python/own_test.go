@@ -293,3 +293,43 @@ except ValueError: pass
 		t.Errorf("spans that fail: %v and %v, want an error in the second one", s[0].args, s[1].args)
 	}
 }
+
+// TestOwnSpansOverFork checks that spans that are open at a fork are recorded
+// once, by the parent, also if the child ends them too.
+func TestOwnSpansOverFork(t *testing.T) {
+	rings := t.TempDir()
+	out, err := pyrun.Command(t, rings, `
+import os
+import trainspan as ts
+from trainspan.dftracer import ai
+
+wait = ts.span("wait")
+with ai.pipeline.train, ts.span("outer"):
+    ai.compute.backward.start()
+    wait.start()
+    pid = os.fork()
+    with ai.compute.forward: pass
+    wait.stop()
+    ai.compute.backward.stop()
+if pid:
+    os.waitpid(pid, 0)
+`).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	st, traces := importRings(t, pyring.Options{Attempt: -1}, rings)
+	if st.Spans != 6 || st.Open != 0 || st.Lost != 0 || len(traces) != 2 {
+		t.Fatalf("%d traces, %+v; want 2, with 6 spans", len(traces), st)
+	}
+	total := map[string]int{}
+	for _, f := range traces {
+		for name, n := range readTrace(t, f).count {
+			total[name] += n
+		}
+	}
+	for name, want := range map[string]int{"pipeline/train": 1, "span/outer": 1, "span/wait": 1, "compute/backward": 1, "compute/forward": 2} {
+		if total[name] != want {
+			t.Errorf("%d of %s, want %d", total[name], name, want)
+		}
+	}
+}

@@ -56,6 +56,38 @@ func TestTorchDynamoGraph(t *testing.T) {
 	}
 }
 
+// TestTorchDecorators checks that spans on functions of compiled models, and the
+// hooks, change no result, with other decorators above them and below: also
+// without the hooks.
+func TestTorchDecorators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads PyTorch")
+	}
+	if version, err := torchVersion(); err != nil || version == "1.13" {
+		t.Skip("there is no torch.compile")
+	}
+	printed := func(order string, env ...string) []string {
+		j := newTorchJob(t, "decorated.py", order)
+		j.Env = append(j.Env, env...)
+		return strings.Split(j.run(t), "\n")
+	}
+	want := printed("second", "DFTRACER_ENABLE=0")
+	if len(want) < 30 || !strings.HasPrefix(want[len(want)-2], "fine") {
+		t.Fatalf("without the client it printed\n%s", strings.Join(want, "\n"))
+	}
+	for name, args := range map[string][]string{
+		"with hooks":    {"second", "TRAINSPAN_TORCH=1"},
+		"without hooks": {"second", "TRAINSPAN_TORCH=0", "DFTRACER_ENABLE=1"}, "without hooks, the client first": {"first", "TRAINSPAN_TORCH=0", "DFTRACER_ENABLE=1"},
+	} {
+		got := printed(args[0], args[1:]...)
+		for i := range max(len(got), len(want)) {
+			if i >= len(got) || i >= len(want) || got[i] != want[i] {
+				t.Fatalf("%s, line %d:\n%s\nwant\n%s", name, i+1, strings.Join(got[min(i, len(got)):], "\n"), strings.Join(want[min(i, len(want)):], "\n"))
+			}
+		}
+	}
+}
+
 // TestTorchGuides checks that the PyTorch programs of DFTracer's documents run
 // with only the import changed, and that their spans are recorded.
 func TestTorchGuides(t *testing.T) {

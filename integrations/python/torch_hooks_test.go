@@ -58,6 +58,56 @@ func TestTorchTracebacks(t *testing.T) {
 	}
 }
 
+// TestTorchFailedSaves checks that a save or a load that raises an error is a
+// failed span, without the size of a file.
+func TestTorchFailedSaves(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "unsaved.py")
+	text := `
+import os, sys
+import torch
+
+class Bad:
+    def __reduce__(self):
+        raise OSError(28, "No space left on device")
+
+path = sys.argv[1]
+for what in {"bad": Bad()}, {"good": torch.ones(3)}:
+    try:
+        torch.save(what, path)
+    except OSError:
+        assert os.path.exists(path)
+torch.load(path)
+with open(path, "w") as f:
+    f.write("no checkpoint")
+try:
+    torch.load(path)
+except Exception:
+    print("fine")
+`
+	if err := os.WriteFile(program, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "saved")
+	j := newTorchJob(t, program, path)
+	if out := j.run(t); !strings.HasSuffix(out, "fine\n") {
+		t.Fatalf("it printed %q, want \"fine\"", out)
+	}
+	tr := only(t, j.traces(t), "checkpoint/capture")
+	var got []string
+	for _, name := range []string{"checkpoint/capture", "checkpoint/restart"} {
+		for _, s := range tr.named(name) {
+			got = append(got, fmt.Sprintf("%s %s size %t", name, s.args["otel.status_code"], s.args["bytes"] != ""))
+			if s.args["path"] != path {
+				t.Errorf("%s has path %q, want %q", name, s.args["path"], path)
+			}
+		}
+	}
+	want := []string{"checkpoint/capture ERROR size false", "checkpoint/capture  size true", "checkpoint/restart  size true", "checkpoint/restart ERROR size false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestTorchRanks checks collectives, groups, checkpoints and spawned workers.
 func TestTorchRanks(t *testing.T) {
 	j := newTorchJob(t, "ranks.py")

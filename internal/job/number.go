@@ -24,11 +24,13 @@ func (s *Steps) number() {
 			s.list[at].Loop = i
 			at++
 		}
-		s.numberLoop(i, lp, s.list[from:at])
+		s.numberLoop(i, lp, from, at)
 	}
 }
 
-func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
+// numberLoop numbers the steps of loop i, which are those from one index to another.
+func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
+	steps := s.list[from:to]
 	lowest, last := NoEnd, Unknown
 	numbered, repeated, restarts := 0, 0, false
 	for k := range steps {
@@ -44,6 +46,20 @@ func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
 	// Numbers that restart with each epoch, or that several steps share, count nothing in the loop. A step that is
 	// tried again leaves the numbers of the others right.
 	local := numbered == len(steps) && (restarts || 3*repeated >= numbered)
+	if lp.Continues = from > 0 && numbered > 0 && numbered == len(steps) && s.continues(i, s.list[from-1], lowest); lp.Continues {
+		lp.From = Unknown
+		first := s.list[0].Loop
+		if of := &s.loops[first]; !of.Given && of.From == lowest && s.loaded(first) < 0 {
+			of.From = Unknown // its number is not that of the job either
+		}
+		next := s.list[from-1].Number + 1
+		for k := range steps {
+			if steps[k].Number = next + steps[k].Raw - lowest; local {
+				steps[k].Number = next + int64(k)
+			}
+		}
+		return
+	}
 	if !lp.Given {
 		lp.From = Unknown
 		switch step := s.loaded(i); {
@@ -68,6 +84,13 @@ func (s *Steps) numberLoop(i int, lp *Loop, steps []Step) {
 			s.Local = true
 		}
 	}
+}
+
+// continues reports whether loop i, whose lowest number is given, goes on after the last step of the loop before:
+// numbers that begin again with the first one, as in a loop for each epoch, are no rollback unless a record says so.
+func (s *Steps) continues(i int, last Step, lowest int64) bool {
+	return !s.loops[i].Given && lowest <= min(s.list[0].Raw, 1) && last.Number >= 0 && last.End != NoEnd &&
+		!slices.ContainsFunc(s.loads, func(l load) bool { return l.time >= s.loops[i-1].Start && l.time <= s.loops[i].Start })
 }
 
 // inEpochs sets the epoch of steps without one to the epoch around them.
@@ -95,7 +118,7 @@ func (s *Steps) inEpochs() {
 func (s *Steps) loaded(i int) int64 {
 	at, step := int64(math.MinInt64), Unknown
 	for _, l := range s.loads {
-		if l.time <= s.loops[i].Start && l.time >= at && (i == 0 || l.time >= s.loops[i-1].Start) {
+		if l.through >= 0 && l.time <= s.loops[i].Start && l.time >= at && (i == 0 || l.time >= s.loops[i-1].Start) {
 			at, step = l.time, l.through
 		}
 	}

@@ -90,9 +90,13 @@ type Loop struct {
 	Start int64
 	From  int64 // the number of its first step, or Unknown
 	Given bool  // From was recorded, not derived
+
+	// Continues is true if the numbers in its records begin again and its steps are
+	// numbered after those of the loop before.
+	Continues bool
 }
 
-type load struct{ time, through int64 }
+type load struct{ time, through int64 } // through is Unknown if no step was recorded
 
 // mark is successive spans of a thread with the same step argument.
 type mark struct {
@@ -120,9 +124,7 @@ func (s *Steps) Add(sp *Span) {
 		}
 	case vocab.ClassCheckpointLoad:
 		s.restored = true
-		if sp.Step >= 0 {
-			s.loads = append(s.loads, load{sp.Start, sp.Step})
-		}
+		s.loads = append(s.loads, load{sp.Start, max(sp.Step, Unknown)})
 	case vocab.ClassCheckpointSave, vocab.ClassEvaluation, vocab.ClassTesting:
 		if !sp.Background && sp.End != NoEnd && !s.explicit() {
 			s.held = append(s.held, nest.Interval{Start: sp.Start, End: sp.End})

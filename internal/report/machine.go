@@ -71,7 +71,7 @@ func (j *Job) sampled(t *straggler.Table, attempt int, late []int) (out []machin
 		}
 		k := machine.Rank{Rank: rank, Host: p.Host, Starts: t.Starts(i), Own: p.Samples.Rows}
 		for step := range t.Steps {
-			k.Excess = append(k.Excess, t.Excess(i, step))
+			k.Excess = append(k.Excess, float64(t.Per)*t.Excess(i, step))
 		}
 		if s := system[p.Host]; s != nil {
 			k.System, k.GPU = s.Rows, s.GPUs[p.Samples.Device]

@@ -78,6 +78,36 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// A digest with windows has the causes of its files: the delay of a rank is that of all steps of a window.
+func TestMachineOfWindows(t *testing.T) {
+	for name, c := range map[string]struct {
+		delay float64 // of the late rank, as a share of its time
+		want  int     // number of causes
+	}{
+		"too short for the delay": {0.08, 0},
+		"long enough":             {0.3, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, start := t.TempDir(), time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+			end := write(t, dir, simjob.Attempt{Ranks: 2, Steps: 2400, Start: start, Slow: 1, Extra: [4]float64{30}})
+			sample(t, dir, start, end, [4]float64{0.01, c.delay}, 3)
+			set, err := report.Load(nil, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := set.Window(true); err != nil {
+				t.Fatal(err)
+			}
+			for of, r := range map[string]*report.Report{"files": report.Build(read(t, dir)), "windows": report.Build(set.Jobs()[0])} {
+				m := r.Verdict.Machine
+				if m == nil || len(m.Causes) != c.want || c.want > 0 && (m.Causes[0].Late < 0.3 || m.Causes[0].Late > 0.4) {
+					t.Errorf("%s: got %+v, want %d causes of a delay of 36 %% of the time", of, m, c.want)
+				}
+			}
+		})
+	}
+}
+
 // The clock of a GPU explains a slow rank only if the records show that the rank uses this GPU:
 // the order of ranks and GPUs may differ.
 func TestMachineDevice(t *testing.T) {

@@ -139,7 +139,7 @@ func (r *Report) shares() []Share {
 		}
 	}
 	// Waiting for messages is shown with the messages: more micro-batches reduce it.
-	moved := min(r.bubble(), total[partWait])
+	moved := min(led.Bubble, total[partWait])
 	if 2*moved < total[string(account.Communication)]+moved {
 		moved = 0
 	}
@@ -243,19 +243,12 @@ func (r *Report) idleOfDevice() float64 {
 // messagesName is the name of communication that is mostly waiting for messages of other stages.
 const messagesName = "messages and waits for them"
 
-// mostlyMessages reports whether half of the communication or more is waiting for messages:
-// the bubble of a pipeline.
+// mostlyMessages reports whether the diagnosis of the steps, which knows more senders than the
+// ledger, finds that half of the communication or more is waiting for messages: the bubble of a
+// pipeline.
 func (r *Report) mostlyMessages(communication int64) bool {
-	b := r.bubble()
-	return b > 0 && 2*b >= communication
-}
-
-// bubble returns how long ranks waited for messages of other stages, in nanoseconds.
-func (r *Report) bubble() int64 {
-	if v := r.Verdict.Rank; v != nil && v.Waits != nil {
-		return v.Waits.Bubble * 1000
-	}
-	return 0
+	v := r.Verdict.Rank
+	return v != nil && v.Waits != nil && v.Waits.Bubble > 0 && 2000*v.Waits.Bubble >= communication
 }
 
 func countPart(list []Share, part string) (n int) {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -191,6 +192,23 @@ func TestWaitsBesideCollectives(t *testing.T) {
 	r.Ledger.WaitedFor[0].InInit = 400
 	if got := r.loss(finding.StartUp, 1300).Sentence(); strings.Contains(got, "waiting for") {
 		t.Errorf(`loss().Sentence() = %q, want no "waiting for": less than half of the start waits for the rank`, got)
+	}
+}
+
+// The share of waits for messages is that of the whole run, not of the attempt of the diagnosis.
+func TestWaitsForMessages(t *testing.T) {
+	goodput := 1.0
+	parts := account.Parts{account.Compute: 600, account.Communication: 100, account.WaitInStep: 300}
+	r := &Report{Goodput: &goodput, Ledger: &account.Report{
+		Wall: 1000, Categories: account.Totals{account.Productive: 2000}, WaitedFor: []account.WaitedFor{{Rank: 1, Time: 500, InSteps: 500}}, Bubble: 600,
+		Ranks: []account.RankReport{{Rank: 0, Categories: account.Totals{account.Productive: 1000}, ProductiveParts: parts}, {Rank: 1, Categories: account.Totals{account.Productive: 1000}, ProductiveParts: parts}},
+	}, Ranks: make([]Rank, 2), Verdict: Verdict{Rank: &straggler.Verdict{Waits: &straggler.Waits{}}}}
+	var got []string
+	for _, s := range r.shares() {
+		got = append(got, fmt.Sprint(s.Name, " ", s.Time))
+	}
+	if want := []string{"compute 1200", messagesName + " 800"}; !slices.Equal(got, want) {
+		t.Errorf("got shares %q, want %q", got, want)
 	}
 }
 

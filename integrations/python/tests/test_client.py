@@ -8,6 +8,7 @@ import copy
 import importlib
 import inspect
 import io
+import json
 import marshal
 import os
 import pickle
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -150,6 +152,24 @@ class Alone(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(run("import trainspan._ring\n" + program, folder), (0, "", ""))
             self.assertEqual(len([n for n in os.listdir(folder) if n.endswith(".ring")]), 2)
+
+
+class WithHooks(unittest.TestCase):
+    def test_many_failed_hooks(self):
+        """The list of what is not recorded stays JSON, although metadata has a limit."""
+        from trainspan_torch import hooks
+
+        told = []
+        ring = types.SimpleNamespace(meta=lambda key, value: told.append((key, value)), LONGEST_META=4096)
+        missing = ["functions of torch.module%d (AttributeError: %s)" % (i, '"' * 160) for i in range(40)] + ["x" * 9000]
+        for given in (missing, missing[::-1]):
+            with mock.patch.object(hooks, "_ring", ring), mock.patch.object(hooks, "_missing", given):
+                hooks._tell_missing()
+        for (key, text), first in zip(told, (missing[0], "x" * 600)):
+            self.assertEqual(key, "not_recorded")
+            self.assertLessEqual(len(text), 4096)
+            self.assertEqual(json.loads(text)[0], first)
+            self.assertGreater(len(json.loads(text)), 8)
 
 
 class WithDevice(unittest.TestCase):

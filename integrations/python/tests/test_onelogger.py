@@ -264,6 +264,10 @@ class Checks(Case):
             def __eq__(self, other):
                 return self.value == other
 
+        class Tensor(Number):
+            def __int__(self):
+                raise RuntimeError("a Tensor with 2 elements cannot be converted to Scalar")
+
         class Settings(collections.UserDict):
             pass
 
@@ -285,7 +289,7 @@ class Checks(Case):
         self.assertEqual(change["telemetry_config"], {"seq_length_or_fn": 7})  # it is not changed
         for text, change in (
             ("world_size_or_fn\n", {"world_size_or_fn": Number(1.5)}), ("world_size_or_fn\n", {"world_size_or_fn": "4.5"}),
-            ("world_size_or_fn\n", {"world_size_or_fn": [4]}), ("enable_for_current_rank\n", {"enable_for_current_rank": Number(0.5)}),
+            ("world_size_or_fn\n", {"world_size_or_fn": [4]}), ("world_size_or_fn\n", {"world_size_or_fn": Tensor(4)}), ("enable_for_current_rank\n", {"enable_for_current_rank": Number(0.5)}),
             ("custom_metadata\n", {"custom_metadata": [("k", 1)]}), ("custom_metadata\n", {"custom_metadata": {"k": {}}}),
             ("perf_tag_or_fn\n", {"training": {"perf_tag_or_fn": [1]}}), ("perf_tag_or_fn\n", {"training": {"perf_tag_or_fn": {"a": 1}}}),
         ):  # fmt: skip

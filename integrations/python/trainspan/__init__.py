@@ -112,15 +112,36 @@ def quiet(f):
     return call
 
 
+class _Attributes(dict):
+    """The attributes of a function without those for Dynamo, for code that copies them, such as
+    functools.wraps: Dynamo would leave out the program's function to which they are copied."""
+
+    def keys(self):
+        return [key for key in dict.keys(self) if key != "_torchdynamo_inline"]
+
+    def __iter__(self):
+        return iter(self.keys())
+
+    def copy(self):
+        return dict(self)
+
+
 def traced_as(other):
     """Decorates a function in whose place torch.compile traces another one, because spans inside
     of compiled code would break its graph."""
 
     def decorate(f):
+        f.__dict__ = _Attributes(f.__dict__)
         f._torchdynamo_inline = other
         return f
 
     return decorate
+
+
+@traced_as(lambda: True)
+def compiling():
+    """Returns whether torch.compile traces the caller. Dynamo folds a condition on it away."""
+    return False
 
 
 def plain(value):

@@ -3,9 +3,8 @@ iterator."""
 
 import sys
 from threading import get_ident
-from types import FunctionType
 
-from . import _ring, passing, quiet, traced_as, unframed
+from . import _ring, compiling, passing, quiet, traced_as, unframed
 from ._log import _KEYS, DFTRACER_ENABLE, _gather, _meta, _number, _plain, _relate, dftracer
 
 
@@ -34,8 +33,7 @@ def _like(call, f):
             pass
     call.__dict__.update(getattr(f, "__dict__", ()))
     call.__wrapped__ = f
-    # Of several wrappers, torch.compile traces the function inside.
-    return traced_as(getattr(f, "_torchdynamo_inline", f))(call) if isinstance(f, FunctionType) else call
+    return call
 
 
 def _itself(self, *args, **kwargs):
@@ -46,9 +44,17 @@ def _nothing(*args, **kwargs):
     return None
 
 
+def _absent(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
+    """Makes a dft_fn that records nothing."""
+    self.off, self._wanted, self._t, self._cat, self._name = True, False, 0, "", ""
+    self._arguments = self._extra = {}
+    self._open, self._relations, self._last = {}, {}, {}
+
+
 def _wrap(n, f, node, arguments=None):
     """Wraps f in spans n, with the result of arguments for the arguments of a call. The wrapper
-    can be pickled by value, as cloudpickle does with the functions of a script."""
+    can be pickled by value, as cloudpickle does with the functions of a script. It is not
+    traced_as(f): Dynamo looks at no attribute of the function that it compiles itself."""
     if isinstance(f, (staticmethod, classmethod)):
         return type(f)(_wrap(n, f.__func__, node, arguments))
     n = _Id(n)
@@ -68,6 +74,8 @@ def _wrap(n, f, node, arguments=None):
     else:
 
         def call(*args, **kwargs):  # without the calls of _begin and _finish, which take as long as a span
+            if compiling():
+                return f(*args, **kwargs)
             token = given = None
             try:
                 if not node.off:
@@ -104,6 +112,8 @@ def _within(node, f):
     else:
 
         def call(*args, **kwargs):
+            if compiling():
+                return f(*args, **kwargs)
             try:
                 with node:
                     return f(*args, **kwargs)
@@ -152,6 +162,8 @@ def _resumed(node, f):
     else:
 
         def call(*args, **kwargs):
+            if compiling():
+                return (yield from f(*args, **kwargs))
             g = f(*args, **kwargs)
             resume, given = g.send, None
             try:
@@ -288,7 +300,7 @@ class dft_fn:
     """Spans of a category: a context manager, a decorator of functions by log, and
     an iterator."""
 
-    @traced_as(_nothing)
+    @traced_as(_absent)  # it may leave the compiled code
     def __init__(self, cat, name=None, epoch=None, step=None, image_idx=None, image_size=None, enable=True):
         self._enable = enable
         self._cat, self._open = str(cat), {}
@@ -366,7 +378,7 @@ class dft_fn:
 
     def flush(self):
         """Records the time since the object was made, entered or reset."""
-        if self._open.get(get_ident()):
+        if self._open and self._open.get(get_ident()):
             self.__exit__(None, None, None)
         elif not self.off:
             _ring.event(_ring.name(self._name, self._cat), self._t, _ring.now(), self._all())

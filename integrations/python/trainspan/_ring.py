@@ -37,6 +37,7 @@ CHUNK = 40  # bytes of text in a slot
 STEP = 16  # words of a step
 STEPS = 1 << 63  # of an activation whose region has steps
 MAX_TEXT = 16384
+LONGEST_META = 4096  # characters of a text
 # How struct and memoryview call a word and a number: a long, where that has eight bytes, is
 # written faster than a long long.
 W, I = "LQ"[struct.calcsize("L") < 8], "lq"[struct.calcsize("l") < 8]
@@ -1052,7 +1053,7 @@ def _build():
         """Records metadata of the process."""
         if ready():
             # The other half is for names and threads, whose spans need their lines.
-            add_line({"meta": key, "value": value[:4096] if isinstance(value, str) else value}, False, MOST_TEXT // 2)
+            add_line({"meta": key, "value": value[:LONGEST_META] if isinstance(value, str) else value}, False, MOST_TEXT // 2)
 
     def call(callback, args=None):
         """Records a callback of one-logger, for the recorder that reads the ring buffer."""
@@ -1105,6 +1106,8 @@ def _build():
         """Runs after a fork: the mapping is the parent's."""
         nonlocal lock, words, side, path, local, take, activation, forks, on, growing, losses
         lock = threading.RLock()
+        if local is not None:
+            del getattr(local, "s", [])[2:]  # the parent records the spans that are open
         if side is not None:
             if ours():
                 os.close(side)

@@ -13,7 +13,7 @@ import weakref
 from threading import get_ident, local
 from types import MethodType
 
-from trainspan import _ring, ending, environ, passing, quiet, unframed
+from trainspan import _ring, ending, environ, passing, quiet, traced_as, unframed
 
 from . import device, stacks
 from .loop import FORWARD, IN_BACKWARD, IN_FORWARD, IN_STEP, INSIDE, PARTS, STEPPED, TRAINED, Loop
@@ -44,6 +44,7 @@ class _Phase(_Here):
 
 PHASE, STEP, ZERO, COMM = _Phase(), _Here(), _Here(), _Here()
 _on = ()
+FAILED = object()  # in place of the result of a call that raised an error
 _missing = []  # what is not recorded against expectation, in words
 _loop = _device = None
 _delays = None  # the delays of trainspan run --inject
@@ -149,7 +150,10 @@ def _identify():
 
 
 def _tell_missing():
-    _ring.meta("not_recorded", json.dumps(_missing))
+    told = [text[:600] for text in _missing]
+    while len(json.dumps(told)) > _ring.LONGEST_META:  # a cut one would not be JSON
+        told.pop()
+    _ring.meta("not_recorded", json.dumps(told))
 
 
 # Wrappers of functions.
@@ -166,7 +170,7 @@ def starter(phase, name, cat):
 
 def wrap(fn, before, after, here):
     """Wraps fn between two calls: before(args, kwargs) returns a token, or None if there is
-    nothing to end, and after receives the token."""
+    nothing to end, and after receives the token and the result, or FAILED."""
     in_phase = here is PHASE  # on the fast path only the loop's work has the phase
 
     def call(*args, **kwargs):
@@ -176,7 +180,7 @@ def wrap(fn, before, after, here):
             inside = here.inside
             if inside.busy or in_phase and _loop.inside(INSIDE):
                 return fn(*args, **kwargs)
-            token = result = None
+            token, result = None, FAILED
             lines = _loop.lines  # another thread may set it to None
             if lines is not None:
                 lines.lost()
@@ -206,7 +210,7 @@ def replace(owner, name, new):
     """Replaces the function name of owner by new, which has the name, the documentation and
     the pickled form of the original. Dynamo traces the original."""
     functools.update_wrapper(new, getattr(owner, name))
-    new._torchdynamo_inline = new.__wrapped__
+    traced_as(new.__wrapped__)(new)
     if isinstance(owner, type):
         new.__qualname__ = owner.__qualname__ + "." + name
     setattr(owner, name, new)

@@ -341,9 +341,10 @@ class Loop:
         """Called for a backward. It has a forward, in any mode."""
         suspect, self.suspect = self.suspect(), _nobody
         if suspect is not None and not suspect.training and self.suspected == self.step:
-            if len(self.modeless) == 64:
+            if len(self.modeless) >= 64:
                 self.modeless = {key: ref for key, ref in self.modeless.items() if ref() is not None}
-            self.modeless[id(suspect)] = weakref.ref(suspect)
+            if len(self.modeless) < 64:
+                self.modeless[id(suspect)] = weakref.ref(suspect)
         return self.trains(TRAINED if self.by_batch and self.is_open else TRAINED | FORWARD)
 
     def trains(self, did=TRAINED):

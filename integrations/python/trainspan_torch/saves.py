@@ -53,6 +53,9 @@ def _watch(owner, name, event, *targets, loads=False):
 
     def after(began, args, kwargs, result):
         token, path = began
+        if result is hooks.FAILED:
+            _ring.stop(token[1], {"path": path}, True, token)
+            return
         if loads and result is not None and not isinstance(result, dict):
             _ring.drop(token)  # data, not a checkpoint
             return

@@ -144,7 +144,12 @@ func (r *Report) failures(saves int, ranks, observed float64, give giver, unknow
 		unknown(figureSaxena, "no checkpoint save was recorded")
 		return
 	}
-	save := float64(r.Categories[CheckpointSave]) / ranks / 1e9 / float64(saves)
+	// The job waits for the rank that saves longest: the others may save nothing.
+	longest := int64(0)
+	for i := range r.Ranks {
+		longest = max(longest, r.Ranks[i].Categories[CheckpointSave])
+	}
+	save := float64(longest) / 1e9 / float64(saves)
 	restart := 0.0
 	for _, d := range r.Disruptions {
 		restart += float64(d.Down+d.Init+d.Reload) / ranks / 1e9 / float64(len(r.Disruptions))

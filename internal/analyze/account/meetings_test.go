@@ -421,8 +421,8 @@ func TestMessages(t *testing.T) {
 		if test.wait > 0 {
 			want[account.WaitInStep] = ns(test.wait)
 		}
-		if !maps.Equal(rep.ProductiveParts, want) {
-			t.Errorf("%s: got %v, want %v", test.name, rep.ProductiveParts, want)
+		if !maps.Equal(rep.ProductiveParts, want) || rep.Bubble != want[account.WaitInStep] {
+			t.Errorf("%s: got %v, %d ns of waits for messages, want %v", test.name, rep.ProductiveParts, rep.Bubble, want)
 		}
 		by := waits{}
 		for _, w := range rep.WaitedFor {

@@ -140,7 +140,9 @@ func (p *productive) finish() {
 			case rank == unmatchedRank:
 				p.rep.Unmatched += min(wait, left[n])
 			default:
+				before := left[n]
 				p.wait(&left[n], wait, rank)
+				p.rep.Bubble += before - left[n]
 			}
 		})
 		for _, ns := range left {

@@ -53,6 +53,10 @@ type Report struct {
 	// rank that came last, the largest first. It has at most 64 ranks.
 	WaitedFor []WaitedFor `json:"waited_for,omitempty"`
 
+	// Bubble is the part of WaitInStep in which ranks waited for messages of others: the bubble
+	// of a pipeline.
+	Bubble int64 `json:"-"`
+
 	// Unmatched is the time of all ranks in collectives that cannot be matched, usually
 	// because a member has no record of them: in the steps that count, and outside of steps
 	// in the whole job. It counts as communication, although some of it may be waiting.

@@ -185,6 +185,36 @@ func TestDisruptionCost(t *testing.T) {
 	}
 }
 
+// A checkpoint that one of the ranks saves takes as long as one that all save together.
+func TestTimeOfSaves(t *testing.T) {
+	for name, saving := range map[string]int{"all save": 4, "one saves": 1} {
+		var j timeline
+		for rank := range 4 {
+			for attempt, end := range []float64{-1, 400} {
+				from := 200 * float64(attempt)
+				j.process(rank, attempt+1, from, end, from+200)
+				loop := j.loop(j.span(0, "application", from, end), int64(10*attempt), from, end)
+				for i := range int64(10) {
+					at := from + 20*float64(i)
+					j.step(loop, int64(10*attempt)+i, at, at+14)
+					if rank < saving {
+						j.span(loop, "checkpoint_save_sync", at+14, at+20)
+					}
+					if rank == 0 {
+						j.b.Saved(ns(at+19), int64(10*attempt)+i)
+					}
+				}
+			}
+		}
+		rep := j.report(account.Query{})
+		for _, f := range rep.Figures(account.Basis{}) {
+			if f.Name == account.FigureYoung && math.Abs(f.Value-math.Sqrt(2*6*400)) > 1e-9 {
+				t.Errorf("%s: %+v, want %v", name, f, math.Sqrt(2*6*400))
+			}
+		}
+	}
+}
+
 // A figure without what it is computed from is unknown, and its note has the reason.
 func TestUnknownFigures(t *testing.T) {
 	s := readScenario(t, "testdata/scenarios/49_all_at_once.json")
@@ -256,6 +286,59 @@ func TestRollbackInOneProcess(t *testing.T) {
 	want(t, "rollback", rep.Categories, account.Totals{account.Productive: 80 * sec, account.LostWork: 20 * sec})
 	if len(rep.Disruptions) != 1 || rep.Disruptions[0].Iterations != 4 || rep.Disruptions[0].LostWork != 20*sec || rep.Disruptions[0].Total != 20*sec {
 		t.Errorf("disruptions %+v, want one with 4 steps lost, 20 s in all", rep.Disruptions)
+	}
+}
+
+// TestLoopOfEachEpoch: a program with a training loop for each epoch, whose steps begin again with the same number,
+// loses nothing, and the collectives of its ranks match.
+func TestLoopOfEachEpoch(t *testing.T) {
+	for _, first := range []int64{0, 1} {
+		var j timeline
+		for rank := range 2 {
+			j.process(rank, 1, 0, 90, 90)
+			app := j.span(0, "application", 0, 90)
+			for epoch := range 3 {
+				begin := 30 * float64(epoch)
+				loop := j.loop(app, -1, begin, begin+30)
+				for i := range int64(3) {
+					at := begin + 10*float64(i)
+					work := 8 - 4*float64(rank)
+					step := j.step(loop, first+i, at, at+10)
+					j.span(step, "model_forward", at, at+work)
+					j.span(step, "all_reduce", at+work, at+10, func(s *job.Span) { s.Cat = "comm" })
+				}
+			}
+		}
+		rep := j.report(account.Query{})
+		want(t, fmt.Sprintf("steps from %d", first), rep.Categories, account.Totals{account.Productive: 180 * sec})
+		if p := rep.ProductiveParts; p[account.WaitInStep] != 36*sec || rep.Unmatched != 0 || rep.Iterations.Kept != 9 || len(rep.Disruptions) > 0 {
+			t.Errorf("steps from %d: parts %v, %d ns unmatched, %+v, %+v; want 36 s of waits in 9 steps, all kept", first, p, rep.Unmatched, rep.Iterations, rep.Disruptions)
+		}
+		if f := flag(rep, account.LostWorkUnknown); f != nil {
+			t.Errorf("steps from %d: flag %+v, want none: the steps go on", first, f)
+		}
+	}
+}
+
+// If a program with a training loop for each epoch is started again, no record has the step at which it resumed.
+func TestLoopOfEachEpochStartedAgain(t *testing.T) {
+	var j timeline
+	for attempt := range 2 {
+		from := 100 * float64(attempt)
+		j.process(0, attempt+1, from, from+60, from+60)
+		app := j.span(0, "application", from, from+60)
+		for epoch := range 2 {
+			begin := from + 30*float64(epoch)
+			loop := j.loop(app, -1, begin, begin+30)
+			for i := range int64(3) {
+				j.step(loop, 1+i, begin+10*float64(i), begin+10*float64(i+1))
+			}
+		}
+	}
+	rep := j.report(account.Query{})
+	want(t, "started again", rep.Categories, account.Totals{account.Productive: 120 * sec, account.Downtime: 40 * sec})
+	if flag(rep, account.LostWorkUnknown) == nil {
+		t.Errorf("flags %+v, want %s", rep.Flags, account.LostWorkUnknown)
 	}
 }
 

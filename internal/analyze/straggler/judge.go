@@ -72,6 +72,9 @@ func (s *State) Judge() (*Verdict, *Table) {
 func (v *Verdict) inSteps(per int) {
 	c := &v.Coverage
 	c.Steps, c.SlowStart, c.LastStep = per*c.Steps, per*c.SlowStart, c.LastStep+int64(per-1)
+	if w := v.Waits; w != nil {
+		w.multiply(int64(per))
+	}
 	for _, f := range v.findings() {
 		if e := f.Evidence; e != nil {
 			e.Affected, e.Interval, e.Judged = per*e.Affected, per*e.Interval, per*e.Judged

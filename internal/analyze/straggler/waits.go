@@ -151,6 +151,19 @@ func (j *job) waits(was *outcome) *Waits {
 	return w
 }
 
+// multiply multiplies all times.
+func (w *Waits) multiply(by int64) {
+	w.Total, w.Bubble = by*w.Total, by*w.Bubble
+	for i := range w.Cells {
+		w.Cells[i].Time *= by
+	}
+	for _, parts := range [...][]WaitPart{w.Group, w.Phases} {
+		for i := range parts {
+			parts[i].Time *= by
+		}
+	}
+}
+
 // settle sorts parts, the largest first, and removes those without time. The rounding error goes to the
 // largest.
 func settle(parts []WaitPart, total int64) []WaitPart {

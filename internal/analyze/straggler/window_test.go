@@ -1,11 +1,19 @@
 package straggler_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/trainspan/trainspan/internal/analyze/finding"
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 )
+
+func sum(parts []straggler.WaitPart) (us int64) {
+	for _, p := range parts {
+		us += p.Time
+	}
+	return us
+}
 
 // TestWindows: windows of steps give the same diagnosis with at most an eighth of the memory, however they
 // were assembled.
@@ -44,6 +52,10 @@ func TestWindows(t *testing.T) {
 			}
 			if tt.rank >= 0 && (len(v.Ranks) != 1 || v.Ranks[0] != tt.rank || v.FromStep < tt.from-200 || v.FromStep > tt.from+200) {
 				t.Errorf("want slow rank %d from about step %d, got %s", tt.rank, tt.from, v.Sentence)
+			}
+			// Waits are those of all steps, not of the mean step of each window. Means have less of what varies.
+			if got, want := v.Waits, exact.Verdict().Waits; tt.rank >= 0 && math.Abs(float64(got.Total)/float64(want.Total)-1) > 0.2 || sum(got.Group) != got.Total || sum(got.Phases) != got.Total {
+				t.Errorf("waits of windows %+v, want about those of the steps, %+v", got, want)
 			}
 			want := asJSON(t, st)
 

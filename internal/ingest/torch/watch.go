@@ -43,6 +43,9 @@ type WatchOptions struct {
 	Skip func(fs.FileInfo) bool
 	// Import is passed to Import.
 	Import *Options
+	// Written, if set, waits until the sink has stored what it was given. A file
+	// counts as imported only if it returns nil.
+	Written func(context.Context) error
 	// OnFile, if set, is called after every file from the goroutine of Run or Scan,
 	// with the import's report and error.
 	OnFile func(path string, report *Report, err error)
@@ -260,6 +263,12 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	}
 	src := Source{Name: c.path, ModTime: c.modTime, Open: opener(c.path)}
 	rep, err := Import(ctx, w.sink, []Source{src}, w.opts.Import)
+	unsent := err != nil && rep.Spans != nil && errors.Is(err, rep.Spans.Err) // all else is in the sink
+	if w.opts.Written != nil && (err == nil || unsent) {
+		if failed := w.opts.Written(ctx); failed != nil {
+			err, unsent = failed, false
+		}
+	}
 	entry.State = stateDone
 	var noSink *sinkError
 	if err != nil && (ctx.Err() != nil && rep.written() == 0 || errors.As(err, &noSink)) {
@@ -267,7 +276,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		w.state.drop(key)
 		return false, errors.Join(err, w.state.save(w.opts.StateFile))
 	}
-	if err != nil && rep.Spans != nil && errors.Is(err, rep.Spans.Err) {
+	if unsent {
 		// The events are in the sink: another import would duplicate them.
 		entry.Error = err.Error()
 	} else if err != nil {
@@ -305,6 +314,16 @@ type watchState struct {
 	ours   fswrite.Proof         // of the file as it was read or written last; nil if there is none
 }
 
+// StateError means that the state file could not be opened or written.
+type StateError struct {
+	Path string
+	Err  error
+}
+
+func (e *StateError) Error() string { return "state file " + e.Path + ": " + e.Err.Error() }
+
+func (e *StateError) Unwrap() error { return e.Err }
+
 // put stores an entry under the fingerprint of its file.
 func (s *watchState) put(key string, e stateEntry) {
 	s.Files[key] = e
@@ -332,7 +351,7 @@ func loadState(path string) (*watchState, error) {
 		return s, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pytorch: watch: %w", err)
+		return nil, fmt.Errorf("pytorch: watch: %w", &StateError{path, err})
 	}
 	defer f.Close()
 	data, err := io.ReadAll(f)
@@ -370,7 +389,7 @@ func (s *watchState) save(path string) error {
 		return fmt.Errorf("pytorch: watch: another program uses the state file %s: %w", path, err)
 	}
 	if err != nil {
-		return fmt.Errorf("pytorch: watch: %w", err)
+		return fmt.Errorf("pytorch: watch: %w", &StateError{path, err})
 	}
 	s.ours = ours
 	return nil

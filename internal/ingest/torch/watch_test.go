@@ -239,3 +239,29 @@ func TestWatchEndsWhenTheSinkDoesNotOpen(t *testing.T) {
 		t.Error("the file is not imported later")
 	}
 }
+
+// TestWatcherWritten checks that a file whose events are not stored does not
+// count as imported, and is imported again with Retry.
+func TestWatcherWritten(t *testing.T) {
+	dir, full := t.TempDir(), errors.New("full")
+	put(t, dir, "w.1778000000000000001.pt.trace.json", read(t, "era_absolute_int.json"))
+	stored := func(context.Context) error { return nil }
+	for i, c := range []struct {
+		written func(context.Context) error
+		retry   bool
+		want    int
+		done    []string
+	}{
+		{func(context.Context) error { return full }, false, 0, []string{"!w.1778000000000000001.pt.trace.json"}},
+		{stored, false, 0, nil},
+		{stored, true, 1, []string{"w.1778000000000000001.pt.trace.json"}},
+		{stored, true, 0, nil},
+	} {
+		w, done := watch(t, dir, &capture{}, torch.WatchOptions{Retry: c.retry, Written: c.written})
+		scan(t, w, 0)
+		scan(t, w, c.want)
+		if !slices.Equal(*done, c.done) {
+			t.Errorf("watcher %d reports %q, want %q", i, *done, c.done)
+		}
+	}
+}

@@ -59,6 +59,11 @@ func (q *Filter) NumberFlags(f *pflag.FlagSet) {
 	f.StringVar(&q.To, q.until, "", "only spans that start before this time: a time (UTC), or +10m after the start")
 }
 
+// Given reports whether a flag of the filter was used.
+func (q *Filter) Given() bool {
+	return len(q.rank)+len(q.category)+len(q.name)+len(q.epoch)+len(q.step) > 0 || q.From != "" || q.To != ""
+}
+
 // Prepare validates the flags, and reads the files to the extent that the flags
 // require.
 func (q *Filter) Prepare(ctx context.Context, files []string) (err error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/ui"
 	"github.com/trainspan/trainspan/internal/job"
 	"github.com/trainspan/trainspan/internal/job/rundir"
+	"github.com/trainspan/trainspan/internal/report"
 )
 
 // Ref is the target of an argument of a reading command: a run below
@@ -22,6 +23,9 @@ import (
 type Ref struct {
 	Run   string   // id of the run, as in trainspan runs; empty for files
 	Paths []string // folders of attempts, or the argument itself
+	// Open is the folder of the latest start of the job, until its records show
+	// whether it continues an earlier run; then it is empty.
+	Open string
 }
 
 // Name returns the name for messages and reports.
@@ -131,8 +135,14 @@ func elsewhere(ctx context.Context, id string) *Ref {
 	if err != nil {
 		return nil
 	}
+	var latest *job.Job
+	for i, j := range jobs {
+		if i == 0 || newer(j, latest) {
+			latest = j
+		}
+	}
 	for _, j := range jobs {
-		if j.Label != id && (id != Latest || j != jobs[0]) {
+		if j.Label != id && (id != Latest || j != latest) {
 			continue
 		}
 		r := &Ref{Run: j.Label}
@@ -151,6 +161,25 @@ func elsewhere(ctx context.Context, id string) *Ref {
 	return nil
 }
 
+// newer reports whether a run takes precedence over another as the latest one.
+func newer(j, other *job.Job) bool {
+	running := func(j *job.Job) bool {
+		return slices.ContainsFunc(j.Starts, func(s *rundir.Run) bool { return s.State == rundir.Running && time.Since(s.Seen) < report.Alive })
+	}
+	begin := func(j *job.Job) (first int64) {
+		for i, p := range j.Processes {
+			if i == 0 || p.Start < first {
+				first = p.Start
+			}
+		}
+		return first
+	}
+	if running(j) != running(other) {
+		return running(j)
+	}
+	return begin(j) > begin(other)
+}
+
 // runOf returns the run of an attempt. The attempts of a run follow from their
 // records; see docs/guide/run.md.
 func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, error) {
@@ -167,6 +196,7 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 	}
 	set, err := job.Open(dir)
 	if err != nil {
+		alone.Open = openStart(siblings, nil)
 		return alone, nil //nolint:nilerr // nothing was recorded: each start is a run
 	}
 	set.Stop = ctx.Err
@@ -177,6 +207,8 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 	if err != nil {
 		return alone, nil //nolint:nilerr // the command that reads the files reports the error
 	}
+	open := openStart(siblings, jobs)
+	alone.Open = open
 	for _, j := range jobs {
 		numbers := make(map[int]bool)
 		for _, p := range j.Processes {
@@ -188,7 +220,7 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 		if !numbers[a.Number] {
 			continue
 		}
-		r := &Ref{Run: a.Job + "." + strconv.Itoa(a.Number)}
+		r := &Ref{Open: open}
 		first := a.Number
 		for _, o := range siblings {
 			if numbers[o.Number] {
@@ -201,6 +233,26 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 	}
 	return alone, nil
 }
+
+// openStart returns the folder of the latest start if none of its processes has
+// recorded a step or the load of a checkpoint.
+func openStart(starts []rundir.Attempt, jobs []*job.Job) string {
+	latest := slices.MaxFunc(starts, func(a, b rundir.Attempt) int {
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Number, b.Number))
+	})
+	inside := func(path string) bool { return below(path, latest.Dir) }
+	for _, j := range jobs {
+		for _, p := range j.Processes {
+			if s := &p.Steps; (s.GoesOn || s.Count > 0) && slices.ContainsFunc(p.Sources, inside) {
+				return ""
+			}
+		}
+	}
+	return latest.Dir
+}
+
+// below reports whether a file is in a folder, or in a folder of it.
+func below(path, dir string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 
 // unknown returns the error for a word that is neither a path nor a run.
 func unknown(arg string, all []rundir.Attempt) error {

@@ -3,6 +3,7 @@ package ui
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 
@@ -22,6 +23,11 @@ func (a *App) Paged(print func()) {
 	pager.Stdout, pager.Stderr = out, a.Streams.Err
 	if _, set := a.Env("LESS"); !set {
 		pager.Env = append(os.Environ(), "LESS=FRX") // ends at once if the text fits, with colours, without clearing the screen
+	}
+	if !signal.Ignored(os.Interrupt) { // the pager handles Ctrl-C, any number of times
+		keys := make(chan os.Signal, 1)
+		signal.Notify(keys, os.Interrupt)
+		defer signal.Stop(keys)
 	}
 	to, err := pager.StdinPipe()
 	if err == nil {

@@ -85,6 +85,15 @@ copied = copy.deepcopy(optimizer)
 assert pickle.loads(pickle.dumps(optimizer)).state_dict().keys() == copied.state_dict().keys()
 assert optimizer.step(lambda: torch.tensor(3.0)) == 3
 
+# The client keeps no more than 64 modules that are trained in evaluation mode.
+nets = [nn.Linear(4, 4).eval() for _ in range(100)]
+for other in nets:
+    other(x).sum().backward()
+if on:
+    from trainspan_torch import hooks
+
+    assert len(hooks._loop.modeless) == 64, len(hooks._loop.modeless)
+
 # Errors reach the program, and later calls work.
 for bad in (lambda: net(x[:, :2]), lambda: torch.autograd.backward(x), lambda: torch.load("/none")):
     try:

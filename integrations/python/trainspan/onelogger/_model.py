@@ -64,7 +64,7 @@ def whole(value):
         raise ValueError("Input should be a valid integer")
     try:
         number = int(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a tensor of several elements
         raise ValueError("Input should be a valid integer") from None
     if not isinstance(value, str) and number != value:
         raise ValueError("Input should be a valid integer, got a number with a fractional part")

@@ -8,6 +8,7 @@ import (
 	"github.com/trainspan/trainspan/internal/analyze/straggler"
 	"github.com/trainspan/trainspan/internal/analyze/straggler/fromjob"
 	"github.com/trainspan/trainspan/internal/job"
+	"github.com/trainspan/trainspan/internal/tracefile"
 	"github.com/trainspan/trainspan/spans"
 )
 
@@ -97,5 +98,114 @@ func TestEvaluationInTheBackground(t *testing.T) {
 	_, tab := c.Attempts(&job.Job{Ranks: 1, Processes: []*job.Process{p}})[0].State.Judge()
 	if tab == nil || tab.Phase(straggler.Forward, 0, 7) != 12e6 {
 		t.Fatalf("got %+v, want forward 12 ms in each step", tab)
+	}
+}
+
+// TestPartsOnOtherLanes: a receiver may put a collective in backward on another lane than the step. It is part of the
+// step all the same, through the spans around it, so the ranks wait in it for the one that works longer.
+func TestPartsOnOtherLanes(t *testing.T) {
+	const lane, other = 7, 7 + tracefile.LaneDistance
+	for name, apart := range map[string]bool{"one lane": false, "two lanes": true} {
+		c := fromjob.New(nil)
+		j := &job.Job{Ranks: 2}
+		for r := range 2 {
+			p := &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+			j.Processes = append(j.Processes, p)
+			sink, id := open(c, p), uint64(0)
+			span := func(parent uint64, cat, name string, from, to, step int64, apart bool) uint64 {
+				id++
+				sp := job.Span{ID: id, Parent: parent, Start: 1e18 + from, End: 1e18 + to, Step: step, First: job.Unknown, Thread: lane}
+				if apart {
+					sp.Thread = other
+				}
+				sp.SetName(cat, name)
+				p.Steps.Add(&sp)
+				sink.Span(&sp)
+				return id
+			}
+			for s := range int64(60) {
+				at := s * 30e6
+				step := span(0, "", spans.TrainingIteration, at, at+30e6, s, false)
+				span(step, "", spans.ModelForward, at, at+10e6, job.Unknown, false)
+				backward := span(step, "", spans.ModelBackward, at+10e6, at+30e6, job.Unknown, apart)
+				span(backward, "comm", "all_reduce", at+12e6+int64(r)*10e6, at+25e6, job.Unknown, apart)
+			}
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, tab := c.Attempts(j)[0].State.Judge()
+		for r, want := range []float64{7e6, 17e6} {
+			wait, _ := tab.Communication(r, 7)
+			if got := tab.Phase(straggler.Backward, r, 7); got != want || wait != 17e6-want {
+				t.Errorf("%s: rank %d has %v ns of backward and waits for %v, want %v and %v: %s", name, r, got, wait, want, 17e6-want, v.Sentence)
+			}
+		}
+	}
+}
+
+// TestStepTriedAgain: rank 1 fails in the forward pass of step 20 and tries the step again, with the same number. The
+// ranks are compared in the same steps before and after it. If both ranks do all work twice, both are steps.
+func TestStepTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole bool // the first run is complete, on both ranks
+		steps int
+		wait  float64 // of rank 0 in step 20
+	}{"before the collective": {false, 40, 12e6}, "after it": {true, 41, 0}} {
+		col := fromjob.New(nil)
+		j := &job.Job{Ranks: 2}
+		for r := range 2 {
+			p := &job.Process{Rank: r, RankKnown: true, Attempt: 1, Start: 1e18, End: 2e18, LastSeen: 2e18}
+			j.Processes = append(j.Processes, p)
+			sink, id := open(col, p), uint64(0)
+			span := func(cat, name string, from, to, step int64) {
+				id++
+				sp := job.Span{ID: id, Start: 1e18 + from, End: 1e18 + to, Step: step, First: job.Unknown}
+				sp.SetName(cat, name)
+				p.Steps.Add(&sp)
+				sink.Span(&sp)
+			}
+			at := int64(0)
+			step := func(s int64) {
+				span("", spans.TrainingIteration, at, at+30e6, s)
+				span("", spans.ModelForward, at, at+20e6, job.Unknown)
+				span("comm", "all_reduce", at+20e6, at+30e6, job.Unknown)
+				at += 30e6
+			}
+			for s := range int64(40) {
+				switch {
+				case s == 20 && c.whole:
+					step(s)
+				case s == 20 && r == 0:
+					at += 12e6 // the time of the other's first run
+					span("", spans.TrainingIteration, at-12e6, at+30e6, s)
+					span("", spans.ModelForward, at-12e6, at+8e6, job.Unknown)
+					span("comm", "all_reduce", at+8e6, at+30e6, job.Unknown)
+					at += 30e6
+					continue
+				case s == 20:
+					span("", spans.TrainingIteration, at, at+11e6, s)
+					span("", spans.ModelForward, at, at+11e6, job.Unknown)
+					at += 12e6
+				}
+				step(s)
+			}
+			if err := sink.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, tab := col.Attempts(j)[0].State.Judge()
+		if got := int(tab.Steps[len(tab.Steps)-1]) + 1; got != c.steps || v.Coverage.Disputed != 0 {
+			t.Errorf("%s: %d steps, %d disputed, want %d", name, got, v.Coverage.Disputed, c.steps)
+		}
+		for i, step := range tab.Steps {
+			want := 0.0
+			if step == 20 {
+				want = c.wait
+			}
+			if wait, _ := tab.Communication(0, i); wait != want {
+				t.Errorf("%s: rank 0 waits for %v ns in step %d, want %v", name, wait, step, want)
+			}
+		}
 	}
 }

@@ -45,6 +45,9 @@ type reader struct {
 	worked map[straggler.Phase]int64 // device time in the step, from a profiler
 
 	evaluated map[int64]int64 // by thread: the end of its evaluations so far
+
+	// The parents of spans, once spans of a thread are on several lanes: of the latest, and of those before them.
+	up, upBefore map[uint64]uint64
 }
 
 // op is a kind of communication.

@@ -18,6 +18,8 @@ const (
 	maxRows = 62_500
 	// keepRows is the number of spans that stay then: a device works on the spans of a step after the host.
 	keepRows = maxRows / 2
+	// mostUp limits the spans between a step and a span in it.
+	mostUp = 64
 )
 
 // NewReader returns a reader that collects the steps of a process, for [account.OpenSink], and its steps, for
@@ -40,6 +42,9 @@ func (s *reader) Begin(all *account.Spans) {
 // Row takes a span.
 func (s *reader) Row(r *account.Row) {
 	s.pause(r)
+	if s.up != nil || r.Thread != job.ThreadOf(r.Thread) {
+		s.noteParent(r)
+	}
 	phase := phases[r.Class]
 	switch {
 	case r.OfDevice:
@@ -59,6 +64,30 @@ func (s *reader) Row(r *account.Row) {
 	if len(s.rows) >= maxRows {
 		s.handOn(keepRows, false)
 	}
+}
+
+// noteParent remembers the parent of a span on one of several lanes.
+func (s *reader) noteParent(r *account.Row) {
+	if s.up == nil || len(s.up) >= maxRows {
+		s.upBefore, s.up = s.up, make(map[uint64]uint64)
+	}
+	s.up[r.ID] = r.Parent
+}
+
+// isInside reports whether a row is part of a step, as its child or as a descendant of one.
+func (s *reader) isInside(r *row, it *job.Step) bool {
+	id := r.Parent
+	for range mostUp {
+		if id == it.ID || id == 0 {
+			break
+		}
+		up, ok := s.up[id]
+		if !ok {
+			up = s.upBefore[id]
+		}
+		id = up
+	}
+	return id == it.ID
 }
 
 // evaluate remembers an evaluation between or in steps. The work in it, such as its forward passes, is no work of a
@@ -106,6 +135,10 @@ func (s *reader) handOn(keep int, end bool) {
 	others := s.assign(its)
 	next := 0
 	for i := range its {
+		if end, ok := s.abandoned(s.handed+i, next, others[i]); ok {
+			next = end
+			continue
+		}
 		next = s.emit(&its[i], s.proc.Steps.Shown(s.handed+i), next, others[i])
 	}
 	s.handed, s.its = s.handed+len(its), s.its[len(its):]
@@ -147,6 +180,26 @@ func (s *reader) assign(its []job.Step) map[int][]int {
 		}
 	}
 	return out
+}
+
+// abandoned reports whether the program gave up step k before its collectives and tried it again, and returns the index
+// of the first row after those of the step, which begin at index next. Such a run is no step of its own, because other
+// ranks have none to compare it with; its time is part of the time before the second run.
+func (s *reader) abandoned(k, next int, others []int) (end int, ok bool) {
+	all := s.proc.Steps.All()
+	if len(s.ops) == 1 || k+1 >= len(all) || s.proc.Steps.Shown(k+1) != s.proc.Steps.Shown(k) {
+		return next, false
+	}
+	communicates := func(i int) bool { return s.rows[i].phase == straggler.Communication }
+	if slices.ContainsFunc(others, communicates) {
+		return next, false
+	}
+	for until := min(all[k].End, all[k+1].Start); next < len(s.rows) && s.rows[next].Start < until; next++ {
+		if communicates(next) && !s.rows[next].moved {
+			return next, false
+		}
+	}
+	return next, true
 }
 
 // emit hands on one step with the spans from index next that begin before its end, and with others. It
@@ -223,7 +276,8 @@ func (s *reader) take(r *row, it *job.Step) {
 	case r.Number > 0 && (r.phase == straggler.Forward || r.phase == straggler.Backward):
 		s.worked[r.phase] += r.Number
 	}
-	if !r.OfDevice && it != nil && it.ID != 0 && r.Parent != it.ID && (it.Beside(r.Thread, r.Start, r.End) || s.train.Beside(r.Thread, passOf(r.phase))) {
+	if !r.OfDevice && it != nil && it.ID != 0 && r.Parent != it.ID &&
+		(it.Beside(r.Thread, r.Start, r.End) && !s.isInside(r, it) || s.train.Beside(r.Thread, passOf(r.phase))) {
 		sp.Lane = 1
 	}
 	s.step.Spans = append(s.step.Spans, sp)
