@@ -107,7 +107,7 @@ func begin(j *Job) *Report {
 	}
 	r.profiled(j.uses, slices.ContainsFunc(j.Job.Processes, func(p *job.Process) bool { return p.Steps.Begun }))
 	if j.details != nil {
-		r.Checkpoints, r.Slowest = j.details.checkpoints, j.details.slowest
+		r.Checkpoints, r.MoreSaves, r.Slowest = j.details.checkpoints, j.details.moreSaves, j.details.slowest
 	}
 	return r
 }

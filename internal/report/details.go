@@ -23,13 +23,14 @@ const (
 // details holds the data of a report besides the ledger and the steps.
 type details struct {
 	checkpoints []Checkpoint
+	moreSaves   int64 // saved checkpoints that are not in checkpoints
 	slowest     []SlowSpan
 	compiled    []Recompilation // also those of first steps
 	spans       int64
 }
 
 func newDetailSink(p *job.Process) *detailSink {
-	return &detailSink{proc: p, names: make(map[string]*nameStat), saves: make(map[uint64]save)}
+	return &detailSink{proc: p, names: make(map[string]*nameStat), saves: make(map[uint64]save), moreStep: job.Unknown}
 }
 
 // save is one span of a checkpoint.
@@ -62,6 +63,8 @@ type detailSink struct {
 	last   string        // if names is full: the name to replace next
 	saves  map[uint64]save
 	lost   []lostSave // until Close
+
+	more, moreStep int64 // saved checkpoints that are not in saves, and the step of the last one
 
 	compiling []compiled      // until Close
 	compiled  []Recompilation // by step
@@ -121,7 +124,9 @@ func (d *detailSink) Span(s *job.Span) {
 	}
 	switch s.Name {
 	case spans.CheckpointSaveSync, spans.CheckpointSaveAsync, spans.CheckpointSaveFinalization, spans.CheckpointLoad:
-		if len(d.saves) < maxSaves {
+		if len(d.saves) >= maxSaves {
+			d.countMore(s)
+		} else {
 			d.saves[s.ID] = save{name: s.Name, step: s.Step, start: s.Start, end: s.End, background: s.Background, failed: s.Failed}
 			if s.Failed && s.Name == spans.CheckpointSaveFinalization && s.Step >= 0 {
 				d.lost = append(d.lost, lostSave{step: s.Step, time: s.Start, async: true})
@@ -133,6 +138,14 @@ func (d *detailSink) Span(s *job.Span) {
 	}
 	if n := d.name(s.Name); n != nil {
 		n.add(slow{id: s.ID, start: s.Start, dur: s.End - s.Start, step: s.Step})
+	}
+}
+
+// countMore counts a save that is not kept. The files of a step are one checkpoint.
+func (d *detailSink) countMore(s *job.Span) {
+	saved := s.Name == spans.CheckpointSaveSync || s.Name == spans.CheckpointSaveAsync
+	if saved && !s.Failed && (s.Step == job.Unknown || s.Step != d.moreStep) {
+		d.more, d.moreStep = d.more+1, s.Step
 	}
 }
 
@@ -235,6 +248,7 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 		nth     int // index among those without a step
 	}
 	points := make(map[key]*Checkpoint)
+	more := make(map[int]int64) // by attempt
 	for _, p := range j.Processes {
 		s := of(p)
 		if s == nil {
@@ -248,6 +262,7 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 				}
 			}
 		}
+		more[p.Attempt] = max(more[p.Attempt], s.more)
 		nth := make(map[string]int)
 		files := make(map[*Checkpoint]*[2]held)
 		var before *save
@@ -282,6 +297,9 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 	out.slowest = out.slowest[:min(len(out.slowest), topTable)]
 	for _, c := range points {
 		out.checkpoints = append(out.checkpoints, *c)
+	}
+	for _, n := range more {
+		out.moreSaves += n
 	}
 	for _, p := range j.Processes {
 		if s := of(p); s != nil {

@@ -100,3 +100,38 @@ func TestFailedSaves(t *testing.T) {
 		}
 	}
 }
+
+// TestMoreSavesThanAreKept checks that saves beyond the bound are counted, once for each step and
+// attempt, and also in a digest.
+func TestMoreSavesThanAreKept(t *testing.T) {
+	var procs []*job.Process
+	of := make(map[*job.Process]*detailSink)
+	for i, n := range []int64{maxSaves + 5, maxSaves + 3, maxSaves + 2, 9} {
+		p := &job.Process{Rank: i, Attempt: i / 2}
+		d := newDetailSink(p)
+		for k := range n {
+			d.Span(&job.Span{ID: uint64(2*k + 1), Name: spans.CheckpointSaveSync, Step: k, Start: 10 * k, End: 10*k + 1})
+			if k >= maxSaves {
+				d.Span(&job.Span{ID: uint64(2*k + 2), Name: spans.CheckpointSaveSync, Step: k, Start: 10*k + 2, End: 10*k + 3})
+				d.Span(&job.Span{ID: uint64(3 * k), Name: spans.CheckpointSaveFinalization, Step: k, Start: 10*k + 2, End: 10*k + 3})
+			}
+		}
+		d.Span(&job.Span{ID: 1 << 60, Name: spans.CheckpointSaveSync, Step: n, Start: 10 * n, End: 10*n + 1, Failed: true})
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		body, err := d.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of[p] = new(detailSink)
+		if err := of[p].UnmarshalBinary(body); err != nil {
+			t.Fatal(err)
+		}
+		procs = append(procs, p)
+	}
+	all := detailsOf(&job.Job{Processes: procs}, func(p *job.Process) *detailSink { return of[p] })
+	if all.moreSaves != 5+2 {
+		t.Errorf("%d more saves, want 7", all.moreSaves)
+	}
+}

@@ -27,7 +27,7 @@ import (
 
 // digestVersion is the version of the files that [State.WriteDigest] writes. It is
 // increased when older readers cannot read the new format.
-const digestVersion = 22
+const digestVersion = 23
 
 // A digest begins with the eight bytes "trspdig\n" and the version of the format, an unsigned
 // varint. A reader rejects other versions. Parts follow: a byte for the kind, the size as an
@@ -296,6 +296,7 @@ func (d *detailSink) AppendBinary(dst []byte) ([]byte, error) {
 			}
 		}
 	}
+	dst = binary.AppendVarint(dst, d.more)
 	dst = binary.AppendUvarint(dst, uint64(len(d.saves)))
 	for _, id := range slices.Sorted(maps.Keys(d.saves)) {
 		sv := d.saves[id]
@@ -328,6 +329,9 @@ func (d *detailSink) UnmarshalBinary(src []byte) error {
 			break
 		}
 		d.names[name] = n
+	}
+	if d.more = r.Int(); d.more < 0 || d.more > 1<<40 {
+		r.Fail()
 	}
 	for range r.Small(maxSaves) {
 		id := r.Fixed()

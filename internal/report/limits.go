@@ -62,6 +62,7 @@ func (j *Job) basis(led *account.Report) account.Basis {
 		b.Devices = max(j.Job.Ranks, len(led.Ranks))
 	}
 	if j.details != nil {
+		b.Saves = int(j.details.moreSaves)
 		for i := range j.details.checkpoints {
 			if c := &j.details.checkpoints[i]; !c.Load && !c.Failed {
 				b.Saves++

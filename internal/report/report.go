@@ -52,6 +52,7 @@ type Report struct {
 	Ranks       []Rank           `json:"ranks"` // by rank
 	Steps       Steps            `json:"steps"`
 	Checkpoints []Checkpoint     `json:"checkpoints,omitempty"`
+	MoreSaves   int64            `json:"more_saves,omitempty"` // saved checkpoints that are not in Checkpoints
 	Slowest     []SlowSpan       `json:"slowest_spans,omitempty"`
 	IO          *IO              `json:"io,omitempty"` // nil if no trace has file calls
 	Quality     Quality          `json:"data_quality"`

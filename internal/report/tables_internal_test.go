@@ -23,6 +23,11 @@ func TestWordsOfTables(t *testing.T) {
 	if s.checkpoints(r); strings.TrimSpace(strings.Join(s.lines, "\n")) != "CHECKPOINTS  1 saved: blocked training for 3.0 s (longest 3.0 s), 4.0 s in the background\n  1 loaded in 2.0 s" {
 		t.Errorf("got %q, want a saved and a loaded checkpoint", s.lines)
 	}
+	r.Checkpoints, r.MoreSaves, s.lines = []Checkpoint{{}}, 8, nil
+	if s.checkpoints(r); !strings.HasSuffix(strings.Join(s.lines, "\n"), "in the background\n  8 more saved") {
+		t.Errorf("got %q, want 8 more saved", s.lines)
+	}
+	r.MoreSaves = 0
 	r.Checkpoints = []Checkpoint{{Failed: true, Blocking: 3e9}, {Failed: true}, {Failed: true, Load: true}}
 	s.lines = nil
 	if s.checkpoints(r); strings.TrimSpace(strings.Join(s.lines, "\n")) != "CHECKPOINTS  2 saves failed\n  1 load failed" {

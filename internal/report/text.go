@@ -259,6 +259,9 @@ func (s *screen) checkpoints(r *Report) {
 	if saves > 0 {
 		parts = append(parts, fmt.Sprintf("%d saved: blocked training for %s (longest %s), %s in the background", saves, display.Duration(blocking), display.Duration(longest), display.Duration(background)))
 	}
+	if r.MoreSaves > 0 {
+		parts = append(parts, fmt.Sprintf("%d more saved", r.MoreSaves))
+	}
 	if failedSaves > 0 {
 		parts = append(parts, display.Plural(failedSaves, "save")+" failed")
 	}

@@ -324,7 +324,7 @@ func (f *family) steps(l *account.Ledger, r *report.Report) {
 
 // checkpoints adds the saves.
 func (f *family) checkpoints(r *report.Report) {
-	saves, failures := 0.0, 0.0
+	saves, failures := float64(r.MoreSaves), 0.0
 	of := map[string]*histogram{"blocking": {}, "background": {}}
 	for i := range r.Checkpoints {
 		c := &r.Checkpoints[i]
