@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -77,16 +75,7 @@ var refusedSpans = regexp.MustCompile(`(?m)^otelcol_exporter_enqueue_failed_span
 
 // refused checks that a queue of the Collector has refused spans.
 func refused(ctx context.Context, address string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }() // only read
-	page, err := io.ReadAll(response.Body)
+	page, err := metricsOf(ctx, address)
 	if err != nil {
 		return err
 	}

@@ -184,18 +184,23 @@ func readLogs(path string) (map[logKey]bool, error) {
 	return all, lines.Err()
 }
 
-// served checks the metrics that show that trace files are complete.
-func served(ctx context.Context, address string) error {
+// metricsOf returns the page of a Collector's own metrics.
+func metricsOf(ctx context.Context, address string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // only read
-	text, err := io.ReadAll(response.Body)
+	return io.ReadAll(response.Body)
+}
+
+// served checks the metrics that show that trace files are complete.
+func served(ctx context.Context, address string) error {
+	text, err := metricsOf(ctx, address)
 	if err != nil {
 		return err
 	}
