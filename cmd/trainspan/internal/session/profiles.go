@@ -24,7 +24,8 @@ type profiles struct {
 	dir    *os.File               // locked while this command imports: of those that share the directory, one does
 	watch  *torch.Watcher         // nil until then
 	trace  *dftracer.Writer
-	cancel context.CancelFunc
+	cancel context.CancelFunc // interrupts an import
+	end    chan struct{}      // closed: no further scan
 	done   chan struct{}
 
 	unfinished []string // files that the last scan did not import
@@ -36,7 +37,7 @@ const lookEvery = 2 * time.Second
 // newProfiles returns a profiles that records which files exist before the
 // command.
 func newProfiles(s *start) *profiles {
-	return &profiles{s: s, before: filesIn(string(s.set.Profile)), done: make(chan struct{})}
+	return &profiles{s: s, before: filesIn(string(s.set.Profile)), end: make(chan struct{}), done: make(chan struct{})}
 }
 
 // start begins to watch the directory, which the command may create later.
@@ -50,7 +51,7 @@ func (p *profiles) start() {
 		for {
 			p.scan(ctx)
 			select {
-			case <-ctx.Done():
+			case <-p.end:
 				return
 			case <-ticker.C:
 			}
@@ -136,13 +137,23 @@ func (p *profiles) watcher() (*torch.Watcher, error) {
 	}
 	state := filepath.Join(folder, "profiles-"+fswrite.SafeName(identity.HostName(), 100)+".json")
 	return torch.NewWatcher(string(p.s.set.Profile), nil, &torch.WatchOptions{
-		Interval: lookEvery, StateFile: state, Import: opts, Skip: skip,
+		Interval: lookEvery, StateFile: state, Import: opts, Skip: skip, Written: p.written,
 		OnFile: func(path string, _ *torch.Report, err error) {
 			if err != nil {
 				p.s.problem("%s: not imported: %v; see "+helptopic.Profile, filepath.Base(path), err)
 			}
 		},
 	})
+}
+
+// writtenWait is the longest time for events of a profile that are still in memory.
+const writtenWait = 10 * time.Second
+
+// written waits until everything imported so far is in the trace.
+func (p *profiles) written(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, writtenWait)
+	defer cancel()
+	return p.trace.FlushContext(ctx)
 }
 
 // settle is the time for which a file must be unchanged to count as finished.
@@ -154,7 +165,9 @@ func (p *profiles) close(ctx context.Context) error {
 	if p.cancel == nil { // the command did not start
 		return nil
 	}
-	p.cancel()
+	close(p.end) // an import that has begun is completed
+	defer context.AfterFunc(ctx, p.cancel)()
+	defer p.cancel()
 	<-p.done
 	p.scan(ctx)
 	select {
