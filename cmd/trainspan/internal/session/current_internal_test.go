@@ -97,7 +97,7 @@ func TestRunOfThisStart(t *testing.T) {
 			}
 			defer server.Close(t.Context()) //nolint:errcheck // the test is over
 			m := &jobMetrics{start: s.start, server: server}
-			if err := m.read(t.Context()); err != nil {
+			if err := m.read(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL(), http.NoBody)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -55,8 +54,6 @@ const (
 	patience, patienceOthers = 2 * time.Minute, 4 * time.Minute
 	// askEvery is how often the message is read in a pause.
 	askEvery = 15 * time.Second
-	// hangShare is the part of the processors that a reading may use.
-	hangShare = 4
 	// taking is the time limit of each method to get a stack.
 	taking = 10 * time.Second
 	// mostAsked is the maximum number of ranks whose stacks are stored if all wait.
@@ -136,7 +133,7 @@ func (h *hangs) look(ctx context.Context) error {
 			return errContinues
 		}
 		return ctx.Err()
-	}, max(runtime.GOMAXPROCS(0)/hangShare, 1))
+	}, besideTraining())
 	if j == nil {
 		return err
 	}

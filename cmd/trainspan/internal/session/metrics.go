@@ -5,6 +5,7 @@ package session
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	"github.com/trainspan/trainspan/cmd/trainspan/internal/jobmetrics"
@@ -23,12 +24,16 @@ type jobMetrics struct {
 }
 
 // Limits of reading: the files are read at most every readEvery, and reading
-// takes at most a fiftieth of the time, so that it does not slow training on
-// the same machine.
+// takes at most a fiftieth of the time and a quarter of the processors, so that
+// it does not slow training on the same machine.
 const (
-	readEvery = 5 * time.Second
-	readShare = 50
+	readEvery      = 5 * time.Second
+	readShare      = 50
+	readProcessors = 4
 )
+
+// besideTraining returns the number of workers for a reading while the command runs.
+func besideTraining() int { return max(runtime.GOMAXPROCS(0)/readProcessors, 1) }
 
 // startMetrics starts serving the metrics of the job. Among the ranks of a
 // launcher only the first one serves them: it reads the files of the others.
@@ -60,14 +65,14 @@ func (m *jobMetrics) follow(ctx context.Context) {
 		case <-time.After(rest):
 		}
 		begun := time.Now()
-		m.try("the metrics of the job", func() error { return m.read(ctx) })
+		m.try("the metrics of the job", func() error { return m.read(ctx, besideTraining()) })
 		rest = max(readEvery, readShare*time.Since(begun))
 	}
 }
 
 // read updates the metrics from the current files.
-func (m *jobMetrics) read(ctx context.Context) error {
-	j, err := m.current(ctx.Err, 0)
+func (m *jobMetrics) read(ctx context.Context, workers int) error {
+	j, err := m.current(ctx.Err, workers)
 	if j != nil {
 		m.server.Set(j, report.Live(j, time.Now().UnixNano()))
 	}
@@ -87,7 +92,7 @@ func (m *jobMetrics) close() error {
 	}
 	var err error
 	if m.server.Sends() {
-		err = bounded(m.read)
+		err = bounded(func(ctx context.Context) error { return m.read(ctx, 0) })
 	}
 	return errors.Join(err, bounded(m.server.Close))
 }
