@@ -88,6 +88,7 @@ func runWatch(ctx context.Context, a *ui.App, dir string, o *importOptions, wo t
 		}
 	}()
 	wo.Import = opts
+	wo.OnWait = func(err error) { a.Note("waiting, because %v", err) }
 	wo.OnFile = func(path string, report *torch.Report, err error) {
 		if err != nil && !undelivered(report, err) {
 			a.Problem("%s: not imported: %s; see "+helptopic.Profile, path, ui.Explain(err))

@@ -123,8 +123,10 @@ func (s *Steps) Add(sp *Span) {
 			s.epochs = append(s.epochs, epoch{nest.Interval{Start: sp.Start, End: sp.End}, sp.Epoch})
 		}
 	case vocab.ClassCheckpointLoad:
-		s.restored = true
-		s.loads = append(s.loads, load{sp.Start, max(sp.Step, Unknown)})
+		if !sp.Failed {
+			s.restored = true
+			s.loads = append(s.loads, load{sp.Start, max(sp.Step, Unknown)})
+		}
 	case vocab.ClassCheckpointSave, vocab.ClassEvaluation, vocab.ClassTesting:
 		if !sp.Background && sp.End != NoEnd && !s.explicit() {
 			s.held = append(s.held, nest.Interval{Start: sp.Start, End: sp.End})

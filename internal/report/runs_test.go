@@ -20,8 +20,8 @@ func TestRuns(t *testing.T) {
 	const dead, well = `"ended_by":"signal","signal":"SIGKILL"`, `"ended_by":"exit","exit_status":0`
 	type begun struct {
 		job, script, end string
-		first            int // step
-		load             bool
+		first            int    // step
+		load             string // the status of a load, "none" without one
 	}
 	const together = "two at the same time" // others start an hour apart
 	for _, c := range []struct {
@@ -29,16 +29,17 @@ func TestRuns(t *testing.T) {
 		in   []begun
 		want string // the attempts of each run, the latest first
 	}{
-		{"killed, and it goes on", []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 7, false}}, "[[1 2]]"},
-		{"failed, and it loads a checkpoint", []begun{{"a", "t.py", `"ended_by":"exit","exit_status":1`, 0, false}, {"b", "t.py", well, 0, true}}, "[[1 2]]"},
-		{"again after a success", []begun{{"a", "t.py", well, 0, false}, {"b", "t.py", well, 0, false}}, "[[2] [1]]"},
-		{"further after a success", []begun{{"a", "t.py", well, 0, false}, {"b", "t.py", well, 10, false}}, "[[2] [1]]"},
-		{"killed, and from the start", []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 0, false}}, "[[2] [1]]"},
-		{"another command", []begun{{"a", "t.py", dead, 0, false}, {"b", "other.py", well, 7, false}}, "[[2] [1]]"},
-		{"a launcher says so", []begun{{"a", "t.py", well, 0, false}, {"a", "t.py", well, 0, false}}, "[[1 2]]"},
-		{"nobody says", []begun{{"", "t.py", well, 0, false}, {"", "t.py", well, 0, false}}, "[[1 2]]"},
-		{together, []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 0, false}}, "[[2] [1]]"},
-		{"three of two runs", []begun{{"a", "t.py", dead, 0, false}, {"b", "t.py", well, 7, false}, {"c", "t.py", dead, 0, false}}, "[[3] [1 2]]"},
+		{"killed, and it goes on", []begun{{"a", "t.py", dead, 0, "none"}, {"b", "t.py", well, 7, "none"}}, "[[1 2]]"},
+		{"failed, and it loads a checkpoint", []begun{{"a", "t.py", `"ended_by":"exit","exit_status":1`, 0, "none"}, {"b", "t.py", well, 0, ""}}, "[[1 2]]"},
+		{"failed, and its load fails", []begun{{"a", "t.py", `"ended_by":"exit","exit_status":1`, 0, "none"}, {"b", "t.py", well, 0, "ERROR"}}, "[[2] [1]]"},
+		{"again after a success", []begun{{"a", "t.py", well, 0, "none"}, {"b", "t.py", well, 0, "none"}}, "[[2] [1]]"},
+		{"further after a success", []begun{{"a", "t.py", well, 0, "none"}, {"b", "t.py", well, 10, "none"}}, "[[2] [1]]"},
+		{"killed, and from the start", []begun{{"a", "t.py", dead, 0, "none"}, {"b", "t.py", well, 0, "none"}}, "[[2] [1]]"},
+		{"another command", []begun{{"a", "t.py", dead, 0, "none"}, {"b", "other.py", well, 7, "none"}}, "[[2] [1]]"},
+		{"a launcher says so", []begun{{"a", "t.py", well, 0, "none"}, {"a", "t.py", well, 0, "none"}}, "[[1 2]]"},
+		{"nobody says", []begun{{"", "t.py", well, 0, "none"}, {"", "t.py", well, 0, "none"}}, "[[1 2]]"},
+		{together, []begun{{"a", "t.py", dead, 0, "none"}, {"b", "t.py", well, 0, "none"}}, "[[2] [1]]"},
+		{"three of two runs", []begun{{"a", "t.py", dead, 0, "none"}, {"b", "t.py", well, 7, "none"}, {"c", "t.py", dead, 0, "none"}}, "[[3] [1 2]]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -53,9 +54,9 @@ func TestRuns(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if b.load {
+				if b.load != "none" {
 					key := dftracer.NewKey("checkpoint", "restart")
-					w.WriteComplete(&key, dftracer.Span{TS: at.UnixMicro(), Dur: 100_000})
+					w.WriteComplete(&key, dftracer.Span{TS: at.UnixMicro(), Dur: 100_000}, dftracer.String("status", b.load))
 				}
 				key := dftracer.NewKey("pipeline", "train.iteration")
 				for i := range 10 {

@@ -193,7 +193,7 @@ def _begun(work, *begin):
     """Remembers a receive that only started: the wait for its result is the receive."""
     if len(_received) >= _RECEIVED:
         _received.clear()
-    if work is not None:
+    if work is not None and work is not hooks.FAILED:
         _received[id(work)] = begin
 
 
@@ -270,7 +270,7 @@ def _batch(module):
         for span, _ in reversed(spans):
             if span is not None:
                 _end(span)
-        if works and len(works) == len(spans):
+        if works is not hooks.FAILED and works and len(works) == len(spans):
             for work, (_, begin) in zip(works, spans):
                 if begin:
                     _begun(work, *begin)

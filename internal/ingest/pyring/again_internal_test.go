@@ -18,7 +18,7 @@ import (
 
 // TestTraceThatCannotBeMadeAtFirst checks that a process is recorded although
 // its trace could not be made when its ring buffer was found, and that a failure
-// to the end is reported once and leaves the ring buffer.
+// to the end is reported and leaves the ring buffer, with its spans counted.
 func TestTraceThatCannotBeMadeAtFirst(t *testing.T) {
 	if !ring.Supported {
 		t.Skip("there are no rings")
@@ -33,7 +33,7 @@ func TestTraceThatCannotBeMadeAtFirst(t *testing.T) {
 		"it works again":          {[]error{full, full, nil}, nil, 1, true},
 		"it works again at last":  {[]error{full}, nil, 1, true},
 		"it fails to the end":     {[]error{full, full}, full, 2, false},
-		"it is not allowed":       {[]error{denied}, nil, 1, false},
+		"it is not allowed":       {[]error{denied}, nil, 2, false},
 		"it works the first time": {[]error{nil}, nil, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,6 +71,8 @@ func TestTraceThatCannotBeMadeAtFirst(t *testing.T) {
 			_, left := os.Stat(path)
 			if st := d.Stats(); (err == nil) != c.recorded || errors.Is(left, os.ErrNotExist) != c.recorded || st.Spans == n != c.recorded {
 				t.Errorf("Close returned %v, %d spans were read, the ring: %v; want all read: %v", err, st.Spans, left, c.recorded)
+			} else if st.Processes != 1 || st.Spans+st.Waiting != n {
+				t.Errorf("%d processes, %d spans and %d that wait; want one process and all %d spans", st.Processes, st.Spans, st.Waiting, n)
 			}
 			if got := strings.Count(log.String(), "level=WARN"); got != c.warnings {
 				t.Errorf("%d warnings, want %d:\n%s", got, c.warnings, log.String())

@@ -115,14 +115,15 @@ func (d *Drain) meet(path string) {
 	case f.settled || now.Before(f.next) && !last:
 		return
 	case d.reading.Err() != nil:
-		if f.failed != nil {
-			f.settled = true
-			d.failed(path, f.failed)
-		}
 		return
 	}
 	r, err := ring.Open(path, ring.Options{Drain: true})
-	if err != nil {
+	switch {
+	case err == nil:
+	case fswrite.MayPass(err):
+		d.unmade(path, f, err)
+		return
+	default:
 		if errors.Is(err, ring.ErrVersion) || now.Sub(f.since) > opening {
 			f.settled = true
 			d.failed(path, err)
@@ -132,10 +133,10 @@ func (d *Drain) meet(path string) {
 	p, err := d.begin(d.reading, &d.o, r, true)
 	if err != nil {
 		r.Close()
-		d.unmade(path, f, err, last)
+		d.unmade(path, f, err)
 		return
 	}
-	f.settled = true
+	f.settled, f.failed = true, nil
 	d.mu.Lock()
 	d.procs[p] = true
 	d.stats.Processes++
@@ -145,17 +146,41 @@ func (d *Drain) meet(path string) {
 
 // unmade handles a trace that could not be made. Until the last attempt, the
 // ring buffer has the spans, and the disk may work again.
-func (d *Drain) unmade(path string, f *found, err error, last bool) {
-	if last || !fswrite.MayPass(err) {
-		f.settled = true
-		d.failed(path, err)
-		return
-	}
+func (d *Drain) unmade(path string, f *found, err error) {
 	if f.failed == nil {
-		d.o.log().Warn("cannot make the trace of a Python process: its spans wait in memory, and it is tried again", "path", path, "error", err, "see", helptopic.File)
+		d.o.log().Warn("cannot make the trace of a Python process: its spans wait in memory", "path", path, "error", err, "see", helptopic.File)
 	}
+	f.settled = !fswrite.MayPass(err)
 	f.pause = min(max(2*f.pause, againFirst), againMost)
 	f.failed, f.next = err, time.Now().Add(f.pause)
+}
+
+// unwritten counts the spans of processes whose traces could not be made. Their
+// ring buffers stay.
+func (d *Drain) unwritten(ctx context.Context) {
+	for path, f := range d.known {
+		if f.failed == nil {
+			continue
+		}
+		var waiting, lost int64
+		if r, err := ring.Open(path, ring.Options{}); err == nil {
+			_ = r.Finish(ctx, func(rec *ring.Record) { // an error leaves a number that is too low
+				if rec.Kind == ring.KindSpan {
+					waiting++
+				}
+			})
+			lost = r.Stats().Lost
+			r.Close()
+		}
+		d.o.log().Warn("the trace of a Python process could not be made: its ring has the spans, import them with trainspan trace import",
+			"spans", waiting, "path", path, "error", f.failed, "see", helptopic.File)
+		d.note(f.failed)
+		d.mu.Lock()
+		d.stats.Processes++
+		d.stats.Waiting += waiting
+		d.stats.Lost += lost
+		d.mu.Unlock()
+	}
 }
 
 func (d *Drain) failed(path string, err error) {
@@ -283,6 +308,9 @@ func (d *Drain) Close(ctx context.Context) error {
 		d.wait.Wait()
 		d.scan() // for short-lived processes
 		d.wait.Wait()
+		few, cancel := context.WithTimeout(context.WithoutCancel(ctx), counting)
+		defer cancel()
+		d.unwritten(few)
 	}()
 	var late error
 	select {

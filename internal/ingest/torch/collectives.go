@@ -55,9 +55,12 @@ type commWait struct {
 // commTable holds the collectives of a file.
 type commTable struct {
 	list       []rankCollective
-	groupRanks map[string]string // ranks of the process groups that the file describes
-	groups     map[string]string // interned names
+	groupRanks map[string]memberList // of the process groups that the file describes
+	groups     map[string]string     // interned names
 }
+
+// memberList is a list of the ranks of a group, as text, and its [membersKey].
+type memberList struct{ text, key string }
 
 // sort puts the collectives of device and host in order of start.
 func (t *commTable) sort() {
@@ -89,7 +92,7 @@ func (t *commTable) add(c *collective, r *row, at *timeline, step int32, host bo
 // every rank.
 func (t *commTable) groupOf(c *collective) string {
 	members := c.members
-	if known := t.groupRanks[c.pg]; known != "" && c.pg != "" {
+	if known := t.groupRanks[c.pg].key; known != "" && c.pg != "" {
 		members = known
 	}
 	key := c.pg + "\x00" + members

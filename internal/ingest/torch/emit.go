@@ -110,8 +110,8 @@ func (e *emitter) totals() {
 		e.meta(tracefile.NameCustom, 0, dftracer.String("name", "pytorch."+key), dftracer.String("value", value))
 	}
 	for _, group := range slices.Sorted(maps.Keys(p.comms.groupRanks)) {
-		if ranks := p.comms.groupRanks[group]; strings.HasPrefix(ranks, "[") {
-			e.meta(tracefile.NameCustom, 0, dftracer.String("name", tracefile.KeyGroup+group), dftracer.String("value", ranks))
+		if ranks := p.comms.groupRanks[group].text; strings.HasPrefix(ranks, "[") {
+			e.meta(tracefile.NameCustom, 0, dftracer.String("name", tracefile.KeyGroup+group), dftracer.String("value", ref(ranks)))
 		}
 	}
 	cm("trace", p.name)

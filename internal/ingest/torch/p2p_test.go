@@ -3,6 +3,7 @@ package torch_test
 import (
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -201,5 +202,20 @@ func TestGroupMembers(t *testing.T) {
 	}
 	if want := map[string]string{"group.0": "[0,1,2,3]", "group.5": "[0,2]"}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	many := make([]string, 600)
+	for i := range many {
+		many[i] = strconv.Itoa(2*i + 1)
+	}
+	c, _ = importAll(t, fromBytes("rank1.json", []byte(`{"distributedInfo":{"rank":1,"world_size":1200,"pg_config":[
+		{"pg_name":"5","ranks":[`+strings.Join(many, ", ")+`]}]},"traceEvents":[{`+commRow(1000, 50, `"Process Group Name":"5"`)+`}]}`)))
+	first := ""
+	for i := range c.events {
+		if key, value := c.events[i].Meta(); key == "group.5" {
+			first = value
+		}
+	}
+	if !strings.HasPrefix(first, "[1,3,5,") {
+		t.Errorf("a group of 600 ranks has the members %q, want the first of them", first)
 	}
 }

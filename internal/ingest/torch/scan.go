@@ -480,8 +480,8 @@ func (s *scanner) setIdentity(in *kineto.Info) {
 
 // groupRanks returns the ranks of the process groups that a file describes, by
 // name. A name of several groups is left out.
-func groupRanks(info kineto.Args) map[string]string {
-	out := map[string]string{}
+func groupRanks(info kineto.Args) map[string]memberList {
+	out := map[string]memberList{}
 	info.Each(func(key, raw []byte) bool {
 		if string(key) != "pg_config" {
 			return true
@@ -492,11 +492,11 @@ func groupRanks(info kineto.Args) map[string]string {
 			if !ok || !have {
 				return true
 			}
-			text := membersKey(strings.Join(strings.Fields(strings.Trim(string(ranks), `"`)), ""))
-			if held, twice := out[name]; twice && held != text {
+			text := strings.Join(strings.Fields(strings.Trim(string(ranks), `"`)), "")
+			if held, twice := out[name]; twice && held.text != text {
 				text = ""
 			}
-			out[name] = text
+			out[name] = memberList{text, membersKey(text)}
 			return true
 		})
 		return false

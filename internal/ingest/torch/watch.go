@@ -46,6 +46,9 @@ type WatchOptions struct {
 	// Written, if set, waits until the sink has stored what it was given. A file
 	// counts as imported only if it returns nil.
 	Written func(context.Context) error
+	// OnWait, if set, is called when Run begins to wait because of an error whose
+	// cause may pass, such as a full disk.
+	OnWait func(error)
 	// OnFile, if set, is called after every file from the goroutine of Run or Scan,
 	// with the import's report and error.
 	OnFile func(path string, report *Report, err error)
@@ -63,6 +66,9 @@ type Watcher struct {
 	state *watchState
 	seen  map[string]sighting
 	again bool
+
+	store   func(path string) error // watchState.save
+	unsaved bool                    // the state could not be stored
 }
 
 // sighting is the last known state of a file that is not imported yet.
@@ -98,19 +104,34 @@ func NewWatcher(dir string, sink Sink, opts *WatchOptions) (*Watcher, error) {
 	if w.state, err = loadState(w.opts.StateFile); err != nil {
 		return nil, err
 	}
+	w.store = w.state.save
 	return w, nil
 }
 
-// Run polls the directory until ctx ends, and returns its error, or the error
-// of a state file that cannot be written. A file that cannot be imported is
-// reported and does not end Run.
+// save stores the state. If that fails, the next scan tries it again.
+func (w *Watcher) save() error {
+	err := w.store(w.opts.StateFile)
+	w.unsaved = err != nil
+	return err
+}
+
+// Run polls the directory until ctx ends, and returns its error, or that of a
+// state file or a sink that cannot be written. If the cause may pass, such as a
+// full disk, it waits instead. A file that cannot be imported is reported and
+// does not end Run.
 func (w *Watcher) Run(ctx context.Context) error {
 	t := time.NewTicker(w.opts.Interval)
 	defer t.Stop()
+	waits := false
 	for {
-		if _, _, err := w.Scan(ctx); err != nil {
+		_, _, err := w.Scan(ctx)
+		if err != nil && !fswrite.MayPass(err) {
 			return err
 		}
+		if err != nil && !waits && w.opts.OnWait != nil {
+			w.opts.OnWait(err)
+		}
+		waits = err != nil
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -125,6 +146,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 // folder: they were still changing, or are incomplete, for example because the
 // job was killed while it wrote them.
 func (w *Watcher) Scan(ctx context.Context) (imported int, unfinished []string, err error) {
+	if w.unsaved {
+		if err := w.save(); err != nil {
+			return 0, nil, err
+		}
+	}
 	if err := w.interrupted(); err != nil {
 		return 0, nil, err
 	}
@@ -182,7 +208,7 @@ func (w *Watcher) interrupted() error {
 		w.report(filepath.Join(w.dir, f.Name), nil, errInterrupted)
 	}
 	if changed {
-		return w.state.save(w.opts.StateFile)
+		return w.save()
 	}
 	return nil
 }
@@ -252,13 +278,14 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 		f.Name, f.Size, f.ModTime = c.name, c.size, c.modTime.UnixNano()
 		w.state.put(key, f)
 		delete(w.seen, c.name)
-		return false, w.state.save(w.opts.StateFile)
+		return false, w.save()
 	}
 	// Written before the first event, because a crash in between must not lead to a
 	// second import.
 	entry := stateEntry{Name: c.name, Size: c.size, ModTime: c.modTime.UnixNano(), State: stateImporting}
 	w.state.put(key, entry)
-	if err := w.state.save(w.opts.StateFile); err != nil {
+	if err := w.save(); err != nil {
+		w.state.drop(key)
 		return false, err
 	}
 	src := Source{Name: c.path, ModTime: c.modTime, Open: opener(c.path)}
@@ -274,7 +301,7 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	if err != nil && (ctx.Err() != nil && rep.written() == 0 || errors.As(err, &noSink)) {
 		// Stopped before the first event, so a later import is possible.
 		w.state.drop(key)
-		return false, errors.Join(err, w.state.save(w.opts.StateFile))
+		return false, errors.Join(err, w.save())
 	}
 	if unsent {
 		// The events are in the sink: another import would duplicate them.
@@ -288,11 +315,8 @@ func (w *Watcher) file(ctx context.Context, c candidate) (bool, error) {
 	}
 	w.state.put(key, entry)
 	delete(w.seen, c.name)
-	if saveErr := w.state.save(w.opts.StateFile); saveErr != nil {
-		return entry.State == stateDone, saveErr
-	}
 	w.report(c.path, rep, err)
-	return entry.State == stateDone, nil
+	return entry.State == stateDone, w.save()
 }
 
 const (

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +188,43 @@ func TestWatcherRun(t *testing.T) {
 			t.Errorf("imported %q, want one", *done)
 		}
 	})
+}
+
+// TestWatcherWaitsForItsState checks that Run goes on when its state file could
+// not be written for a time, and imports each file once.
+func TestWatcherWaitsForItsState(t *testing.T) {
+	for name, fails := range map[string][]int{ // numbers of writes
+		"before an import": {1, 2},
+		"after an import":  {2, 3},
+	} {
+		dir := t.TempDir()
+		put(t, dir, "a.json", read(t, "era_absolute_int.json"))
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			var waits []error
+			c := &capture{}
+			w, done := watch(t, dir, c, torch.WatchOptions{Interval: time.Second, OnWait: func(err error) { waits = append(waits, err) }})
+			n := 0
+			w.ReplaceStore(func(store func(string) error) func(string) error {
+				return func(path string) error {
+					if n++; slices.Contains(fails, n) {
+						return &torch.StateError{Path: path, Err: syscall.ENOSPC}
+					}
+					return store(path)
+				}
+			})
+			if err := w.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: Run returned %v", name, err)
+			}
+			if len(*done) != 1 || len(waits) != 1 || len(c.events) == 0 {
+				t.Errorf("%s: imported %q with %d events, and waited %d times; want one file, some events, and one wait", name, *done, len(c.events), len(waits))
+			}
+		})
+		if state, err := os.ReadFile(filepath.Join(dir, ".trainspan-imported.json")); err != nil || !strings.Contains(string(state), `"done"`) {
+			t.Errorf("%s: the state is %s, %v; want that the file is imported", name, state, err)
+		}
+	}
 }
 
 func TestWatcherStopKeepsUnwrittenFile(t *testing.T) {

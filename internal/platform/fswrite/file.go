@@ -53,6 +53,7 @@ type file struct {
 	path  string // of the current part
 	part  int
 	f     *os.File
+	made  bool     // Open made the file
 	shut  bool     // f was closed by Close
 	id    identity // when it was opened
 	good  int64    // committed bytes
@@ -80,6 +81,14 @@ func newFile(path string, f *os.File, size int64) (*file, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return &file{asked: path, path: path, f: f, id: id, good: size, at: size, pid: os.Getpid()}, nil
+}
+
+func newMade(path string, f *os.File) (*file, error) {
+	o, err := newFile(path, f, 0)
+	if err == nil {
+		o.made = true
+	}
+	return o, err
 }
 
 func newAppended(path string, f *os.File) (Output, error) {

@@ -42,7 +42,7 @@ func Open(path string, existing Existing) (Output, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newFile(path, f, 0)
+		return newMade(path, f)
 	}
 	var out Output
 	_, err := NextFree(1, func(n int) error {
@@ -51,7 +51,7 @@ func Open(path string, existing Existing) (Output, error) {
 			f, err := create(name)
 			switch {
 			case err == nil:
-				out, err = newFile(name, f, 0)
+				out, err = newMade(name, f)
 				return err
 			case existing == NextName || !errors.Is(err, fs.ErrExist):
 				return err

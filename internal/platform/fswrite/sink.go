@@ -109,12 +109,18 @@ type closing struct {
 }
 
 // New creates a Sink and writes the start of the file. If this fails it returns
-// an error and closes out.
+// an error, closes out, and deletes a file that Open has made.
 func New(out Output, o Options) (*Sink, error) {
+	onError := o.OnError
+	o.OnError = nil // the caller gets the error
 	s := newSink(out, o)
 	if err := s.writer.begin(); err != nil {
+		if f, regular := out.(*file); regular && f.made {
+			err = errors.Join(err, f.Remove())
+		}
 		return nil, errors.Join(err, out.Close())
 	}
+	s.o.OnError = onError
 	go s.writer.run()
 	return s, nil
 }
