@@ -422,3 +422,28 @@ func TestGapRecordPrecedesTheNextLine(t *testing.T) {
 		_ = s.Close(t.Context()) // lines were lost
 	})
 }
+
+// A Sink that cannot write the start of its file leaves no new file, keeps an
+// older one, and reports the error once.
+func TestNewThatFails(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "f")
+		existing := fswrite.NextName
+		if old {
+			write(t, path, "")
+			existing = fswrite.Append
+		}
+		out, err := fswrite.Open(path, existing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fswrite.Disown(out)
+		told := 0
+		if _, err := fswrite.New(out, fswrite.Options{Format: words{}, OnError: func(error) { told++ }}); err == nil || told > 0 {
+			t.Errorf("error %v, and %d calls of OnError; want an error and no call", err, told)
+		}
+		if _, err := os.Stat(path); (err == nil) != old {
+			t.Errorf("existing before: %v; after: %v", old, err)
+		}
+	}
+}
