@@ -358,6 +358,7 @@ class dft_fn:
             _gather(self._arguments, args, (epoch, step, image_idx, image_size))
         return self
 
+    @traced_as(_nothing)
     @quiet
     def relate(self, relation, entity):
         """Relates the event that ends next to an entity."""
@@ -376,6 +377,7 @@ class dft_fn:
     def generates(self, type, key, store=0, uri=""):
         return self.relate_entity(1, type, key, store, uri)
 
+    @traced_as(_itself)
     def flush(self):
         """Records the time since the object was made, entered or reset."""
         if self._open and self._open.get(get_ident()):
@@ -384,6 +386,7 @@ class dft_fn:
             _ring.event(_ring.name(self._name, self._cat), self._t, _ring.now(), self._all())
         return self
 
+    @traced_as(_itself)
     def reset(self):
         self._t = 0 if self.off else _ring.now()
         return self
@@ -421,6 +424,7 @@ class dft_fn:
 
         return _wrap(n, inner if keys == () else func, self, arguments)
 
+    @traced_as(_nothing)
     def log_metadata(self, key, value):
         if not self.off:
             _meta(key, value)

@@ -143,6 +143,22 @@ class Excluded(Model):
         return self.two(x)
 
 
+outside = dft_fn("net", "outside")
+
+
+class Outer(Model):
+    """Uses an object of DFTracer's that was made outside of compiled code."""
+
+    def forward(self, x):
+        outside.reset()
+        x = self.one(x)
+        outside.update(step=1).flush()
+        outside.log_metadata("part", 1)
+        outside.relate(0, 1)
+        with outside:
+            return self.two(x)
+
+
 class Broken(Model):
     """Uses an object of DFTracer's that compiled code has made after a graph break."""
 
@@ -197,7 +213,7 @@ def shown(name, run):
     print(name, found, "graphs", torch._dynamo.utils.counters["stats"]["unique_graphs"], flush=True)
 
 
-for kind in Teacher, Node, Twice, Between, Static, Cast, Top, TopAlone, Steps, Values, Excluded, Broken:
+for kind in Teacher, Node, Twice, Between, Static, Cast, Top, TopAlone, Steps, Values, Outer, Excluded, Broken:
     model = kind()
     shown(kind.__name__ + " eager", lambda: results(model, model))
     for whole in (False, True) if kind not in (Excluded, Broken) else (False,):
