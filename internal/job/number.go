@@ -10,7 +10,9 @@ import (
 // without a record stay unknown.
 func (s *Steps) number() {
 	s.loops = append(s.loops[:0], s.starts...)
-	slices.SortFunc(s.loops, func(a, b Loop) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.From, a.From)) })
+	slices.SortFunc(s.loops, func(a, b Loop) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.From, a.From), cmp.Compare(b.fails, a.fails))
+	})
 	s.loops = slices.CompactFunc(s.loops, func(a, b Loop) bool { return a.Start == b.Start })
 	if len(s.list) > 0 && (len(s.loops) == 0 || s.list[0].Start < s.loops[0].Start) {
 		s.loops = slices.Insert(s.loops, 0, Loop{Start: s.list[0].Start, From: Unknown})
@@ -46,12 +48,12 @@ func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
 	// Numbers that restart with each epoch, or that several steps share, count nothing in the loop. A step that is
 	// tried again leaves the numbers of the others right.
 	local := numbered == len(steps) && (restarts || 3*repeated >= numbered)
-	if lp.Continues = from > 0 && numbered > 0 && numbered == len(steps) && s.continues(i, s.list[from-1], lowest); lp.Continues {
+	loads := s.loadsBefore(i, from, to)
+	// Numbers that begin again with the first one, as in a loop for each epoch, are no rollback unless a record says so.
+	anew := from > 0 && numbered > 0 && numbered == len(steps) && !lp.Given && len(loads) == 0 && lowest <= min(s.list[0].Raw, 1)
+	failed := anew && s.loops[s.list[from-1].Loop].fails > 0 // it may be tried again from its beginning, or go on
+	if lp.Continues = anew && !failed && s.list[from-1].Number >= 0 && s.list[from-1].End != NoEnd; lp.Continues {
 		lp.From = Unknown
-		first := s.list[0].Loop
-		if of := &s.loops[first]; !of.Given && of.From == lowest && s.loaded(first) < 0 {
-			of.From = Unknown // its number is not that of the job either
-		}
 		next := s.list[from-1].Number + 1
 		for k := range steps {
 			if steps[k].Number = next + steps[k].Raw - lowest; local {
@@ -62,13 +64,13 @@ func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
 	}
 	if !lp.Given {
 		lp.From = Unknown
-		switch step := s.loaded(i); {
+		switch step := lastStep(loads); {
 		case step >= 0 && numbered > 0 && lowest == step+1:
 			lp.From = step + 1 // the writer means the last step in the checkpoint
 		case step >= 0:
 			lp.From = step
-		case numbered > 0 && lowest > 0:
-			lp.From = lowest
+		case numbered > 0 && lowest > 0 && !failed:
+			lp.From, lp.Inferred = lowest, true
 		}
 	}
 	for k := range steps {
@@ -79,18 +81,40 @@ func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
 			st.Number = max(lp.From, 0) + int64(k)
 		case st.Raw < 0:
 			s.Unnumbered++
-		case lp.From > 0 && lowest == 0:
-			st.Number += lp.From
+		case lowest <= 1 && lp.From > lowest:
+			st.Number += lp.From - lowest
 			s.Local = true
 		}
 	}
 }
 
-// continues reports whether loop i, whose lowest number is given, goes on after the last step of the loop before:
-// numbers that begin again with the first one, as in a loop for each epoch, are no rollback unless a record says so.
-func (s *Steps) continues(i int, last Step, lowest int64) bool {
-	return !s.loops[i].Given && lowest <= min(s.list[0].Raw, 1) && last.Number >= 0 && last.End != NoEnd &&
-		!slices.ContainsFunc(s.loads, func(l load) bool { return l.time >= s.loops[i-1].Start && l.time <= s.loops[i].Start })
+// loadsBefore returns the loads of checkpoints from which loop i, whose steps are those from one index to another, may
+// have resumed: those after the last step before it began and before its first step.
+func (s *Steps) loadsBefore(i, from, to int) (out []load) {
+	since, until := int64(math.MinInt64), s.loops[i].Start
+	if from > 0 {
+		since = s.list[from-1].Start
+	}
+	if from < to {
+		until = s.list[from].Start
+	}
+	for _, l := range s.loads {
+		if l.time >= since && l.time <= until {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// lastStep returns the recorded step of the last of some loads that has one, or Unknown.
+func lastStep(loads []load) int64 {
+	at, step := int64(math.MinInt64), Unknown
+	for _, l := range loads {
+		if l.through >= 0 && l.time >= at {
+			at, step = l.time, l.through
+		}
+	}
+	return step
 }
 
 // inEpochs sets the epoch of steps without one to the epoch around them.
@@ -111,16 +135,4 @@ func (s *Steps) inEpochs() {
 			}
 		}
 	}
-}
-
-// loaded returns the step of the last checkpoint loaded before loop i and after
-// the loop before it, or Unknown.
-func (s *Steps) loaded(i int) int64 {
-	at, step := int64(math.MinInt64), Unknown
-	for _, l := range s.loads {
-		if l.through >= 0 && l.time <= s.loops[i].Start && l.time >= at && (i == 0 || l.time >= s.loops[i-1].Start) {
-			at, step = l.time, l.through
-		}
-	}
-	return step
 }

@@ -360,51 +360,65 @@ func TestNumbersOfLoops(t *testing.T) {
 		want  []int64
 		from  []int64 // of each loop
 	}{
-		"from 1":                           {[]loop{of(1, 2, 3), of(1, 2, 3), of(1, 2)}, []int64{1, 2, 3, 4, 5, 6, 7, 8}, []int64{-1, -1, -1}},
+		"from 1":                           {[]loop{of(1, 2, 3), of(1, 2, 3), of(1, 2)}, []int64{1, 2, 3, 4, 5, 6, 7, 8}, []int64{1, -1, -1}},
 		"from 0":                           {[]loop{of(0, 1), of(), of(0, 1), of(0, 1)}, []int64{0, 1, 2, 3, 4, 5}, []int64{-1, -1, -1, -1}},
 		"several epochs in each":           {[]loop{of(0, 1, 0, 1), of(0, 1, 0, 1)}, []int64{0, 1, 2, 3, 4, 5, 6, 7}, []int64{-1, -1}},
-		"a step is tried again":            {[]loop{of(1, 2, 2, 3), of(1, 2, 2, 3)}, []int64{1, 2, 2, 3, 4, 5, 5, 6}, []int64{-1, -1}},
+		"a step is tried again":            {[]loop{of(1, 2, 2, 3), of(1, 2, 2, 3)}, []int64{1, 2, 2, 3, 4, 5, 5, 6}, []int64{1, -1}},
 		"after a checkpoint of step 0":     {[]loop{{job.Unknown, 0, []int64{1, 2}}, of(1, 2)}, []int64{1, 2, 3, 4}, []int64{1, -1}},
 		"the first loop began in an epoch": {[]loop{{job.Unknown, 37, []int64{38, 39}}, of(1, 2)}, []int64{38, 39, 40, 41}, []int64{38, -1}},
 		"the first loop went on":           {[]loop{{job.Unknown, 100, []int64{0, 1}}, of(0, 1)}, []int64{100, 101, 102, 103}, []int64{100, -1}},
+		"the first loop went on, from 1":   {[]loop{{job.Unknown, 300, []int64{1, 2}}, of(1, 2)}, []int64{300, 301, 302, 303}, []int64{300, -1}},
+		"the loop before failed":           {[]loop{of(1, 2, 3), of(1, 2)}, []int64{1, 2, 3, 1, 2}, []int64{1, -1}},
 		"a rollback":                       {[]loop{of(0, 1, 2, 3), of(2, 3)}, []int64{0, 1, 2, 3, 2, 3}, []int64{-1, 2}},
 		"a rollback to the step after 0":   {[]loop{of(0, 1, 2, 3), of(1, 2)}, []int64{0, 1, 2, 3, 1, 2}, []int64{-1, 1}},
 		"a rollback that is recorded":      {[]loop{of(1, 2, 3), {1, none, []int64{1, 2}}}, []int64{1, 2, 3, 1, 2}, []int64{1, 1}},
 		"a checkpoint is loaded":           {[]loop{of(1, 2, 3), {job.Unknown, 0, []int64{1, 2}}}, []int64{1, 2, 3, 1, 2}, []int64{1, 1}},
 		"its step is not recorded":         {[]loop{of(1, 2, 3), {job.Unknown, job.Unknown, []int64{1, 2}}}, []int64{1, 2, 3, 1, 2}, []int64{1, 1}},
 	} {
-		var s job.Steps
-		at, id := int64(0), uint64(0)
-		add := func(cat, name string, long int64, change func(sp *job.Span)) {
-			id++
-			sp := job.Span{ID: id, Start: at, End: at + long, Step: job.Unknown, Epoch: job.Unknown, First: job.Unknown}
-			if change != nil {
-				change(&sp)
+		for _, inside := range []bool{false, true} { // loads before the loop, and in it before its first step
+			var s job.Steps
+			at, id := int64(0), uint64(0)
+			add := func(cat, name string, long int64, change func(sp *job.Span)) {
+				id++
+				sp := job.Span{ID: id, Start: at, End: at + long, Step: job.Unknown, Epoch: job.Unknown, First: job.Unknown}
+				if change != nil {
+					change(&sp)
+				}
+				sp.SetName(cat, name)
+				s.Add(&sp)
 			}
-			sp.SetName(cat, name)
-			s.Add(&sp)
-		}
-		for _, l := range c.loops {
-			if l.load != none {
-				add("", spans.CheckpointLoad, 5, func(sp *job.Span) { sp.Step = l.load })
-				at += 5
+			for _, l := range c.loops {
+				load := func() {
+					if l.load != none {
+						add("", spans.CheckpointLoad, 5, func(sp *job.Span) { sp.Step = l.load })
+						at += 5
+					}
+				}
+				if !inside {
+					load()
+				}
+				add("pipeline", "train", int64(10*len(l.recorded)+5), func(sp *job.Span) {
+					sp.First, sp.Failed = l.first, at == 0 && strings.HasSuffix(name, "failed")
+				})
+				if inside {
+					load()
+				}
+				for _, n := range l.recorded {
+					add("pipeline", "train.iteration", 9, func(sp *job.Span) { sp.Step = n })
+					at += 10
+				}
+				at++
 			}
-			add("pipeline", "train", int64(10*len(l.recorded)), func(sp *job.Span) { sp.First = l.first })
-			for _, n := range l.recorded {
-				add("pipeline", "train.iteration", 9, func(sp *job.Span) { sp.Step = n })
-				at += 10
+			var got, from []int64
+			for _, st := range s.All() {
+				got = append(got, st.Number)
 			}
-			at++
-		}
-		var got, from []int64
-		for _, st := range s.All() {
-			got = append(got, st.Number)
-		}
-		for _, l := range s.Loops() {
-			from = append(from, l.From)
-		}
-		if !slices.Equal(got, c.want) || !slices.Equal(from, c.from) {
-			t.Errorf("%s: steps %v, loops from %v; want %v, %v", name, got, from, c.want, c.from)
+			for _, l := range s.Loops() {
+				from = append(from, l.From)
+			}
+			if !slices.Equal(got, c.want) || !slices.Equal(from, c.from) {
+				t.Errorf("%s, loads inside %v: steps %v, loops from %v; want %v, %v", name, inside, got, from, c.want, c.from)
+			}
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 
 // digestVersion is the version of the files that [State.WriteDigest] writes. It is
 // increased when older readers cannot read the new format.
-const digestVersion = 23
+const digestVersion = 24
 
 // A digest begins with the eight bytes "trspdig\n" and the version of the format, an unsigned
 // varint. A reader rejects other versions. Parts follow: a byte for the kind, the size as an

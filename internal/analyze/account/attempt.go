@@ -96,7 +96,10 @@ func (it *iteration) finished(asOf int64) bool { return it.end != job.NoEnd && i
 type loop struct {
 	start int64
 	from  int64 // the first iteration that it runs, or job.Unknown
-	given bool  // from was recorded, not inferred
+
+	given    bool // from was recorded
+	inferred bool // from is the lowest of its own numbers
+	again    bool // its numbers begin again, and go on after those of the loop before
 }
 
 // save is a saved checkpoint that holds every iteration up to number through.

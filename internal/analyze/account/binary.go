@@ -34,7 +34,7 @@ func (b *Builder) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(a.loops)))
 	for _, l := range a.loops {
-		dst = columns.AppendBool(dst, l.given)
+		dst = columns.AppendBool(columns.AppendBool(columns.AppendBool(dst, l.given), l.inferred), l.again)
 		dst = binary.AppendVarint(binary.AppendVarint(dst, l.start), l.from)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(a.saves)))
@@ -71,8 +71,8 @@ func (b *Builder) UnmarshalBinary(src []byte) error {
 	for range r.Count(1) {
 		a.names = append(a.names, Category(r.String()))
 	}
-	for range r.Count(3) {
-		l := loop{given: r.Bool()}
+	for range r.Count(5) {
+		l := loop{given: r.Bool(), inferred: r.Bool(), again: r.Bool()}
 		l.start, l.from = r.Int(), r.Int()
 		a.loops = append(a.loops, l)
 	}

@@ -129,7 +129,7 @@ func (b *Builder) finish() error {
 		t.iterations = append(t.iterations, iteration{number: st.Number, start: st.Start, end: st.End, loop: int32(st.Loop)})
 	}
 	for _, lp := range b.steps.Loops() {
-		a.loops = append(a.loops, loop{start: lp.Start, from: lp.From, given: lp.Given || lp.Continues})
+		a.loops = append(a.loops, loop{lp.Start, lp.From, lp.Given, lp.Inferred, lp.Continues})
 	}
 	a.unnumbered, a.local = b.steps.Unnumbered, b.steps.Local
 	if a.means = b.steps.Rule == vocab.StepUpdate; a.means { // these iterations have no spans

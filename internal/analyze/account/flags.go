@@ -115,7 +115,7 @@ func (r *rankView) flagAttempt(v *view, k int, seen []int64, out []Flag) []Flag 
 	}
 	for j := range a.loops {
 		lp := &a.loops[j]
-		if lp.start >= v.asOf || lp.given {
+		if lp.start >= v.asOf || lp.given || lp.again {
 			continue
 		}
 		if lp.from >= 0 {

@@ -322,23 +322,26 @@ func TestLoopOfEachEpoch(t *testing.T) {
 
 // If a program with a training loop for each epoch is started again, no record has the step at which it resumed.
 func TestLoopOfEachEpochStartedAgain(t *testing.T) {
-	var j timeline
-	for attempt := range 2 {
-		from := 100 * float64(attempt)
-		j.process(0, attempt+1, from, from+60, from+60)
-		app := j.span(0, "application", from, from+60)
-		for epoch := range 2 {
-			begin := from + 30*float64(epoch)
-			loop := j.loop(app, -1, begin, begin+30)
-			for i := range int64(3) {
-				j.step(loop, 1+i, begin+10*float64(i), begin+10*float64(i+1))
+	for second := range 3 { // loops of the second attempt
+		var j timeline
+		for attempt, loops := range []int{2, second + 1} {
+			from := 100 * float64(attempt)
+			end := from + 30*float64(loops)
+			j.process(0, attempt+1, from, end, end)
+			app := j.span(0, "application", from, end)
+			for epoch := range loops {
+				begin := from + 30*float64(epoch)
+				loop := j.loop(app, -1, begin, begin+30)
+				for i := range int64(3) {
+					j.step(loop, 1+i, begin+10*float64(i), begin+10*float64(i+1))
+				}
 			}
 		}
-	}
-	rep := j.report(account.Query{})
-	want(t, "started again", rep.Categories, account.Totals{account.Productive: 120 * sec, account.Downtime: 40 * sec})
-	if flag(rep, account.LostWorkUnknown) == nil {
-		t.Errorf("flags %+v, want %s", rep.Flags, account.LostWorkUnknown)
+		rep := j.report(account.Query{})
+		want(t, "started again", rep.Categories, account.Totals{account.Productive: int64(90+30*second) * sec, account.Downtime: 40 * sec})
+		if flag(rep, account.LostWorkUnknown) == nil {
+			t.Errorf("flags %+v, want %s", rep.Flags, account.LostWorkUnknown)
+		}
 	}
 }
 

@@ -47,6 +47,7 @@ type rankView struct {
 // attemptView is an attempt as known at the time of its view.
 type attemptView struct {
 	*attempt
+	loops      []loop      // from is unknown where the numbers of the loop do not say it
 	iterations []iteration // nil unless its rank is being visited
 	sketches   []sketch    // nil unless its rank is being visited
 	from, to   int64       // the part of the wall time that belongs to this attempt
@@ -74,6 +75,7 @@ func (l *Ledger) see(asOf int64) *view {
 	v.start, v.end = start, start
 	v.meetings = l.meet()
 	lowest := make(map[int]int64)
+	anew := l.countsAnew(asOf)
 	for _, id := range l.rankIDs() {
 		rv := rankView{rank: l.ranks[id]}
 		for _, a := range l.ranks[id].attempts {
@@ -81,10 +83,18 @@ func (l *Ledger) see(asOf int64) *view {
 				continue
 			}
 			rv.attempts = append(rv.attempts, attemptView{
-				attempt: a, from: a.Start, to: min(a.stop, asOf), latest: min(max(a.stop, a.Latest), asOf), over: a.End <= asOf,
+				attempt: a, loops: a.loops, from: a.Start, to: min(a.stop, asOf), latest: min(max(a.stop, a.Latest), asOf), over: a.End <= asOf,
 				later: job.NoEnd, usual: job.Unknown,
 			})
 			av := &rv.attempts[len(rv.attempts)-1]
+			if anew {
+				av.loops = slices.Clone(a.loops)
+				for i := range av.loops {
+					if lp := &av.loops[i]; lp.inferred {
+						lp.from = job.Unknown
+					}
+				}
+			}
 			met := v.meetings.answers[a]
 			av.waits, av.unmatched = met.waits, met.unmatched
 			v.end = max(v.end, min(a.stop, asOf))
@@ -92,7 +102,7 @@ func (l *Ledger) see(asOf int64) *view {
 			if !ok {
 				low = job.NoEnd
 			}
-			for _, lp := range a.loops {
+			for _, lp := range av.loops {
 				if lp.start < asOf && lp.from >= 0 {
 					low = min(low, lp.from)
 				}
@@ -114,6 +124,19 @@ func (l *Ledger) see(asOf int64) *view {
 	v.link(lowest)
 	v.measure()
 	return v
+}
+
+// countsAnew reports whether the program counts its iterations anew in each loop: then
+// the numbers of a loop do not say with which iteration of the job it began.
+func (l *Ledger) countsAnew(asOf int64) bool {
+	for _, r := range l.ranks {
+		for _, a := range r.attempts {
+			if slices.ContainsFunc(a.loops, func(lp loop) bool { return lp.again && lp.start < asOf }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // visit returns an iterator over the ranks. The iterations of a rank are unpacked only

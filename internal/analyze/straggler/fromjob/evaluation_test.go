@@ -148,10 +148,11 @@ func TestPartsOnOtherLanes(t *testing.T) {
 // ranks are compared in the same steps before and after it. If both ranks do all work twice, both are steps.
 func TestStepTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
-		whole bool // the first run is complete, on both ranks
-		steps int
-		wait  float64 // of rank 0 in step 20
-	}{"before the collective": {false, 40, 12e6}, "after it": {true, 41, 0}} {
+		whole   bool // the first run is complete, on both ranks
+		barrier bool // between the iterations
+		steps   int
+		wait    float64 // of rank 0 in step 20
+	}{"before the collective": {false, false, 40, 12e6}, "after it": {true, false, 41, 0}, "after a barrier": {false, true, 40, 12e6}} {
 		col := fromjob.New(nil)
 		j := &job.Job{Ranks: 2}
 		for r := range 2 {
@@ -173,6 +174,10 @@ func TestStepTriedAgain(t *testing.T) {
 				at += 30e6
 			}
 			for s := range int64(40) {
+				if c.barrier {
+					span("comm", "barrier", at, at+1e6, job.Unknown)
+					at += 1e6
+				}
 				switch {
 				case s == 20 && c.whole:
 					step(s)

@@ -135,8 +135,7 @@ func (s *reader) handOn(keep int, end bool) {
 	others := s.assign(its)
 	next := 0
 	for i := range its {
-		if end, ok := s.abandoned(s.handed+i, next, others[i]); ok {
-			next = end
+		if s.abandoned(s.handed+i, next, others[i]) {
 			continue
 		}
 		next = s.emit(&its[i], s.proc.Steps.Shown(s.handed+i), next, others[i])
@@ -182,24 +181,31 @@ func (s *reader) assign(its []job.Step) map[int][]int {
 	return out
 }
 
-// abandoned reports whether the program gave up step k before its collectives and tried it again, and returns the index
-// of the first row after those of the step, which begin at index next. Such a run is no step of its own, because other
-// ranks have none to compare it with; its time is part of the time before the second run.
-func (s *reader) abandoned(k, next int, others []int) (end int, ok bool) {
+// abandoned reports whether the program gave up step k before its collectives and tried it again. Such a run is no step
+// of its own, because other ranks have none to compare it with: its spans, among the rows from index next on, are left
+// out, and its time is part of the time before the second run.
+func (s *reader) abandoned(k, next int, others []int) bool {
 	all := s.proc.Steps.All()
 	if len(s.ops) == 1 || k+1 >= len(all) || s.proc.Steps.Shown(k+1) != s.proc.Steps.Shown(k) {
-		return next, false
+		return false
 	}
 	communicates := func(i int) bool { return s.rows[i].phase == straggler.Communication }
 	if slices.ContainsFunc(others, communicates) {
-		return next, false
+		return false
 	}
-	for until := min(all[k].End, all[k+1].Start); next < len(s.rows) && s.rows[next].Start < until; next++ {
-		if communicates(next) && !s.rows[next].moved {
-			return next, false
+	for next < len(s.rows) && s.rows[next].Start < all[k].Start { // between the steps
+		next++
+	}
+	end := next
+	for until := min(all[k].End, all[k+1].Start); end < len(s.rows) && s.rows[end].Start < until; end++ {
+		if communicates(end) && !s.rows[end].moved {
+			return false
 		}
 	}
-	return next, true
+	for i := next; i < end; i++ {
+		s.rows[i].moved = true
+	}
+	return true
 }
 
 // emit hands on one step with the spans from index next that begin before its end, and with others. It
