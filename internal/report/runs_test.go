@@ -56,7 +56,7 @@ func TestRuns(t *testing.T) {
 				}
 				if b.load != "none" {
 					key := dftracer.NewKey("checkpoint", "restart")
-					w.WriteComplete(&key, dftracer.Span{TS: at.UnixMicro(), Dur: 100_000}, dftracer.String("status", b.load))
+					w.WriteComplete(&key, dftracer.Span{TS: at.UnixMicro(), Dur: 100_000}, dftracer.String("otel.status_code", b.load))
 				}
 				key := dftracer.NewKey("pipeline", "train.iteration")
 				for i := range 10 {
