@@ -115,7 +115,7 @@ func (r *recordReader) line(line []byte) {
 	if p == nil {
 		p = &recordProcess{
 			recordReader: r, group: uint32(len(r.order)), key: key, ranked: rec.Rank != nil,
-			open: make(map[uint64]heldSpan), ends: make(map[uint64]heldSpan), known: make(map[uint64]int64), fails: make(map[uint64]struct{}),
+			open: make(map[uint64]heldSpan), ends: make(map[uint64]heldSpan), known: make(map[uint64]int64), fails: make(map[uint64]int),
 		}
 		r.writers[key] = p
 		r.order = append(r.order, p)
@@ -125,13 +125,18 @@ func (r *recordReader) line(line []byte) {
 	}
 	switch rec.Type {
 	case "start":
+		p.begun++
 		p.start(&rec)
 	case "stop":
 		p.stop(&rec)
 	case "complete":
 		p.start(&rec)
 		p.stop(&rec)
+		p.begun++
 	case "event":
+		if rec.Event != nil && rec.Event.Name == spans.EventSaveCheckpointSuccess {
+			delete(p.fails, spanID(rec.SpanID))
+		}
 		p.event(&rec)
 	case "application_error":
 		p.fail(spanID(rec.SpanID))
@@ -250,8 +255,8 @@ func (p *recordProcess) close(s, end *heldSpan) {
 	s.End = end.End
 	s.Step, s.First, s.Epoch, s.Tokens = max(s.Step, end.Step), max(s.First, end.First), max(s.Epoch, end.Epoch), max(s.Tokens, end.Tokens)
 	s.Device, s.DeviceComm, s.Background = max(s.Device, end.Device), max(s.DeviceComm, end.DeviceComm), s.Background || end.Background
-	_, failed := p.fails[s.ID]
-	s.Async, s.Failed = s.Async || end.Async, s.Failed || end.Failed || failed
+	at, failed := p.fails[s.ID]
+	s.Async, s.Failed = s.Async || end.Async, s.Failed || end.Failed || failed && at == p.begun
 	delete(p.fails, s.ID)
 	s.args = append(end.args, s.args...)
 	slices.SortStableFunc(s.args, byKey)
@@ -265,10 +270,11 @@ func (p *recordProcess) close(s, end *heldSpan) {
 	p.done(s)
 }
 
-// fail notes an error of a span, whose end comes later.
+// fail notes an error of a span, whose end comes later. The span failed unless the program went on after the error:
+// began another span, or completed the save.
 func (p *recordProcess) fail(id uint64) {
 	if _, over := p.known[id]; id != 0 && !over && len(p.fails) < maxKnown {
-		p.fails[id] = struct{}{}
+		p.fails[id] = p.begun
 	}
 }
 
@@ -417,7 +423,8 @@ type recordProcess struct {
 	ends   map[uint64]heldSpan // ends whose start has not come
 	lives  []int64             // heartbeats
 	known  map[uint64]int64    // start of ended spans, to detect copies
-	fails  map[uint64]struct{} // errors of spans without an end
+	fails  map[uint64]int      // errors of spans without an end: how many spans had begun
+	begun  int                 // records of begins and of whole spans
 	inits  []recordEvent       // with their times
 	ranked bool
 	number *int

@@ -547,3 +547,43 @@ func TestLinesEqualTraces(t *testing.T) {
 		t.Errorf("spans of the JSON lines are %+v, want two as of the trace, one of them failed: %+v", got[0], got[1])
 	}
 }
+
+// TestToleratedErrors checks that in JSON lines an error after which the program went on is no failure of its span.
+func TestToleratedErrors(t *testing.T) {
+	const ms = base / 1000
+	at := func(kind string, n int) string {
+		return fmt.Sprintf(`"%s":{"name":"x","attributes":{"timestamp_msec":%d}}`, kind, ms+n)
+	}
+	begin := func(id, name string, n int) string {
+		return fmt.Sprintf(`{"type":"start","id":%q,"name":%q,%s,"count":1,"pid":4}`, id, name, at("start_event", n))
+	}
+	end := func(id, name string, n int) string {
+		return fmt.Sprintf(`{"type":"stop","id":%q,"name":%q,%s,"count":1,"pid":4}`, id, name, at("stop_event", n))
+	}
+	fails := fmt.Sprintf(`{"type":"application_error","span_id":"2",%s,"count":1,"pid":4}`, at("event", 5))
+	saved := fmt.Sprintf(`{"type":"event","span_id":"2","event":{"name":"save_checkpoint_success","attributes":{"timestamp_msec":%d}},"count":1,"pid":4}`, ms+7)
+	for name, c := range map[string]struct {
+		lines  []string
+		failed bool
+	}{
+		"at its end":        {[]string{begin("2", "checkpoint_load", 1), begin("3", "load", 2), end("3", "load", 4), fails, end("2", "checkpoint_load", 9)}, true},
+		"in a whole record": {[]string{fails, fmt.Sprintf(`{"type":"complete","id":"2","name":"checkpoint_load",%s,%s,"count":1,"pid":4}`, at("start_event", 1), at("stop_event", 9))}, true},
+		"before a span":     {[]string{begin("2", "checkpoint_load", 1), fails, begin("3", "load", 6), end("3", "load", 8), end("2", "checkpoint_load", 9)}, false},
+		"before a success":  {[]string{begin("2", "checkpoint_save_sync", 1), fails, saved, end("2", "checkpoint_save_sync", 9)}, false},
+	} {
+		r := readAll(t, files(t, map[string]string{"a.jsonl": begin("1", "application", 0) + "\n" + strings.Join(c.lines, "\n") + "\n"}))
+		found := false
+		for _, s := range r.sinks {
+			for _, sp := range s.spans {
+				if sp.Name == "checkpoint_load" || sp.Name == "checkpoint_save_sync" {
+					if found = true; sp.Failed != c.failed {
+						t.Errorf("%s: failed is %v, want %v", name, sp.Failed, c.failed)
+					}
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: the span is missing", name)
+		}
+	}
+}

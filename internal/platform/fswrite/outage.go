@@ -47,8 +47,10 @@ func (o *Outage) Unwrap() error { return o.Cause }
 // MayPass reports whether the cause of an error may pass without a change of the
 // program: a full disk, a lack of file descriptors, or a file server that fails.
 func MayPass(err error) bool {
-	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.EIO, syscall.ESTALE},
-		func(cause error) bool { return errors.Is(err, cause) })
+	return slices.ContainsFunc([]error{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN, syscall.EINTR, syscall.EIO, syscall.ESTALE,
+		syscall.ENOTCONN, syscall.ESHUTDOWN, syscall.ETIMEDOUT, syscall.EHOSTDOWN,
+	}, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // Stats counts what a Sink did.

@@ -41,17 +41,17 @@ type hangs struct {
 
 // A reading takes the files of all ranks, and a large job has a thousand
 // starts. A long save or evaluation must not make all of them read at once,
-// again and again. So one start reads first and leaves a message for the others
-// if it finds a hang, and a pause that was not a hang makes later ones wait
-// longer.
+// again and again. So one start reads, and leaves messages for the others: when
+// it begins, and when it has found a hang. A pause that was not a hang makes all
+// wait longer.
 const (
-	// silence is the shortest hang.
+	// silence is the shortest hang. The starts of other ranks than the first read
+	// only if none before them does, because it records on, has ended, or has
+	// other files: after twice this time and a second for each rank.
 	silence = 30 * time.Second
-	// patience bounds need when the job has continued, and patienceOthers is the
-	// shortest need of a start that is not the first: that one may have ended, or
-	// be on a machine with other files. The time limit of collectives is ten
-	// minutes, and the stacks must be taken before.
-	patience, patienceOthers = 2 * time.Minute, 4 * time.Minute
+	// patience bounds need when the job has continued. The time limit of
+	// collectives is ten minutes, and the stacks must be taken before.
+	patience = 2 * time.Minute
 	// askEvery is how often the message is read in a pause.
 	askEvery = 15 * time.Second
 	// taking is the time limit of each method to get a stack.
@@ -82,8 +82,11 @@ func (h *hangs) follow(ctx context.Context) {
 		case now := <-ticker.C:
 			switch spans := h.python.drain.Stats().Spans; {
 			case h.due(now, spans):
-				h.try("the stacks of a hang", func() error { return h.look(ctx) })
-				h.looked(now, time.Since(now))
+				h.try("the stacks of a hang", func() error { return h.ask(ctx) })
+				if h.due(now, spans) { // no other start has just read
+					h.try("the stacks of a hang", func() error { return h.look(ctx) })
+					h.looked(now, time.Since(now))
+				}
 			case h.asksNow(now):
 				h.try("the stacks of a hang", func() error { return h.ask(ctx) })
 			}
@@ -95,22 +98,22 @@ func (h *hangs) follow(ctx context.Context) {
 // recorded for the time silence.
 func (h *hangs) due(now time.Time, spans int64) bool {
 	if spans != h.spans {
-		h.spans, h.since, h.taken, h.need = spans, now, false, min(h.need, max(patience, h.least()))
+		h.spans, h.since, h.taken, h.need = spans, now, false, min(h.need, patience)
 	}
 	return spans > 0 && !h.taken && now.Sub(h.since) >= h.need && !now.Before(h.next)
 }
 
 // least returns the shortest pause after which this start reads the files.
 func (h *hangs) least() time.Duration {
-	if h.ranks.Rank.Or(0) > 0 {
-		return patienceOthers
+	if r := h.ranks.Rank.Or(0); r > 0 {
+		return 2*silence + time.Duration(min(r, 60))*time.Second
 	}
 	return silence
 }
 
 // asksNow reports whether another start may have found a hang.
 func (h *hangs) asksNow(now time.Time) bool {
-	if h.spans == 0 || h.taken || now.Sub(h.since) < silence || now.Before(h.asks) {
+	if h.spans == 0 || now.Sub(h.since) < silence || now.Before(h.asks) {
 		return false
 	}
 	h.asks = now.Add(askEvery)
@@ -128,6 +131,7 @@ func (h *hangs) looked(at time.Time, took time.Duration) {
 // look reads the records of the job and, if they show a hang, stores the
 // stacks. It stops when the job continues.
 func (h *hangs) look(ctx context.Context) error {
+	_ = h.tell(nil) // without it others read too
 	j, err := h.current(func() error {
 		if h.python.drain.Stats().Spans != h.spans {
 			return errContinues
@@ -155,8 +159,8 @@ func (h *hangs) messagePath() string {
 	return filepath.Join(dir, ".hang")
 }
 
-// tell writes which processes are asked for their stacks: the time, and a line
-// for each.
+// tell writes the time of a reading and, in a hang, which processes are asked for
+// their stacks, a line for each.
 func (h *hangs) tell(asked []waiting) error {
 	h.told = time.Now().UnixNano()
 	text := fmt.Appendln(nil, h.told)
@@ -189,15 +193,22 @@ func (h *hangs) message() (at int64, asked []waiting) {
 }
 
 // ask stores the stacks if another start has found that the job hangs. A rank
-// that the others wait for may record longer than they do.
+// that the others wait for may record longer than they do. If another start reads
+// the files, this one need not.
 func (h *hangs) ask(ctx context.Context) error {
 	at, asked := h.message()
 	if at <= h.told || at < h.since.Add(-patience).UnixNano() {
 		return nil
 	}
 	h.told = at
+	if len(asked) == 0 {
+		if read := time.Unix(0, at).Sub(h.since); !h.sharesFolder() && read > 0 {
+			h.need = max(h.need, (read+askEvery)*3/2)
+		}
+		return nil
+	}
 	// Other folders than that of an attempt may have other jobs.
-	h.taken = len(asked) > 0 && (!h.sharesFolder() || slices.ContainsFunc(asked, h.isOurs))
+	h.taken = !h.sharesFolder() || slices.ContainsFunc(asked, h.isOurs)
 	return h.takeAll(ctx, asked)
 }
 

@@ -3,6 +3,7 @@
 package session
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,8 +55,8 @@ func TestPausesThatAreNotHangs(t *testing.T) {
 		"long":  {0, 70 * time.Second, [3]int{3, 0, 0}, patience},
 		"hours": {0, 2 * time.Hour, [3]int{14, 11, 11}, patience},
 
-		"of another rank, long":  {1, 70 * time.Second, [3]int{0, 0, 0}, patienceOthers},
-		"of another rank, hours": {1, 2 * time.Hour, [3]int{9, 9, 9}, patienceOthers},
+		"of another rank, long":  {1, 70 * time.Second, [3]int{1, 0, 0}, patience},
+		"of another rank, hours": {1, 2 * time.Hour, [3]int{13, 11, 11}, patience},
 	} {
 		now, spans := time.Unix(1_700_000_000, 0), int64(1)
 		h := &hangs{start: &start{ranks: config.Ranks{Rank: config.Value(c.rank)}}, since: now}
@@ -133,6 +134,43 @@ func TestMessageOfAHang(t *testing.T) {
 				t.Errorf("stacks taken: %v, and by the start that found the hang %v; want %v, false", other.taken, first.taken, c.want)
 			}
 		})
+	}
+}
+
+// TestMessageOfAReading checks that a start waits longer while another one reads
+// the files, and follows each message of a hang, also one after another.
+func TestMessageOfAReading(t *testing.T) {
+	attempt := t.TempDir()
+	begun := time.Now().Add(-40 * time.Second)
+	of := func(leaf string, rank int) *hangs {
+		dir := filepath.Join(attempt, leaf)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := &start{record: &record{}, where: rundir.Place{Dir: dir, Job: filepath.Dir(attempt)}, ranks: config.Ranks{Rank: config.Value(rank)}}
+		h := &hangs{start: s, spans: 1, since: begun}
+		h.need = h.least()
+		return h
+	}
+	first, other := of("a-1", 0), of("b-2", 5)
+	if due := other.due(begun.Add(65*time.Second), 1); !due {
+		t.Error("without a message the other start does not read after 65 s")
+	}
+	tell := func(asked []waiting) {
+		t.Helper()
+		if err := errors.Join(first.tell(asked), other.ask(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell(nil)
+	if other.due(begun.Add(65*time.Second), 1) || !other.due(begun.Add(90*time.Second), 1) {
+		t.Errorf("after a reading of another start at 40 s this one reads after %v, want some time after 65 s", other.need)
+	}
+	for n := range 2 {
+		tell([]waiting{{"node", 7, 3}})
+		if !other.taken || !other.asksNow(begun.Add(time.Duration(n+1)*time.Minute)) {
+			t.Errorf("message %d is not followed, or no later one would be", n+1)
+		}
 	}
 }
 
