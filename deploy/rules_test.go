@@ -56,13 +56,6 @@ func written(t *testing.T, path, want string) {
 // now. A closed loop reports 0; a series that has ended does not match.
 const training = `and on (job, instance) << m "training.loops.open" >> == 1`
 
-// trainedFor is training for a time without a gap at its beginning. The metrics
-// of a job that was queued again have the totals of all attempts from the first
-// moment on.
-func trainedFor(time string) string {
-	return training + ` and on (job, instance) << m "training.loops.open" >> offset ` + time + ` == 1`
-}
-
 var rules = `# Alerts on training jobs and on the agents of nodes. Made from the table of metrics by
 # go test ./deploy -update. Here "job" is a training job and "instance" a process of it;
 # the thresholds are a start: set them for your jobs.
@@ -107,16 +100,20 @@ groups:
           summary: "ranks of {{ $labels.job }} wait for a rank that does not arrive"
           next: trainspan report names the rank and where it is
       - alert: TrainingNoStep
+        # The metrics of a job that was queued again have the totals of all attempts from
+        # the first moment on, so it must have trained at the beginning of the time, too.
         expr: |
-          << m "training.loop.time" >> > 900 ` + trainedFor("15m") + `
+          << m "training.loop.time" >> > 900 ` + training + ` and on (job, instance) << m "training.loops.open" >> offset 15m == 1
             unless on (job, instance) increase(<< m "training.iterations" >>[15m]) > 0
         labels: {severity: critical}
         annotations:
           summary: "{{ $labels.instance }} of {{ $labels.job }} is training, but has completed no iteration for 15 minutes"
           next: trainspan top shows what is open on each rank
       - alert: TrainingCheckpointOverdue
+        # Attempts of a job may have other addresses, so other instances.
         expr: |
-          max by (job) (<< m "training.loop.time" >> ` + trainedFor("2h") + `) > 7200
+          max by (job) (<< m "training.loop.time" >> ` + training + `) > 7200
+            and on (job) max by (job) (<< m "training.loops.open" >> offset 2h) == 1
             unless on (job) sum by (job) (increase(<< m "training.checkpoint.saves" >>{outcome="success"}[2h])) > 0
         labels: {severity: critical}
         annotations:
@@ -256,16 +253,20 @@ var alerts = []struct {
 	{
 		name: "TrainingCheckpointOverdue", labels: `{job="llm", severity="critical"}`, at: 170,
 		series: map[string]string{
-			`<< m "training.loops.open" >>{job="llm",instance="a"}`:                           "1+0x200",
-			`<< m "training.loop.time" >>{job="llm",instance="a"}`:                            "0+60x200",
+			`<< m "training.loops.open" >>{job="llm",instance="a"}`:                           "1+0x100",
+			`<< m "training.loop.time" >>{job="llm",instance="a"}`:                            "0+60x100",
+			`<< m "training.loops.open" >>{job="llm",instance="c"}`:                           "_x105 1+0x100",
+			`<< m "training.loop.time" >>{job="llm",instance="c"}`:                            "_x105 6000+60x100",
 			`<< m "training.checkpoint.saves" >>{job="llm",instance="a",outcome="success"}`:   "0+0x10 1+0x190",
 			`<< m "training.checkpoint.saves" >>{job="llm",instance="a",outcome="failure"}`:   "0+1x200",
 			`<< m "training.loops.open" >>{job="saves",instance="b"}`:                         "1+0x200",
 			`<< m "training.loop.time" >>{job="saves",instance="b"}`:                          "0+60x200",
 			`<< m "training.checkpoint.saves" >>{job="saves",instance="b",outcome="success"}`: "0+0x100 1+0x100",
 		},
-		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180"},
+		over: map[string]string{`<< m "training.loops.open" >>{job="llm",instance="a"}`: "1+0x20 0+0x180", `<< m "training.loops.open" >>{job="llm",instance="c"}`: "0+0x200"},
 		again: map[string]string{
+			`<< m "training.loops.open" >>{job="llm",instance="c"}`:                         "_x200",
+			`<< m "training.loop.time" >>{job="llm",instance="c"}`:                          "_x200",
 			`<< m "training.loops.open" >>{job="llm",instance="a"}`:                         "1+0x30 stale _x135 1+0x30",
 			`<< m "training.loop.time" >>{job="llm",instance="a"}`:                          "25000+60x30 stale _x135 35000+60x30",
 			`<< m "training.checkpoint.saves" >>{job="llm",instance="a",outcome="success"}`: "3+0x10 4+0x20 stale _x135 4+0x30",
