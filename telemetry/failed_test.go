@@ -27,6 +27,12 @@ var failing = []struct {
 	{"EndErr", true, 1, func(s *telemetry.Span, _ trace.Span) { s.EndErr(&errGoneVariable) }},
 	{"Fail", true, 1, func(s *telemetry.Span, _ trace.Span) { s.Fail(errGone); s.End() }},
 	{"Fail and EndErr", true, 1, func(s *telemetry.Span, _ trace.Span) { s.Fail(errGone); s.EndErr(&errGoneVariable) }},
+	{"Fail, a span and EndErr", true, 1, func(s *telemetry.Span, o trace.Span) {
+		s.Fail(errGone)
+		_, cleanUp := o.TracerProvider().Tracer("").Start(trace.ContextWithSpan(context.Background(), o), "clean-up")
+		cleanUp.End()
+		s.EndErr(&errGoneVariable)
+	}},
 	{"status", true, 1, func(s *telemetry.Span, o trace.Span) { o.SetStatus(codes.Error, "gone"); s.End() }},
 	{"error and status", true, 1, func(_ *telemetry.Span, o trace.Span) {
 		o.RecordError(errGone)

@@ -161,21 +161,27 @@ func (r *Recorder) succeeds(s *Span) (succeeds bool) {
 	return succeeds
 }
 
-// onRecord reports whether err is on record as the latest error of the span, or of a span
-// below, and no span has started since. Later, the same error is another failure: many
-// have a common cause, such as context.DeadlineExceeded.
+// onRecord reports whether err is on record as that with which the span ends, or as the
+// latest error of the span, or of a span below, and no span has started since. Later, the
+// same error is another failure: many have a common cause, such as
+// context.DeadlineExceeded.
 func (r *Recorder) onRecord(s *Span, err error) bool {
 	if s == nil || err == nil {
 		return false
 	}
 	var inner error
-	var last *failure.Failure
+	var last, failed *failure.Failure
 	r.locked(func() {
-		if s.rare != nil && s.rare.asOf == r.tree.started {
+		if s.rare == nil {
+			return
+		}
+		failed = s.rare.failed
+		if s.rare.asOf == r.tree.started {
 			inner, last = s.rare.inner, s.rare.last
 		}
 	})
-	return inner != nil && failure.Same(err, inner) || last != nil && failure.Same(err, last.Err)
+	same := func(f *failure.Failure) bool { return f != nil && f.Err != nil && failure.Same(err, f.Err) }
+	return inner != nil && failure.Same(err, inner) || same(last) || same(failed)
 }
 
 // erredLike reports whether the latest error of the span has the text of f, and no span
