@@ -129,8 +129,12 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		}
 		j := found[0]
 		if others := found[1:]; len(others) > 0 {
-			a.Note("%s: %s is compared, and not %s in the same files: %s; name one by its id or its directory; see "+helptopic.SeveralJobs,
-				refs[i].Name(), j.Job.Label, display.Plural(len(others), "other job"), labels(others))
+			how := "name the files of one"
+			if refs[i].Run != "" {
+				how = "name one by its id"
+			}
+			a.Note("%s: %s is compared, and not %s in the same files: %s; %s; see "+helptopic.SeveralJobs,
+				refs[i].Name(), j.Job.Label, display.Plural(len(others), "other job"), labels(others), how)
 		}
 		name := refs[i].Name()
 		if o.pairs > 0 {

@@ -74,10 +74,22 @@ Perfetto's page may fetch from port 9001 only; other ports are for other viewers
 }
 
 func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) error {
+	viewer, err := url.Parse(o.viewer)
+	if err != nil || viewer.Host == "" {
+		return ui.Usage("--viewer %s: use the address of a page such as https://ui.perfetto.dev", o.viewer)
+	}
 	refs, err := read.Resolve(ctx, args)
 	if err != nil {
 		return err
 	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return ui.Usage("cannot listen on 127.0.0.1:%d: %v; stop the program that uses the port, or use --viewer with another page than Perfetto's and --port 0", o.port, err)
+	}
+	defer l.Close() //nolint:errcheck // the server has closed it, unless it did not start
 	var names, paths []string
 	for i := range refs {
 		names, paths = append(names, refs[i].Name()), append(paths, refs[i].Paths...)
@@ -91,21 +103,9 @@ func runOpen(ctx context.Context, a *ui.App, args []string, o *openOptions) erro
 	if err != nil {
 		return err
 	}
-	viewer, err := url.Parse(o.viewer)
-	if err != nil || viewer.Host == "" {
-		return ui.Usage("--viewer %s: use the address of a page such as https://ui.perfetto.dev", o.viewer)
-	}
 	if err := o.filter.Prepare(ctx, files); err != nil {
 		return err
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.port)))
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		return ui.Usage("cannot listen on 127.0.0.1:%d: %v; stop the program that uses the port, or use --viewer with another page than Perfetto's and --port 0", o.port, err)
-	}
-	defer l.Close() //nolint:errcheck // the server has closed it, unless it did not start
 	shown := o.filter.Widen(shownAround)
 	var s *survey
 	if len(files) == 1 {

@@ -138,6 +138,7 @@ type watchedTrace struct {
 	once   bool
 	trace  *dftracer.Writer
 	failed bool          // the last import is not in the file
+	lost   uint64        // lines of all imports
 	ended  chan struct{} // closed when the last import has ended
 }
 
@@ -178,12 +179,18 @@ func (t *watchedTrace) begin(ctx context.Context, a *ui.App, path string, dialec
 	return w, nil
 }
 
+var errLost = errors.New("the file took nothing for too long, and some events were lost")
+
 // written waits until everything imported so far is in the file.
 func (t *watchedTrace) written(ctx context.Context) error {
 	for t.trace != nil {
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWait)
 		err := t.trace.FlushContext(flush)
 		cancel()
+		if lost := t.trace.Stats().Lost; err == nil && lost > t.lost {
+			t.lost = lost
+			return errLost
+		}
 		if t.failed = err != nil; err == nil || t.once {
 			return err
 		}

@@ -248,7 +248,8 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 		nth     int // index among those without a step
 	}
 	points := make(map[key]*Checkpoint)
-	more := make(map[int]int64) // by attempt
+	incomplete := make(map[key]bool) // a file or a rank of it failed
+	more := make(map[int]int64)      // by attempt
 	for _, p := range j.Processes {
 		s := of(p)
 		if s == nil {
@@ -265,6 +266,7 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 		more[p.Attempt] = max(more[p.Attempt], s.more)
 		nth := make(map[string]int)
 		files := make(map[*Checkpoint]*[2]held)
+		last := make(map[key]bool) // whether the last file of a checkpoint failed: one that fails may be tried again
 		var before *save
 		for _, sv := range slices.SortedFunc(maps.Values(s.saves), func(a, b save) int {
 			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(b.step, a.step), cmp.Compare(a.name, b.name))
@@ -274,11 +276,13 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 				continue
 			}
 			before = &sv
-			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad, failed: sv.failed}
+			k := key{attempt: p.Attempt, step: sv.step, load: sv.name == spans.CheckpointLoad}
 			if sv.step == job.Unknown {
 				nth[sv.name]++
 				k.nth = nth[sv.name]
 			}
+			last[k] = sv.failed
+			k.failed = sv.failed
 			c := points[k]
 			if c == nil {
 				c = &Checkpoint{Attempt: p.Attempt, Step: max(sv.step, job.Unknown), Load: k.load, Failed: k.failed, Start: sv.start}
@@ -288,6 +292,14 @@ func detailsOf(j *job.Job, of func(*job.Process) *detailSink) *details {
 				files[c] = new([2]held)
 			}
 			c.add(p.Rank, &sv, files[c])
+		}
+		for k, failed := range last {
+			incomplete[k] = incomplete[k] || failed
+		}
+	}
+	for k, failed := range incomplete {
+		if failed {
+			delete(points, k) // its failure stays
 		}
 	}
 	slices.SortFunc(out.slowest, func(a, b SlowSpan) int {

@@ -63,6 +63,7 @@ func TestFailedSaves(t *testing.T) {
 		"failed":            {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20, Failed: true}}, nil, "5!"},
 		"without a step":    {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: job.Unknown, Start: 10, End: 20, Failed: true}}, nil, "-1!"},
 		"saved again":       {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20, Failed: true}, {ID: 2, Name: spans.CheckpointSaveSync, Step: 5, Start: 30, End: 40}}, nil, "5! 5"},
+		"one of its files":  {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20}, {ID: 2, Name: spans.CheckpointSaveSync, Step: 5, Start: 30, End: 40, Failed: true}}, nil, "5!"},
 		"an event later":    {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20}, {ID: 2, Name: spans.CheckpointSaveSync, Step: 9, Start: 30, End: 40}}, failure(5, 25), "5! 9"},
 		"an event before":   {[]sv{{ID: 1, Name: spans.CheckpointSaveSync, Step: 5, Start: 10, End: 20}}, failure(5, 9), "5"},
 		"in the background": {[]sv{{ID: 1, Name: spans.CheckpointSaveAsync, Step: 5, Start: 10, End: 20}, {ID: 2, Name: spans.CheckpointSaveFinalization, Step: 5, Start: 15, End: 90, Failed: true}}, nil, "5!"},
@@ -98,6 +99,26 @@ func TestFailedSaves(t *testing.T) {
 				t.Errorf("%s %s: checkpoints%s, want %s", name, kind, got, c.want)
 			}
 		}
+	}
+}
+
+// TestShardThatFails checks that a checkpoint that one of the ranks could not save is not saved.
+func TestShardThatFails(t *testing.T) {
+	var procs []*job.Process
+	of := make(map[*job.Process]*detailSink)
+	for rank := range 3 {
+		p := &job.Process{Rank: rank}
+		procs, of[p] = append(procs, p), newDetailSink(p)
+		for step := range int64(2) {
+			of[p].Span(&job.Span{ID: uint64(step + 1), Name: spans.CheckpointSaveSync, Step: step, Start: 100 * step, End: 100*step + 50, Failed: rank == 1 && step == 1})
+		}
+		if err := of[p].Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := detailsOf(&job.Job{Processes: procs}, func(p *job.Process) *detailSink { return of[p] }).checkpoints
+	if len(list) != 2 || list[0].Failed || !list[1].Failed {
+		t.Errorf("checkpoints %+v, want one that is saved and one that failed", list)
 	}
 }
 

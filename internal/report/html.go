@@ -377,10 +377,11 @@ func (p *page) ranks() {
 	}
 }
 
-// saves returns the data of the chart of checkpoints, in milliseconds, for at most
-// maxPoints.
+// saves returns the data of the chart of checkpoints that did not fail, in milliseconds,
+// for at most maxPoints.
 func (p *page) saves() map[string]any {
-	list := p.Checkpoints[:min(len(p.Checkpoints), maxPoints)]
+	list := slices.DeleteFunc(slices.Clone(p.Checkpoints), func(c Checkpoint) bool { return c.Failed })
+	list = list[:min(len(list), maxPoints)]
 	step, attempt, load := make([]int64, len(list)), make([]int, len(list)), make([]bool, len(list))
 	blocking, background := make(Numbers, len(list)), make(Numbers, len(list))
 	for i, c := range list {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,9 @@ type Server struct {
 	}
 	last     atomic.Pointer[metricdata.ScopeMetrics]
 	resource atomic.Pointer[resource.Resource]
+
+	mu    sync.Mutex
+	saved map[string]float64 // by job: the most saves that were served
 }
 
 // named are the places where the address is configured.
@@ -150,13 +154,28 @@ func (s *Server) Set(j *report.Job, r *report.Report) {
 	f := family{from: time.Unix(0, r.Ledger.From), at: time.Unix(0, r.Ledger.To)}
 	f.times(j.Ledger, r)
 	f.steps(j.Ledger, r)
-	f.checkpoints(r)
+	f.checkpoints(r, s.atLeast(j.Job))
 	f.answers(r)
 	f.ranks(r)
 	s.resource.Store(resourceOf(j.Job))
 	s.last.Store(&metricdata.ScopeMetrics{
 		Scope: instrumentation.Scope{Name: "github.com/trainspan/trainspan/cmd/trainspan", Version: identity.Version}, Metrics: f.out,
 	})
+}
+
+// atLeast returns a function that keeps the number of a job's saves from falling, because
+// a counter that falls counts as started anew. A later record may show that a save failed.
+func (s *Server) atLeast(j *job.Job) func(float64) float64 {
+	name := j.Label + "/" + j.ID
+	return func(n float64) float64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.saved == nil {
+			s.saved = make(map[string]float64)
+		}
+		s.saved[name] = max(s.saved[name], n)
+		return s.saved[name]
+	}
 }
 
 // resourceOf describes the job. A receiver may get the metrics of several, and Prometheus
@@ -323,7 +342,7 @@ func (f *family) steps(l *account.Ledger, r *report.Report) {
 }
 
 // checkpoints adds the saves.
-func (f *family) checkpoints(r *report.Report) {
+func (f *family) checkpoints(r *report.Report, atLeast func(float64) float64) {
 	saves, failures := float64(r.MoreSaves), 0.0
 	of := map[string]*histogram{"blocking": {}, "background": {}}
 	for i := range r.Checkpoints {
@@ -344,7 +363,7 @@ func (f *family) checkpoints(r *report.Report) {
 		}
 	}
 	f.add(metrics.CheckpointSaves, []point{
-		{saves, []attribute.KeyValue{attribute.String("outcome", "success")}}, {failures, []attribute.KeyValue{attribute.String("outcome", "failure")}},
+		{atLeast(saves), []attribute.KeyValue{attribute.String("outcome", "success")}}, {failures, []attribute.KeyValue{attribute.String("outcome", "failure")}},
 	})
 	f.histograms(metrics.CheckpointDuration, "phase", of)
 }
