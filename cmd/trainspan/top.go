@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -309,8 +310,9 @@ const resolveShare = 20
 // topReader reads a job repeatedly. Readings do not overlap.
 type topReader struct {
 	paths    []string
-	run      string        // the displayed name, if it is a run
-	interval time.Duration // between the end of one reading and the next
+	run      string                 // if it is a run
+	named    atomic.Pointer[string] // the displayed name
+	interval time.Duration          // between the end of one reading and the next
 	now      func() time.Time
 
 	args   []string  // what paths is resolved from; nil means the newest run
@@ -404,6 +406,8 @@ func (t *topReader) set(refs []read.Ref) {
 	if len(refs) == 1 {
 		t.run = refs[0].Run
 	}
+	name := cmp.Or(t.run, strings.Join(t.paths, " "))
+	t.named.Store(&name)
 }
 
 // listStarts returns the starts whose number or order decides what is read.
@@ -472,8 +476,13 @@ func look(paths []string) (seen uint64, files int) {
 	return h.Sum64() | 1, files // 0 means before the first
 }
 
-// name returns what is read.
-func (t *topReader) name() string { return cmp.Or(t.run, strings.Join(t.paths, " ")) }
+// name returns what is read. It may be called while another goroutine reads.
+func (t *topReader) name() string {
+	if name := t.named.Load(); name != nil {
+		return *name
+	}
+	return strings.Join(t.paths, " ")
+}
 
 // newTopReader returns the reader of the arguments, or of the newest run.
 func newTopReader(ctx context.Context, args []string, interval time.Duration) (*topReader, error) {

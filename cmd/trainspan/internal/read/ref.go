@@ -23,8 +23,9 @@ import (
 type Ref struct {
 	Run   string   // id of the run, as in trainspan runs; empty for files
 	Paths []string // folders of attempts, or the argument itself
-	// Open is the folder of the latest start of the job, until its records show
-	// whether it continues an earlier run; then it is empty.
+	// Open is a folder whose records may still show that the run has another start:
+	// that of the latest start of the job, until it shows whether it continues an
+	// earlier run, and the folder of a run with --dir.
 	Open string
 }
 
@@ -156,6 +157,9 @@ func elsewhere(ctx context.Context, id string) *Ref {
 				r.Paths = append(r.Paths, s.Path)
 			}
 		}
+		if id != Latest && len(r.Paths) > 0 {
+			r.Open = filepath.Dir(r.Paths[0])
+		}
 		return r
 	}
 	return nil
@@ -205,6 +209,7 @@ func runOf(ctx context.Context, a *rundir.Attempt, all []rundir.Attempt) (*Ref, 
 		return nil, ctx.Err()
 	}
 	if err != nil {
+		alone.Open = openStart(siblings, nil)
 		return alone, nil //nolint:nilerr // the command that reads the files reports the error
 	}
 	open := openStart(siblings, jobs)
