@@ -469,6 +469,58 @@ func TestTopFollowsARestart(t *testing.T) {
 	}
 }
 
+// TestTopFollowsARestartInAFolder checks that the restart of a named run with a folder of
+// trainspan run --dir is seen when its steps show that it continues the run.
+func TestTopFollowsARestartInAFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := filepath.Join("trainspan-runs", "x")
+	begun := time.Now().Add(-time.Hour)
+	write := func(n, first, steps int, end string) {
+		t.Helper()
+		at := begun.Add(time.Duration(n) * 10 * time.Minute)
+		trace := filepath.Join(dir, fmt.Sprintf("trace%d.pfw.gz", n))
+		if err := os.RemoveAll(trace); err != nil {
+			t.Fatal(err)
+		}
+		w, err := dftracer.Create(trace, &dftracer.Options{Start: at, Process: dftracer.Process{PID: 100 + n, Attempt: &n, SessionTag: "x", JobID: string(rune('a' + n))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := dftracer.NewKey("pipeline", "train.iteration")
+		for i := range steps {
+			w.WriteComplete(&key, dftracer.Span{TS: at.Add(time.Duration(i+1) * time.Second).UnixMicro(), Dur: 900_000}, dftracer.Int("step", int64(first+i)))
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"version":1,"session_tag":"x","job":%q,"program":"python","script":"t.py","started":%q,"seen":%q,%s}`,
+			string(rune('a'+n)), at.Format(time.RFC3339Nano), at.Add(12*time.Second).Format(time.RFC3339Nano), end)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("run.run%d.json", n+2)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0, 0, 10, `"state":"ended","ended_by":"signal","signal":"SIGKILL"`)
+	r, err := newTopReader(t.Context(), []string{"x.1"}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Now()
+	r.now = func() time.Time { return clock }
+	next := func() topReading {
+		clock = clock.Add(10 * time.Minute)
+		return r.read(t.Context(), true)
+	}
+	if got := next(); got.report == nil || len(got.report.Attempts) != 1 {
+		t.Fatalf("top shows %+v, want one attempt", got)
+	}
+	write(1, 0, 0, `"state":"running"`)
+	next()
+	write(1, 7, 5, `"state":"running"`)
+	if got := next(); got.report == nil || r.name() != "x.1" || len(got.report.Attempts) != 2 {
+		t.Errorf("top shows %q, %+v, want two attempts of x.1", r.name(), got)
+	}
+}
+
 // TestTopFollowsFolders checks that the newest run is the latest one, not the
 // first that was recorded, if all runs have a folder of trainspan run --dir.
 func TestTopFollowsFolders(t *testing.T) {

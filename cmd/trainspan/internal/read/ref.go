@@ -23,9 +23,8 @@ import (
 type Ref struct {
 	Run   string   // id of the run, as in trainspan runs; empty for files
 	Paths []string // folders of attempts, or the argument itself
-	// Open is a folder whose records may still show that the run has another start:
-	// that of the latest start of the job, until it shows whether it continues an
-	// earlier run, and the folder of a run with --dir.
+	// Open is the folder of the latest start of the job, until its records show
+	// whether it continues an earlier run; then it is empty.
 	Open string
 }
 
@@ -156,9 +155,6 @@ func elsewhere(ctx context.Context, id string) *Ref {
 			}) {
 				r.Paths = append(r.Paths, s.Path)
 			}
-		}
-		if id != Latest && len(r.Paths) > 0 {
-			r.Open = filepath.Dir(r.Paths[0])
 		}
 		return r
 	}
