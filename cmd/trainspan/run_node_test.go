@@ -36,6 +36,7 @@ func sampled(dir string) (paths []string, pids map[int64]bool) {
 // samples for all, that another one takes over when it is killed, and that each
 // rank makes few files.
 func TestOneSamplerOfANode(t *testing.T) {
+	t.Parallel()
 	const ranks = 4
 	dir := t.TempDir()
 	var all []*started

@@ -26,10 +26,11 @@ import (
 func TestOTLPReceiverIsKilled(t *testing.T) {
 	rounds := 20
 	if testing.Short() {
-		rounds = 3
+		rounds = 2
 	}
 	for round := range rounds {
 		t.Run(strconv.Itoa(round), func(t *testing.T) {
+			t.Parallel()
 			both, batches := round%2 == 1, 1+rand.IntN(900)
 			if round == 0 {
 				batches = 900 // enough that the files contain the first spans when the receiver is killed

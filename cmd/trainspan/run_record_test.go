@@ -479,6 +479,7 @@ print(urllib.request.urlopen(request).read().decode())
 // TestRunSamplesResources checks that the trace of resources has counters of
 // every process.
 func TestRunSamplesResources(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := prepare(t, dir, "--quiet", "--", "sh", "-c", "runjob grow 50; sleep 2.5; exit 0")
 	if status := s.finish(); status != 0 {

@@ -184,7 +184,7 @@ func TestRunSendsNothing(t *testing.T) {
 		"none":            {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "OTEL_TRACES_EXPORTER=none"}, ""},
 		"nothing listed":  {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + b.URL, "OTEL_LOGS_EXPORTER=none", "TRAINSPAN_EXPORT_MODE=WHITELIST_SPANS", "TRAINSPAN_EXPORT_SPAN_NAMES=of_another"}, ""},
 		"away":            {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS=x-key=hunter2"}, "6 of 6 spans of Python processes were not sent: "},
-		"silent":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + silent.Addr().String()}, "6 of 6 spans of Python processes were not sent: "},
+		"silent":          {[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + silent.Addr().String(), "OTEL_EXPORTER_OTLP_TIMEOUT=500"}, "6 of 6 spans of Python processes were not sent: "},
 		"no such file":    {[]string{"TRAINSPAN_CONFIG=missing.yaml"}, "spans of Python processes are not sent: "},
 		"no parent":       {[]string{"TRACEPARENT=nonsense"}, "TRACEPARENT is ignored: "},
 		"a slip":          {[]string{"OTEL_TRACES_EXPORTER=otpl"}, "OTEL_TRACES_EXPORTER: unknown exporter"},
