@@ -36,6 +36,7 @@ type hangs struct {
 	next  time.Time     // when the files may be read again
 	asks  time.Time     // when the message of another start may be read again
 	told  int64         // the time of the last message that was written or followed
+	wrote bool          // a message was written
 	taken bool          // the stacks of this hang are taken
 }
 
@@ -131,7 +132,9 @@ func (h *hangs) looked(at time.Time, took time.Duration) {
 // look reads the records of the job and, if they show a hang, stores the
 // stacks. It stops when the job continues.
 func (h *hangs) look(ctx context.Context) error {
-	_ = h.tell(nil) // without it others read too
+	if !h.sharesFolder() { // other jobs may have messages there
+		_ = h.tell(nil) // without it others read too
+	}
 	j, err := h.current(func() error {
 		if h.python.drain.Stats().Spans != h.spans {
 			return errContinues
@@ -162,7 +165,7 @@ func (h *hangs) messagePath() string {
 // tell writes the time of a reading and, in a hang, which processes are asked for
 // their stacks, a line for each.
 func (h *hangs) tell(asked []waiting) error {
-	h.told = time.Now().UnixNano()
+	h.told, h.wrote = time.Now().UnixNano(), true
 	text := fmt.Appendln(nil, h.told)
 	for _, p := range asked {
 		text = fmt.Appendf(text, "%d %d %q\n", p.pid, p.rank, p.host)
@@ -287,5 +290,13 @@ func (h *hangs) close() {
 	if h != nil {
 		h.cancel()
 		<-h.done
+		h.clean()
+	}
+}
+
+// clean removes the last message of this start if it was about a reading only.
+func (h *hangs) clean() {
+	if at, asked := h.message(); h.wrote && at == h.told && len(asked) == 0 {
+		_ = os.Remove(h.messagePath()) // a message that stays does no harm
 	}
 }

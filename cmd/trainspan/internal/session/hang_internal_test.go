@@ -172,6 +172,19 @@ func TestMessageOfAReading(t *testing.T) {
 			t.Errorf("message %d is not followed, or no later one would be", n+1)
 		}
 	}
+	first.clean()
+	if at, _ := other.message(); at != first.told {
+		t.Error("the message of a hang is removed")
+	}
+	tell(nil)
+	other.clean() // it is not its message
+	if at, _ := other.message(); at != first.told {
+		t.Error("the message of another start is removed")
+	}
+	first.clean()
+	if at, _ := other.message(); at != 0 {
+		t.Error("the message of a reading stays when the command has ended")
+	}
 }
 
 // TestAskNow checks that the message is read in a pause only, and not often.
