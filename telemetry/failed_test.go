@@ -33,6 +33,12 @@ var failing = []struct {
 		cleanUp.End()
 		s.EndErr(&errGoneVariable)
 	}},
+	{"status, a span and EndErr", true, 1, func(s *telemetry.Span, o trace.Span) {
+		o.SetStatus(codes.Error, errGone.Error())
+		_, cleanUp := o.TracerProvider().Tracer("").Start(trace.ContextWithSpan(context.Background(), o), "clean-up")
+		cleanUp.End()
+		s.EndErr(&errGoneVariable)
+	}},
 	{"status", true, 1, func(s *telemetry.Span, o trace.Span) { o.SetStatus(codes.Error, "gone"); s.End() }},
 	{"error and status", true, 1, func(_ *telemetry.Span, o trace.Span) {
 		o.RecordError(errGone)

@@ -184,10 +184,15 @@ func (r *Recorder) onRecord(s *Span, err error) bool {
 	return inner != nil && failure.Same(err, inner) || same(last) || same(failed)
 }
 
-// erredLike reports whether the latest error of the span has the text of f, and no span
-// has started since. An error of another process is a new value each time.
+// erredLike reports whether f has the text of the error with which the span ends, or of
+// its latest error if no span has started since. An error of another process is a new
+// value each time.
 func (s *Span) erredLike(f *failure.Failure) bool {
-	return s.rare != nil && s.rare.asOf == s.rec.tree.started && s.rare.last != nil && s.rare.last.Text == f.Text
+	if s.rare == nil {
+		return false
+	}
+	like := func(of *failure.Failure) bool { return of != nil && of.Text == f.Text }
+	return like(s.rare.failed) || s.rare.asOf == s.rec.tree.started && like(s.rare.last)
 }
 
 // setAttrs is the part of SetAttrs under the lock.
