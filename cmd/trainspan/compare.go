@@ -129,7 +129,7 @@ func runCompare(ctx context.Context, a *ui.App, args []string, base int, o *comp
 		}
 		j := found[0]
 		if others := found[1:]; len(others) > 0 {
-			how := "name the files of one"
+			how := "name the files of one job"
 			if refs[i].Run != "" {
 				how = "name one by its id"
 			}

@@ -98,7 +98,7 @@ func TestCompareOfTwoJobs(t *testing.T) {
 	makeJob(t, filepath.Join(dir, "a"), simjob.Attempt{Ranks: 2, Steps: 30, Tag: "small"})
 	makeJob(t, filepath.Join(dir, "b"), simjob.Attempt{Ranks: 4, Steps: 60, Tag: "large", Start: time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)})
 	_, _, said := call("compare", filepath.Join(dir, "a"), dir)
-	if !strings.Contains(said, dir+": large.1 is compared, and not 1 other job in the same files: small.1; name the files of one") || strings.Contains(said, "--run") {
+	if !strings.Contains(said, dir+": large.1 is compared, and not 1 other job in the same files: small.1; name the files of one job") || strings.Contains(said, "--run") {
 		t.Errorf("compare reports %q, want the job that it uses, and no --run", said)
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (s *Steps) number() {
 	s.loops = append(s.loops[:0], s.starts...)
 	slices.SortFunc(s.loops, func(a, b Loop) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.From, a.From), cmp.Compare(b.fails, a.fails))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(b.From, a.From), compareBool(b.failed, a.failed))
 	})
 	s.loops = slices.CompactFunc(s.loops, func(a, b Loop) bool { return a.Start == b.Start })
 	if len(s.list) > 0 && (len(s.loops) == 0 || s.list[0].Start < s.loops[0].Start) {
@@ -50,9 +50,9 @@ func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
 	local := numbered == len(steps) && (restarts || 3*repeated >= numbered)
 	loads := s.loadsBefore(i, from, to)
 	// Numbers that begin again with the first one, as in a loop for each epoch, are no rollback unless a record says so.
-	anew := from > 0 && numbered > 0 && numbered == len(steps) && !lp.Given && len(loads) == 0 && lowest <= min(s.list[0].Raw, 1)
-	failed := anew && s.loops[s.list[from-1].Loop].fails > 0 // it may be tried again from its beginning, or go on
-	if lp.Continues = anew && !failed && s.list[from-1].Number >= 0 && s.list[from-1].End != NoEnd; lp.Continues {
+	again := from > 0 && numbered > 0 && numbered == len(steps) && !lp.Given && len(loads) == 0 && lowest <= min(s.list[0].Raw, 1)
+	failed := again && s.loops[s.list[from-1].Loop].failed // it may be tried again from its beginning, or go on
+	if lp.Continues = again && !failed && s.list[from-1].Number >= 0 && s.list[from-1].End != NoEnd; lp.Continues {
 		lp.From = Unknown
 		next := s.list[from-1].Number + 1
 		for k := range steps {
@@ -86,6 +86,17 @@ func (s *Steps) numberLoop(i int, lp *Loop, from, to int) {
 			s.Local = true
 		}
 	}
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // loadsBefore returns the loads of checkpoints from which loop i, whose steps are those from one index to another, may

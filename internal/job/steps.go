@@ -90,8 +90,8 @@ type Loop struct {
 	Start int64
 	From  int64 // the number of its first step, or Unknown
 	Given bool  // From was recorded, not derived
-	fails int   // 1 if it ended with an error
 
+	failed bool // it ended with an error
 	// Inferred is true if From is only the lowest number of its own steps.
 	Inferred bool
 	// Continues is true if the numbers in its records begin again and its steps are
@@ -120,11 +120,7 @@ func (s *Steps) Add(sp *Span) {
 	case vocab.ClassFrame:
 		switch sp.Name {
 		case spans.TrainingLoop:
-			lp := Loop{Start: sp.Start, From: sp.First, Given: sp.First >= 0}
-			if sp.Failed {
-				lp.fails = 1
-			}
-			s.starts = append(s.starts, lp)
+			s.starts = append(s.starts, Loop{Start: sp.Start, From: sp.First, Given: sp.First >= 0, failed: sp.Failed})
 			s.training.threads = addThread(s.training.threads, sp.Thread)
 		case spans.Epoch:
 			s.epochs = append(s.epochs, epoch{nest.Interval{Start: sp.Start, End: sp.End}, sp.Epoch})

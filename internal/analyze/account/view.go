@@ -75,7 +75,7 @@ func (l *Ledger) see(asOf int64) *view {
 	v.start, v.end = start, start
 	v.meetings = l.meet()
 	lowest := make(map[int]int64)
-	anew := l.countsAnew(asOf)
+	repeats := l.repeatsNumbers(asOf)
 	for _, id := range l.rankIDs() {
 		rv := rankView{rank: l.ranks[id]}
 		for _, a := range l.ranks[id].attempts {
@@ -87,7 +87,7 @@ func (l *Ledger) see(asOf int64) *view {
 				later: job.NoEnd, usual: job.Unknown,
 			})
 			av := &rv.attempts[len(rv.attempts)-1]
-			if anew {
+			if repeats {
 				av.loops = slices.Clone(a.loops)
 				for i := range av.loops {
 					if lp := &av.loops[i]; lp.inferred {
@@ -126,9 +126,9 @@ func (l *Ledger) see(asOf int64) *view {
 	return v
 }
 
-// countsAnew reports whether the program counts its iterations anew in each loop: then
-// the numbers of a loop do not say with which iteration of the job it began.
-func (l *Ledger) countsAnew(asOf int64) bool {
+// repeatsNumbers reports whether the program restarts its count of iterations in each loop:
+// then the numbers of a loop do not say with which iteration of the job it began.
+func (l *Ledger) repeatsNumbers(asOf int64) bool {
 	for _, r := range l.ranks {
 		for _, a := range r.attempts {
 			if slices.ContainsFunc(a.loops, func(lp loop) bool { return lp.again && lp.start < asOf }) {

@@ -83,6 +83,7 @@ func newFile(path string, f *os.File, size int64) (*file, error) {
 	return &file{asked: path, path: path, f: f, id: id, good: size, at: size, pid: os.Getpid()}, nil
 }
 
+// newMade returns a file that was created.
 func newMade(path string, f *os.File) (*file, error) {
 	o, err := newFile(path, f, 0)
 	if err == nil {

@@ -163,8 +163,9 @@ func (s *Server) Set(j *report.Job, r *report.Report) {
 	})
 }
 
-// atLeast returns a function that keeps the number of a job's saves from falling, because
-// a counter that falls counts as started anew. A later record may show that a save failed.
+// atLeast returns a function that keeps the number of a job's saves from falling when a
+// later record shows that one failed: Prometheus takes a counter that falls for one that
+// was reset, and adds all of it again.
 func (s *Server) atLeast(j *job.Job) func(float64) float64 {
 	name := j.Label + "/" + j.ID
 	return func(n float64) float64 {
