@@ -297,6 +297,6 @@ func (h *hangs) close() {
 // clean removes the last message of this start if it was about a reading only.
 func (h *hangs) clean() {
 	if at, asked := h.message(); h.wrote && at == h.told && len(asked) == 0 {
-		_ = os.Remove(h.messagePath()) // a message that stays does no harm
+		_ = fswrite.Remove(h.messagePath(), func(*os.File) error { return nil }) // a message that stays does no harm
 	}
 }
